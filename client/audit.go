@@ -7,78 +7,79 @@ import (
 	"time"
 )
 
-// Audit is how the server finds its stores and itself.
+// Audit is the server's report about its stores and itself.
 type Audit struct {
-	Report     *AuditReport `json:"report"` // of the last pass over Redis; nil = there was none
+	Report     *AuditReport `json:"report"` // of the last pass over Redis; nil = no pass yet
 	Quarantine Quarantine   `json:"quarantine"`
 	Checks     []AuditCheck `json:"checks"`
 	Timestamp  time.Time    `json:"timestamp,omitzero"`
 
-	Raw json.RawMessage `json:"-"` // the answer as it came, for what this version of the client does not know
+	Raw json.RawMessage `json:"-"` // the whole answer, for members that this version of the client does not know
 }
 
-// AuditReport is what one pass of the audit found.
+// AuditReport is the result of one pass of the audit.
 type AuditReport struct {
 	StartedAt time.Time      `json:"startedAt"`
 	Seconds   float64        `json:"seconds"`
-	By        string         `json:"by"`      // the process
-	Looks     int64          `json:"looks"`   // at jobs
-	Whole     bool           `json:"whole"`   // false: it was cut short, or SQL did not answer
-	Problem   string         `json:"problem"` // why it is not whole
+	By        string         `json:"by"`      // the name of the process
+	Looks     int64          `json:"looks"`   // jobs checked
+	Whole     bool           `json:"whole"`   // false: the pass was cut short, or SQL did not answer
+	Problem   string         `json:"problem"` // the reason why the pass is not whole
 	Totals    []FindingTotal `json:"totals"`
 	Findings  []Finding      `json:"findings"` // the first hundred
 }
 
-// FindingTotal is how many findings of one kind there were.
+// FindingTotal is the number of findings of one kind.
 type FindingTotal struct {
 	Result string `json:"result"`
 	Kind   string `json:"kind"`
 	Count  int64  `json:"count"`
 }
 
-// Finding is one thing that was wrong. Result is REPAIRED, REPORTED (for a person) or QUARANTINED.
+// Finding is one error that the audit found. Result is REPAIRED, REPORTED (for a person) or QUARANTINED.
 type Finding struct {
-	JobID     string `json:"jobId"` // "" = it is about no single job
+	JobID     string `json:"jobId"` // "" = the finding is not about a single job
 	Partition *int   `json:"partition"`
 	Result    string `json:"result"`
 	Kind      string `json:"kind"`
 	Detail    string `json:"detail"`
 }
 
-// Quarantine is what nobody could explain.
+// Quarantine lists the entries that the audit could not explain.
 type Quarantine struct {
 	Total int64            `json:"total"`
 	Items []QuarantinedJob `json:"items"` // the oldest first, at most a hundred
 }
 
-// QuarantinedJob is one entry that was set aside: no worker comes across it.
+// QuarantinedJob is one entry that the audit set aside, where no worker can claim it.
 type QuarantinedJob struct {
 	JobID     string    `json:"jobId"`
 	Partition int       `json:"partition"`
 	Since     time.Time `json:"since"`
-	There     bool      `json:"there"` // there still is a job, or what is in its place
+	There     bool      `json:"there"` // the job, or other data under its key, still exists
 }
 
-// AuditCheck is one thing that the server looked at. Status is ok, warn or fail.
+// AuditCheck is one check of the server. Status is ok, warn or fail.
 type AuditCheck struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Detail string `json:"detail"`
-	Fix    string `json:"fix,omitempty"` // what to do about it
+	Fix    string `json:"fix,omitempty"` // the advice of what to do
 }
 
-// auditHold is how long a pass may take.
+// auditHold limits the time of one pass.
 const auditHold = time.Minute
 
-// Audit asks what the audit of Redis found last, what is in quarantine, and how the server's checks are.
+// Audit returns the findings of the last audit of Redis, the quarantine, and the server's checks.
 func (c *Client) Audit(ctx context.Context) (Audit, error) {
 	got, a, err := fetch[Audit](ctx, c, call{verb: "audit", method: http.MethodGet, path: "admin/consistency"})
 	got.Raw = a.body
 	return got, err
 }
 
-// RunAudit makes the server go over Redis at once, put right what is safe, and set aside what nobody can explain. Jobs
-// go on meanwhile. ErrOutcomeUnknown: it may have stopped half-way; doing it again does no harm.
+// RunAudit makes the server audit Redis now, repair what is safe to repair, and quarantine what cannot be
+// explained. Jobs continue meanwhile. After ErrOutcomeUnknown the audit may have stopped half-way; a repeat does
+// no harm.
 func (c *Client) RunAudit(ctx context.Context) (Audit, error) {
 	k := call{verb: "run audit", method: http.MethodPost, path: "admin/consistency", changes: true, hold: auditHold}
 	got, a, err := fetch[Audit](ctx, c, k)

@@ -9,24 +9,26 @@ import (
 	"time"
 )
 
-// What one batch may hold; SubmitBatch cuts longer lists.
+// The limits of one batch request; SubmitBatch divides longer lists.
 const (
 	maxBatch      = 1000
 	maxBatchBytes = 16 << 20
 )
 
-// Outcome is what became of one submission of a batch: a job, or an error.
+// Outcome is the result of one submission of a batch: a job, or an error.
 type Outcome struct {
 	Submitted
-	// Err is nil for an accepted job. Otherwise it is what SubmitJob would have returned, or ErrNotSent.
+	// Err is nil for an accepted job. Otherwise it is the error that SubmitJob would have returned, or ErrNotSent.
 	Err error
 }
 
-// SubmitBatch asks for many jobs with few requests: lists above 1000 or 16 MiB are cut into several, one after the
-// other. Each job is accepted or refused on its own, and the outcomes stand in the order of the submissions. Refusals
-// that may pass are tried again like those of a single submit. The error is nil if every submission got an answer, also
-// a refusal; otherwise it is what ended the call, and the outcomes, always one per submission, say how far it came.
-// Nothing is sent if one of the submissions cannot be encoded; then there are no outcomes.
+// SubmitBatch submits many jobs with few requests: it divides a list above 1000 jobs or 16 MiB into several
+// requests, one after the other. The server accepts or refuses each job separately, and the outcomes are in the
+// order of the submissions. Temporary refusals are tried again as in SubmitJob.
+//
+// The error is nil if every submission got an answer, which may be a refusal. Otherwise it is the error that ended
+// the call, and the outcomes, always one per submission, show how far the call came. If one of the submissions
+// cannot be encoded, SubmitBatch sends nothing and returns no outcomes.
 func (c *Client) SubmitBatch(ctx context.Context, tier Tier, list []Submission) ([]Outcome, error) {
 	path, err := tierPath(tier)
 	if err != nil {
@@ -55,14 +57,15 @@ func (c *Client) SubmitBatch(ctx context.Context, tier Tier, list []Submission) 
 	return out, nil
 }
 
-// entry is one submission of a batch, encoded.
+// entry is one encoded submission of a batch.
 type entry struct {
-	at         int // in the caller's list
+	at         int // its index in the caller's list
 	key, trace string
 	text       []byte
 }
 
-// cut says how many entries go into one request. A trace id belongs to a request.
+// cut returns how many entries go into one request. All of them must have the same trace id, because a request has
+// only one.
 func cut(entries []entry) int {
 	size := len("[]")
 	for i := range entries {
@@ -74,7 +77,7 @@ func cut(entries []entry) int {
 	return len(entries)
 }
 
-// submitChunk sends one request, and sends again what was refused for a reason that may pass.
+// submitChunk sends one request, and sends the temporarily refused entries again. Its error ends the whole batch.
 func (c *Client) submitChunk(ctx context.Context, path string, chunk []entry, out []Outcome) error {
 	for made := 1; ; made++ {
 		if err := c.sendChunk(ctx, path, chunk, out); err != nil {
@@ -82,13 +85,13 @@ func (c *Client) submitChunk(ctx context.Context, path string, chunk []entry, ou
 		}
 		left, wait := c.worthAnother(chunk, made, out)
 		if len(left) == 0 || !rest(ctx, wait+c.draw(c.policy.bound(made))) {
-			return nil // every one has its answer
+			return nil // every entry has an outcome
 		}
 		chunk = left
 	}
 }
 
-// worthAnother picks what was refused for a reason that may pass, and says how long the server wants to be left alone.
+// worthAnother returns the entries that were refused temporarily, and the longest Retry-After among them.
 func (c *Client) worthAnother(chunk []entry, made int, out []Outcome) (left []entry, wait time.Duration) {
 	for _, e := range chunk {
 		if refused, ok := errors.AsType[*Error](out[e.at].Err); ok && c.policy.again(refused, made, true) {
@@ -135,7 +138,7 @@ type wireOutcome struct {
 	Fields   []FieldError `json:"errors"`
 }
 
-// outcome reads an entry; unknown says that an earlier try may have done it already.
+// outcome converts an entry; unknown means that an earlier try may have submitted the job.
 func (w *wireOutcome) outcome(key string, unknown bool, h http.Header) Outcome {
 	trace, after := h.Get("X-Trace-Id"), retryAfter(h)
 	if w.Code == "" && w.JobID != "" {
@@ -150,7 +153,7 @@ func (w *wireOutcome) outcome(key string, unknown bool, h http.Header) Outcome {
 	return Outcome{Err: fmt.Errorf("submit: %w", e)}
 }
 
-// keyed is a batch's error as one submission's: with its own key.
+// keyed copies a batch's error for one submission, with the submission's own key.
 func keyed(err error, key string, unknown bool) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -170,7 +173,8 @@ func join(chunk []entry) []byte {
 	return append(body, ']')
 }
 
-// statusOf is the status that goes with a code: inside a batch's answer a refusal has no status of its own.
+// statusOf returns the HTTP status of an error code, because a refusal inside a batch's answer has no status of
+// its own.
 func statusOf(code string) int {
 	switch code {
 	case "INVALID_REQUEST":

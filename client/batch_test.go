@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// batchSizes notes how many entries, and bytes, each request of a batch had.
+// batchSizes records the number of entries and bytes of each batch request.
 func batchSizes(t *testing.T, s *fake.Server, then func(n int) fake.Fault) *[]string {
 	t.Helper()
 	var sizes []string
@@ -83,7 +83,8 @@ func TestSubmitBatch_CutsAtBytesAndTraces(t *testing.T) {
 	}
 }
 
-// Each is accepted or refused on its own. What may pass is tried again, alone; what is final is not.
+// The server accepts or refuses each submission separately. The client sends temporarily refused ones again,
+// without the others, and does not repeat final refusals.
 func TestSubmitBatch_EachOnItsOwn(t *testing.T) {
 	s, c := newServer(t, WithTries(3))
 	sizes := batchSizes(t, s, fine)
@@ -126,7 +127,7 @@ func TestSubmitBatch_NeverDoubles(t *testing.T) {
 	}
 }
 
-// What ended the call says how far it came: accepted, perhaps accepted, never sent.
+// After an error the outcomes show how far the call came: accepted, perhaps accepted, never sent.
 func TestSubmitBatch_SaysHowFarItCame(t *testing.T) {
 	s, c := newServer(t, WithTries(2))
 	batchSizes(t, s, func(n int) fake.Fault { return fake.Fault{DropAfter: n > 1} })

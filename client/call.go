@@ -14,36 +14,36 @@ import (
 	"time"
 )
 
-// The bounds of what is read: an answer as a whole, and the body of a refusal.
+// The limits of the bytes that the client reads: of an answer, and of a refusal's body.
 const (
 	maxAnswer  = 16 << 20
 	maxRefusal = 1 << 20
 )
 
-// call is one request as it is to be made, perhaps more than once.
+// call describes a request, which may be sent more than once.
 type call struct {
-	verb         string // for errors
+	verb         string // the operation's name in errors
 	method, path string
 	query        url.Values
 	header       http.Header
 	body         []byte        // JSON; nil = none
 	key          string        // the Idempotency-Key, for the error
-	about        string        // the job it is about, for the error
-	changes      bool          // it changes something: whether it happened matters
-	once         bool          // sending it twice may do it twice
-	hold         time.Duration // how long the server was asked to hold the answer
-	also         int           // a status that is an answer too, although it looks like an error
-	stream       bool          // the answer is read as it comes
+	about        string        // the job's id, for the error
+	changes      bool          // the call changes something, so its outcome may be unknown
+	once         bool          // a repeat may do the change twice
+	hold         time.Duration // how long the server is asked to hold the answer
+	also         int           // an error status that counts as an answer
+	stream       bool          // the caller reads the answer as it arrives
 }
 
-// answer is what came back.
+// answer is a complete answer of the server.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do makes a call and tries it again as the policy says. Its errors are *Error, wrapped with the verb.
+// do makes a call and repeats it according to the policy. Its errors are *Error, wrapped with the verb.
 func (c *Client) do(ctx context.Context, k call) (answer, error) {
 	resp, err := c.open(ctx, k)
 	if err != nil {
@@ -52,13 +52,13 @@ func (c *Client) do(ctx context.Context, k call) (answer, error) {
 	defer resp.Body.Close()
 	a := answer{status: resp.StatusCode, header: resp.Header}
 	a.body, err = io.ReadAll(resp.Body)
-	if err != nil { // cannot be: open has it whole
+	if err != nil { // cannot happen: open has read all of it
 		return answer{}, fmt.Errorf("%s: %w", k.verb, err)
 	}
 	return a, nil
 }
 
-// open is do for an answer that may be a stream: see once. Every other answer is in memory when open returns.
+// open is do for an answer that may be a stream, see try. Every other answer is in memory when open returns.
 func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 	if c.wrong != nil {
 		return nil, c.wrong
@@ -69,7 +69,7 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 		if e == nil {
 			return resp, nil
 		}
-		// What an earlier try may have done is not undone by a refusal of this one.
+		// A refusal of this try does not undo a change that an earlier try may have made.
 		unknown = unknown || k.changes && mayHaveHappened(e)
 		if e.JobID != "" {
 			jobID = e.JobID
@@ -80,7 +80,7 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 		}
 		wait := e.RetryAfter + c.draw(c.policy.bound(made))
 		if left, bounded := timeLeft(ctx); bounded && wait >= left {
-			return nil, fmt.Errorf("%s: %w", k.verb, e) // it says more than that the time is up
+			return nil, fmt.Errorf("%s: %w", k.verb, e) // this error says more than the context's
 		}
 		if err := sleep(ctx, wait); err != nil {
 			e.Err = errors.Join(err, e.Err)
@@ -89,7 +89,7 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 	}
 }
 
-// try makes one request. A stream's body is the caller's to read and close, see watched.
+// try makes one request. The caller must read and close a stream's body, see watched.
 func (c *Client) try(ctx context.Context, k *call) (*http.Response, *Error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &Error{Err: unsent{err}}
@@ -149,7 +149,7 @@ func fetch[T any](ctx context.Context, c *Client, k call) (v T, a answer, err er
 	return v, a, understand(a, &k, &v)
 }
 
-// understand reads an answer's JSON.
+// understand decodes an answer's JSON into v.
 func understand(a answer, k *call, v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
 		e := &Error{Status: a.status, TraceID: a.header.Get("X-Trace-Id"), Key: k.key, Unknown: k.changes}
@@ -159,7 +159,7 @@ func understand(a answer, k *call, v any) error {
 	return nil
 }
 
-// present is nil for a JSON null.
+// present returns nil for a JSON null.
 func present(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
@@ -197,7 +197,8 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	return req, nil
 }
 
-// reason is what ended a request: the caller's context before our own clock before what the connection says.
+// reason returns the error that ended a request. The caller's context takes precedence over the client's own
+// timeout, and that over the connection's error.
 func (c *Client) reason(caller, own context.Context, err error) error {
 	switch {
 	case caller.Err() != nil:
@@ -208,8 +209,8 @@ func (c *Client) reason(caller, own context.Context, err error) error {
 	return err
 }
 
-// traced reports whether the transport tells when it has a connection. Only then "it had none" can be told from "it did
-// not say".
+// traced reports whether the transport reports its connections. Only then does a missing report mean that there
+// was no connection.
 func (c *Client) traced() bool {
 	if c.http.Transport == nil {
 		return true
@@ -218,8 +219,8 @@ func (c *Client) traced() bool {
 	return ok
 }
 
-// watched is a body whose server must not fall silent while it is read. How long the reader takes between two reads is
-// its own business.
+// watched is a body that limits the server's silence while a read waits. The time between two reads does not
+// count.
 type watched struct {
 	io.ReadCloser
 	silence *time.Timer

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// Change is one thing that an operator did.
+// Change is one action of an operator.
 type Change struct {
 	ID      int64           `json:"id"`
 	At      time.Time       `json:"at"`
-	Actor   string          `json:"actor,omitempty"`   // the id of the key; "" = an open server, or the command line
-	Name    string          `json:"name,omitempty"`    // of the key, as it was
-	Address string          `json:"address,omitempty"` // where the call came from; "" = the command line
+	Actor   string          `json:"actor,omitempty"`   // the id of the API key; "" = an open server, or the command line
+	Name    string          `json:"name,omitempty"`    // of the key, at that time
+	Address string          `json:"address,omitempty"` // the caller's address; "" = the command line
 	Action  string          `json:"action"`            // such as tier.put
 	Target  string          `json:"target"`            // the id of a key or job, a tier, a filter
 	Before  json.RawMessage `json:"before,omitempty"`
-	After   json.RawMessage `json:"after,omitempty"` // of a refused change: how it was to be
+	After   json.RawMessage `json:"after,omitempty"` // of a refused change: the intended state
 	Outcome string          `json:"outcome"`         // done, refused or unknown
 	TraceID string          `json:"traceId,omitempty"`
 }
 
-// ChangesPage is a part of the log of changes. Next is the cursor of the following part, "" at the end.
+// ChangesPage is a part of the log of changes. Next is the cursor of the next part, "" at the end.
 type ChangesPage struct {
 	Items []Change `json:"items"`
 	Next  string   `json:"next"`
 }
 
-// Changes reads the log of what operators changed, newest first. cursor is "" at first, then the last page's Next;
-// limit is at most 100, 0 = the server's.
+// Changes reads the log of the operators' changes, newest first. cursor is "" at first, then the last page's Next.
+// limit is at most 100, 0 = the server's default.
 func (c *Client) Changes(ctx context.Context, cursor string, limit int) (ChangesPage, error) {
 	q := url.Values{}
 	set(q, "cursor", cursor)

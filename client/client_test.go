@@ -59,7 +59,7 @@ func TestNew_APathInFront(t *testing.T) {
 	}
 }
 
-// A redirect must not carry a job, or a token, to somebody else.
+// The client follows no redirect, which could send a job, or a token, to another server.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := fake.New()
 	defer other.Close()
@@ -74,7 +74,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// Many callers share one client, and connections are used again, after refusals too.
+// Concurrent callers share one client, and the client reuses connections, also after refusals.
 func TestConnectionsAreReused(t *testing.T) {
 	s := fake.New()
 	defer s.Close()
@@ -89,7 +89,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		}
 		return fake.Fault{}
 	})
-	c := New(s.URL, WithBackoff(1, 1), WithTries(50)) // four in step may meet every fifth for a while
+	c := New(s.URL, WithBackoff(1, 1), WithTries(50)) // four in step: every fifth may be refused for a while
 	defer c.Close()
 	var wg sync.WaitGroup
 	for range 4 {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Dead lists the dead letters, jobs that FAILED and were not requeued, the latest first. cursor is "" at first, then
-// the last page's Next.
+// Dead lists the dead letters, which are jobs that FAILED and were not requeued, the latest first. cursor is "" at
+// first, then the last page's Next.
 func (c *Client) Dead(ctx context.Context, f Filter, cursor string) (Page, error) {
 	if err := f.deadOnly(); err != nil {
 		return Page{}, fmt.Errorf("dead: %w", err)
@@ -21,13 +21,13 @@ func (c *Client) Dead(ctx context.Context, f Filter, cursor string) (Page, error
 	return c.page(ctx, "dead", "admin/dead", f, cursor)
 }
 
-// AllDead goes through all pages of Dead. An error is the last thing it yields.
+// AllDead iterates over all pages of Dead. An error is the last element.
 func (c *Client) AllDead(ctx context.Context, f Filter) iter.Seq2[Job, error] {
 	return pages(func(cursor string) (Page, error) { return c.Dead(ctx, f, cursor) })
 }
 
-// DeadExport opens the dead letters with their payloads, one JSON object a line. It must be closed. Reading it fails
-// with an error if it does not come whole.
+// DeadExport opens the dead letters with their payloads, one JSON object per line. The caller must close the
+// reader. A read returns an error if the export breaks off.
 func (c *Client) DeadExport(ctx context.Context, f Filter) (io.ReadCloser, error) {
 	if err := f.deadOnly(); err != nil {
 		return nil, fmt.Errorf("dead export: %w", err)
@@ -46,20 +46,20 @@ func (c *Client) DeadExport(ctx context.Context, f Filter) (io.ReadCloser, error
 	return resp.Body, nil
 }
 
-// Requeued is what a bulk requeue did.
+// Requeued is the result of a bulk requeue.
 type Requeued struct {
 	Matched  int `json:"matched"`
 	Requeued int `json:"requeued"` // 0 in a dry run
 }
 
-// RequeueDead gives up to limit dead letters a new life, at a rate the server bounds. Filter.From and Filter.To pick by
-// the time of death. A dry run only counts. A call whose answer was lost is not made again by itself: it would requeue
-// further ones; the same call again is safe in that no job gets two lives.
+// RequeueDead requeues up to limit dead letters, at a rate that the server limits. Filter.From and Filter.To
+// select by the time of death. A dry run only counts. The client does not repeat a call whose answer was lost,
+// because a repeat would requeue further dead letters. The caller may repeat it: no dead letter is requeued twice.
 func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bool) (Requeued, error) {
 	return c.RequeueDeadBecause(ctx, f, limit, dryRun, "")
 }
 
-// RequeueDeadBecause is RequeueDead with a reason, which is kept with each of the jobs; "" = none.
+// RequeueDeadBecause is RequeueDead with a reason, which is stored with each of the jobs; "" = none.
 func (c *Client) RequeueDeadBecause(
 	ctx context.Context,
 	f Filter,
@@ -90,7 +90,8 @@ func (c *Client) RequeueDeadBecause(
 	return done, err
 }
 
-// deadOnly refuses a filter for something else than dead letters: to ignore it would act on too many.
+// deadOnly refuses a filter that selects other jobs than dead letters. If the filter were ignored, the call would
+// act on too many jobs.
 func (f *Filter) deadOnly() error {
 	if f.Status != "" && f.Status != Failed {
 		return fmt.Errorf("%w: dead letters are FAILED, not %s", ErrInvalid, f.Status)
@@ -99,7 +100,7 @@ func (f *Filter) deadOnly() error {
 	return nil
 }
 
-// requeueOnly refuses, besides, a filter that a requeue does not take.
+// requeueOnly refuses what deadOnly refuses, and a trace id, which a requeue does not support.
 func (f *Filter) requeueOnly() error {
 	if f.TraceID != "" {
 		return fmt.Errorf("%w: a requeue does not pick by trace id", ErrInvalid)

@@ -11,51 +11,52 @@ import (
 	"time"
 )
 
-// What errors.Is finds in an *Error.
+// The errors that errors.Is finds in an *Error.
 var (
-	ErrNotFound = errors.New("not found") // no such job, tier or file
-	// the server cannot be reached, or cannot serve at the moment
+	ErrNotFound = errors.New("not found") // the job, tier or file does not exist
+	// The server cannot be reached, or cannot serve now.
 	ErrUnavailable    = errors.New("unavailable")
 	ErrQueueFull      = errors.New("the queue is full")               // also ErrUnavailable
 	ErrConflict       = errors.New("the job's state does not allow")  // such as a cancel of a job that has ended
-	ErrChanged        = errors.New("changed by somebody else")        // SetTier: the tier is not the one that was read
-	ErrOutcomeUnknown = errors.New("it may or may not have happened") // the call was sent and its outcome never came
+	ErrChanged        = errors.New("the tier has changed meanwhile")  // SetTier: it changed after it was read
+	ErrOutcomeUnknown = errors.New("it may or may not have happened") // the call was sent, and its outcome never arrived
 	ErrUnauthorized   = errors.New("not allowed")                     // no API key, a wrong one, or one without the right
 	ErrInvalid        = errors.New("the request is not valid")        // see Error.Fields
 	ErrRateLimited    = errors.New("too many requests")
 	ErrMismatch       = errors.New("the idempotency key was used with another body")
 
-	// ErrNotSent: SubmitBatch gave up before it came to this submission.
+	// ErrNotSent means that SubmitBatch ended before it sent this submission.
 	ErrNotSent = errors.New("not sent")
 )
 
-// What is wrong with an answer that looks like a success: perhaps another server than tierq gave it.
+// The errors of an answer that looks like a success. Another server than tierq may have given it.
 var (
 	errNoJob    = errors.New("the answer names no job")
 	errNoFile   = errors.New("the answer is no file of a job")
 	errNoExport = errors.New("the answer is no list of dead letters")
 )
 
-// Error is a refusal by the server, or a call that it did not answer (Status 0).
+// Error is a refusal by the server, or a call without an answer (Status 0).
 type Error struct {
 	Status     int    // the HTTP status; 0 = no answer, see Err
-	Code       string // such as QUEUE_FULL; "" if the answer did not come from a tierq server
+	Code       string // such as QUEUE_FULL; "" if the answer is not a tierq server's
 	Message    string
 	Detail     string
-	Fields     []FieldError  // what is wrong with the request
-	TraceID    string        // under which the server's log knows the call
-	JobID      string        // the job the error is about; with ErrOutcomeUnknown: the one to poll
-	RetryAfter time.Duration // when to come again; 0 = the server did not say
+	Fields     []FieldError  // the errors in the request
+	TraceID    string        // the call's id in the server's log
+	JobID      string        // the job that the error is about; with ErrOutcomeUnknown: the job to poll
+	RetryAfter time.Duration // the wait before a repeat; 0 = the server did not say
 
-	// Key is the Idempotency-Key of the call: the same call with the same key is safe, also when the outcome is unknown.
+	// Key is the Idempotency-Key of the call. Repeating the call with this key is safe, also if its outcome is
+	// unknown.
 	Key string
-	// Unknown: the call changes something, and this try or one before it may have done so.
+	// Unknown means that the call changes something, and that this try or an earlier one may have done so.
 	Unknown bool
-	// Err is what went wrong on this side of the wire, such as a refused connection.
+	// Err is the client's own error, such as a refused connection.
 	Err error
 }
 
-// FieldError names what is wrong with one field.
+// FieldError is the error in one field.
 type FieldError struct {
 	Field  string `json:"field"`
 	Reason string `json:"reason"`
@@ -85,10 +86,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives what went wrong on this side of the wire.
+// Unwrap returns the client's own error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is finds the sentinels of this package.
+// Is matches the sentinel errors of this package.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -118,7 +119,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// refusal reads the error body of the contract; what is not one keeps its status.
+// refusal reads an error body of the API. For any other body it keeps only the status and the headers.
 func refusal(resp *http.Response, body []byte) *Error {
 	e := &Error{Status: resp.StatusCode, TraceID: resp.Header.Get("X-Trace-Id"), RetryAfter: retryAfter(resp.Header)}
 	var said struct {
@@ -136,12 +137,12 @@ func refusal(resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// timeIsUp reports whether it was the caller who ended the call.
+// timeIsUp reports whether the caller's context ended the call.
 func timeIsUp(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// JobFailedError says that a job has FAILED for good.
+// JobFailedError means that a job has FAILED for good.
 type JobFailedError struct{ Poll Poll }
 
 func (e *JobFailedError) Error() string {
@@ -149,12 +150,12 @@ func (e *JobFailedError) Error() string {
 		e.Poll.LastError)
 }
 
-// JobCancelledError says that a job was CANCELLED.
+// JobCancelledError means that a job was CANCELLED.
 type JobCancelledError struct{ Poll Poll }
 
 func (e *JobCancelledError) Error() string { return fmt.Sprintf("job %s was cancelled", e.Poll.JobID) }
 
-// ending is what the end of a job means to those who waited for its result.
+// ending returns the error of an ended job for the callers who wait for its result; nil if it is COMPLETED.
 func ending(p *Poll) error {
 	switch p.Status {
 	case Failed:

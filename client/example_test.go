@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// Two lines to a first job.
+// A first job takes two lines.
 func Example() {
 	server := fake.NewRunning() // in place of a tierq server
 	defer server.Close()
@@ -60,7 +60,7 @@ func ExampleClient_Wait() {
 	// Output: COMPLETED [ada@example.com]
 }
 
-// Watch tells how the job gets on.
+// Watch reports each change of a job's status.
 func ExampleClient_Watch() {
 	server := fake.New()
 	defer server.Close()
@@ -75,7 +75,7 @@ func ExampleClient_Watch() {
 	_, err = c.Watch(ctx, id, func(p client.Poll) {
 		fmt.Println(p.Status)
 		if status, ok := next[p.Status]; ok {
-			server.Move(id, status, `{}`, "", "") // what a worker would do
+			server.Move(id, status, `{}`, "", "") // a worker would do this
 		}
 	})
 	fmt.Println(err)
@@ -86,7 +86,7 @@ func ExampleClient_Watch() {
 	// <nil>
 }
 
-// A batch is one request; each job is accepted or refused on its own.
+// A batch is one request; the server accepts or refuses each job separately.
 func ExampleClient_SubmitBatch() {
 	server := fake.New()
 	defer server.Close()
@@ -105,7 +105,7 @@ func ExampleClient_SubmitBatch() {
 	// <nil>
 }
 
-// A key derived from what the job is for makes it one job, whoever submits it, however often.
+// An idempotency key derived from the job's purpose makes one job, however often it is submitted.
 func ExampleIdempotencyKey() {
 	server := fake.New()
 	defer server.Close()
@@ -120,14 +120,14 @@ func ExampleIdempotencyKey() {
 	// 019de340-01fe-7a58-be69-000000000001 <nil>
 }
 
-// What a refused submit means. ErrOutcomeUnknown is the one case in which there may be a job all the same.
+// A refused submit has made no job. Only after ErrOutcomeUnknown may there be one.
 func ExampleError() {
 	server := fake.New()
 	defer server.Close()
 	server.Faults(func(int, *http.Request) fake.Fault {
 		return fake.Fault{Status: 503, Code: "QUEUE_FULL", RetryAfter: "30"}
 	})
-	c := client.New(server.URL, client.WithBackoff(100*time.Millisecond, 10*time.Second)) // 30 s is more than it waits
+	c := client.New(server.URL, client.WithBackoff(100*time.Millisecond, 10*time.Second)) // less than the 30 s
 	_, err := c.Submit(context.Background(), client.Public, "REPORT", nil)
 	switch e, _ := errors.AsType[*client.Error](err); {
 	case errors.Is(err, client.ErrOutcomeUnknown):
@@ -140,8 +140,8 @@ func ExampleError() {
 	// Output: come again in 30s
 }
 
-// A receiver verifies with the public key that /api/me shows, which can sign nothing, and remembers which events it has
-// had.
+// A receiver verifies callbacks with the public key that /api/me shows, which cannot sign, and remembers the
+// events that it has received.
 func ExampleWebhookVerifier() {
 	verifier, err := client.NewWebhookVerifier("whpk_6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw=")
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// A stream, whatever a server or somebody between says: frames that were ended, and then the end.
+// For every stream, whatever a server or a proxy sends, next returns the complete frames and then the end.
 func FuzzFrames(f *testing.F) {
 	for _, stream := range []string{
 		"retry: 2000\n\nevent: status\nid: PENDING-0-0-1\ndata: {\"a\":1}\n\n", ": ping\n\nevent: bye\ndata: {}\n\n",
 		"data: a\ndata: b\n\n",
 		"event: x\r\ndata: y\r\n\r\n", "id: \x00\ndata:\n\n", "data: cut off",
 	} {
-		for n := range len(stream) + 1 { // plain go test cuts each of them everywhere, and takes each byte out of it
+		for n := range len(stream) + 1 { // plain go test cuts each stream at every byte, and removes each byte
 			f.Add(stream[:n])
 			f.Add(stream[:n] + stream[min(n+1, len(stream)):])
 		}

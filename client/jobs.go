@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Job returns a job with its attempts, oldest first: ErrNotFound if there is no such job.
+// Job returns a job with its attempts, oldest first. It returns ErrNotFound if the job does not exist.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	k, err := jobCall("job", http.MethodGet, "jobs/", jobID, "")
 	if err != nil {
@@ -30,8 +30,8 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	return j, err
 }
 
-// Jobs lists jobs, living and ended, the latest first: with a submit key its own. cursor is "" at first, then the last
-// page's Next.
+// Jobs lists jobs, living and ended, the latest first. A submit key sees only its own jobs. cursor is "" at first,
+// then the last page's Next.
 func (c *Client) Jobs(ctx context.Context, f Filter, cursor string) (Page, error) {
 	if !f.From.IsZero() || !f.To.IsZero() {
 		return Page{}, fmt.Errorf("jobs: %w: only dead letters can be picked by time", ErrInvalid)
@@ -39,7 +39,7 @@ func (c *Client) Jobs(ctx context.Context, f Filter, cursor string) (Page, error
 	return c.page(ctx, "jobs", "api/jobs", f, cursor)
 }
 
-// AllJobs goes through all pages of Jobs. An error is the last thing it yields.
+// AllJobs iterates over all pages of Jobs. An error is the last element.
 func (c *Client) AllJobs(ctx context.Context, f Filter) iter.Seq2[Job, error] {
 	return pages(func(cursor string) (Page, error) { return c.Jobs(ctx, f, cursor) })
 }
@@ -103,7 +103,7 @@ func rfc3339(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// jobCall is a call about one job.
+// jobCall returns a call about one job.
 func jobCall(verb, method, before, jobID, behind string) (call, error) {
 	if err := checkID(jobID); err != nil {
 		return call{}, fmt.Errorf("%s: %w", verb, err)
@@ -111,20 +111,21 @@ func jobCall(verb, method, before, jobID, behind string) (call, error) {
 	return call{verb: verb, method: method, path: before + jobID + behind, about: jobID}, nil
 }
 
-// Cancellation is what a cancel did.
+// Cancellation is the result of a cancel.
 type Cancellation struct {
 	JobID  string `json:"jobId"`
 	Status Status `json:"status"` // CANCELLED at once, or PROCESSING
-	// it was running and has been told: it will end CANCELLED, never COMPLETED
+	// Requested means that the job was running and its worker has been told: the job will end CANCELLED, never
+	// COMPLETED.
 	Requested bool `json:"cancelRequested,omitempty"`
 }
 
-// Cancel cancels a job: ErrConflict if it has ended, ErrNotFound if there is none.
+// Cancel cancels a job. It returns ErrConflict if the job has ended, and ErrNotFound if it does not exist.
 func (c *Client) Cancel(ctx context.Context, jobID string) (Cancellation, error) {
 	return c.CancelBecause(ctx, jobID, "")
 }
 
-// CancelBecause is Cancel with a reason, one line of at most 500 characters, which is kept with the job: see
+// CancelBecause is Cancel with a reason, one line of at most 500 characters, which is stored with the job: see
 // Job.Reasons. "" = none.
 func (c *Client) CancelBecause(ctx context.Context, jobID, reason string) (Cancellation, error) {
 	k, err := jobCall("cancel", http.MethodPost, "api/jobs/", jobID, "/cancel")
@@ -137,7 +138,7 @@ func (c *Client) CancelBecause(ctx context.Context, jobID, reason string) (Cance
 	}
 	done, _, err := fetch[Cancellation](ctx, c, k)
 	if errors.Is(err, ErrConflict) && errors.Is(err, ErrOutcomeUnknown) {
-		// An earlier try may be what ended it.
+		// An earlier try may have cancelled the job.
 		if p, err := c.Poll(ctx, jobID); err == nil && p.Status == Cancelled {
 			return Cancellation{JobID: p.JobID, Status: p.Status}, nil
 		}
@@ -145,13 +146,13 @@ func (c *Client) CancelBecause(ctx context.Context, jobID, reason string) (Cance
 	return done, err
 }
 
-// Requeue gives a job that FAILED a new life: the same id, a fresh budget of retries. No error is a promise that it
-// will run again. ErrConflict if it is alive or did not fail.
+// Requeue requeues a job that FAILED, with the same id and all its retries. Without an error the job will run
+// again. It returns ErrConflict if the job has not ended or did not fail.
 func (c *Client) Requeue(ctx context.Context, jobID string) error {
 	return c.RequeueBecause(ctx, jobID, "")
 }
 
-// RequeueBecause is Requeue with a reason, one line of at most 500 characters, which is kept with the job: see
+// RequeueBecause is Requeue with a reason, one line of at most 500 characters, which is stored with the job: see
 // Job.Reasons. "" = none.
 func (c *Client) RequeueBecause(ctx context.Context, jobID, reason string) error {
 	k, err := jobCall("requeue", http.MethodPost, "jobs/", jobID, "/retry")
@@ -166,7 +167,7 @@ func (c *Client) RequeueBecause(ctx context.Context, jobID, reason string) error
 	return err
 }
 
-// because is the body of a change that says why; nil without a reason.
+// because returns the body of a change with a reason; nil without a reason.
 func because(reason string) ([]byte, error) {
 	if reason == "" {
 		return nil, nil
@@ -174,16 +175,16 @@ func because(reason string) ([]byte, error) {
 	return json.Marshal(map[string]string{"reason": reason})
 }
 
-// Artifact is the file a job made. It must be closed.
+// Artifact is the file that a job made. The caller must close it.
 type Artifact struct {
 	io.ReadCloser
-	Name        string // fit to be the name of a file: no path in it
+	Name        string // a valid file name without a path
 	ContentType string
-	Size        int64 // -1 = not known
+	Size        int64 // -1 = unknown
 }
 
-// Artifact opens the file a job made: ErrNotFound if it made none. Reading it fails with an error if it does not come
-// whole.
+// Artifact opens the file that a job made. It returns ErrNotFound if there is none. A read returns an error if the
+// file breaks off.
 func (c *Client) Artifact(ctx context.Context, jobID string) (*Artifact, error) {
 	k, err := jobCall("artifact", http.MethodGet, "jobs/", jobID, "/artifact")
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *Client) Artifact(ctx context.Context, jobID string) (*Artifact, error) 
 	return a, nil
 }
 
-// fileName makes a name that came over the wire fit for a folder.
+// fileName turns a name from the server into a valid file name.
 func fileName(name, otherwise string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || strings.ContainsRune(`:*?"<>|`, r) {
@@ -217,11 +218,11 @@ func fileName(name, otherwise string) string {
 	return name
 }
 
-// Why says what a job that waits is waiting for.
+// Why explains why a job is waiting.
 type Why struct {
 	JobID         string         `json:"jobId"`
 	Status        Status         `json:"status"`
-	Position      *int64         `json:"position"` // ready jobs ahead of it
+	Position      *int64         `json:"position"` // the number of ready jobs ahead of it
 	AheadByTier   map[Tier]int64 `json:"aheadByTier"`
 	RunningByTier map[Tier]int64 `json:"runningByTier"`
 	FreeSlots     int            `json:"freeSlots"`
@@ -229,12 +230,12 @@ type Why struct {
 	Gate          Gate           `json:"gate"`
 	ETASeconds    *int64         `json:"etaSeconds"`
 	RunAt         time.Time      `json:"runAt,omitzero"`
-	Reasons       []string       `json:"reasons"` // in words
+	Reasons       []string       `json:"reasons"` // in words, for people
 
-	Raw json.RawMessage `json:"-"` // the answer as it came
+	Raw json.RawMessage `json:"-"` // the whole answer
 }
 
-// Why explains why a job is still waiting.
+// Why returns the reasons why a job is still waiting.
 func (c *Client) Why(ctx context.Context, jobID string) (Why, error) {
 	k, err := jobCall("why", http.MethodGet, "api/jobs/", jobID, "/why")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// answers serves one text for a pattern and notes what was asked.
+// answers serves one text for a pattern and records the requests.
 func answers(s *fake.Server, pattern string, status int, text string, headers ...string) *[]string {
 	var asked []string
 	s.Handle(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestCancel(t *testing.T) {
 	if _, err := c.Cancel(soon(t), unknownID); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
-	// The answer is lost, and to the second try the job has ended: by the first one, or by itself.
+	// The first answer is lost, and the second try finds the job ended: by the first try, or by itself.
 	for status, cancelled := range map[string]bool{"PENDING": true, "PROCESSING": false} {
 		id := submitted(t, c)
 		s.Move(id, status, "", "", "")
@@ -175,7 +175,8 @@ func TestDeadLetters(t *testing.T) {
 	if err != nil || got != (Requeued{7, 5}) || fmt.Sprint(*asked) != want {
 		t.Errorf("%+v, %v, asked %s", got, err, *asked)
 	}
-	// What is lost may have happened: it is not asked for again. What was refused is; and a dry run always.
+	// A requeue with a lost answer may have happened, so the client does not repeat it. It repeats a refused one, and
+	// always a dry run.
 	for name, tc := range map[string]struct {
 		fault fake.Fault
 		dry   bool
@@ -256,7 +257,8 @@ func TestArtifact(t *testing.T) {
 	}
 }
 
-// What a change is for goes in its body, and comes back with the job: its reasons, and what an attempt waited for.
+// The reason of a change is sent in its body and is read back: the job's reasons, and an attempt's reason for
+// "later".
 func TestReasons(t *testing.T) {
 	s, c := newServer(t)
 	cancels := answers(s, "POST /api/jobs/"+unknownID+"/cancel", 200, `{"jobId":"`+unknownID+`","status":"CANCELLED"}`)

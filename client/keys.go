@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Role is what an API key may do.
+// Role decides what an API key may do.
 type Role string
 
 // The roles.
@@ -17,21 +17,21 @@ const (
 	RoleSubmit   Role = "submit"    // submits jobs of its tiers and types; sees, cancels and retries its own
 	RoleReadOnly Role = "read-only" // sees everything, with payloads and results redacted; changes nothing
 	RoleAdmin    Role = "admin"     // everything
-	RoleWorker   Role = "worker"    // nothing in this version
+	RoleWorker   Role = "worker"    // may do nothing in this version
 )
 
-// Key is an API key without what opens with it. Times are the zero time where there is nothing to say.
+// Key is an API key without its secret. Absent times are the zero time.
 type Key struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Role      Role      `json:"role"`
-	Tiers     []Tier    `json:"tiers"`    // it may submit to; none = all
+	Tiers     []Tier    `json:"tiers"`    // that it may submit to; none = all
 	Types     []string  `json:"types"`    // of jobs that it may submit; none = all
-	Rate      float64   `json:"rate"`     // requests a second; 0 = any number
+	Rate      float64   `json:"rate"`     // requests a second; 0 = no limit
 	Burst     int       `json:"burst"`    // requests at once; 0 = one second's worth
-	InFlight  int       `json:"inFlight"` // jobs accepted and not ended, at most; 0 = any number
+	InFlight  int       `json:"inFlight"` // the most jobs accepted and not ended; 0 = no limit
 	CreatedAt time.Time `json:"createdAt,omitzero"`
-	// the id of the key that made it; "" = the command line, or an open server
+	// CreatedBy is the id of the key that created this one; "" = the command line, or an open server.
 	CreatedBy  string    `json:"createdBy,omitempty"`
 	RotatedAt  time.Time `json:"rotatedAt,omitzero"`
 	ExpiresAt  time.Time `json:"expiresAt,omitzero"`
@@ -39,7 +39,7 @@ type Key struct {
 	LastUsedAt time.Time `json:"lastUsedAt,omitzero"` // to within a minute
 }
 
-// NewKey is a key that is to be made: Name and Role must be there.
+// NewKey describes a key to be created: Name and Role are required.
 type NewKey struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role"`
@@ -51,15 +51,16 @@ type NewKey struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"` // zero = never
 }
 
-// MadeKey is a key with its text, "tq_<id>_<secret>": what WithToken takes. No later call returns it.
+// MadeKey is a new key with its text, "tq_<id>_<secret>", which WithToken takes. No later call returns the text.
 type MadeKey struct {
 	Text string `json:"key"`
 	Key
-	// Webhook is for its receivers; nil = the key submits nothing, or the server has no TIERQ_WEBHOOK_MASTER.
+	// Webhook are the keys for its receivers; nil = the key may not submit, or the server has no
+	// TIERQ_WEBHOOK_MASTER.
 	Webhook *WebhookKeys `json:"webhook,omitempty"`
 }
 
-// Keys lists the API keys in the order they were made, those that were revoked too.
+// Keys lists the API keys in the order of their creation, including revoked ones.
 func (c *Client) Keys(ctx context.Context) ([]Key, error) {
 	got, _, err := fetch[struct {
 		Items []Key `json:"items"`
@@ -67,8 +68,9 @@ func (c *Client) Keys(ctx context.Context) ([]Key, error) {
 	return got.Items, err
 }
 
-// CreateKey makes an API key: ErrConflict for the first key of a server if it is not an admin's. A call whose answer
-// was lost is not made again by itself: ErrOutcomeUnknown, and if Keys has the key, revoke it, for its text is lost.
+// CreateKey creates an API key. It returns ErrConflict for the first key of a server if it is not an admin's. The
+// client does not repeat a call whose answer was lost: the error is ErrOutcomeUnknown. If Keys then lists the key,
+// revoke it, because its text is lost.
 func (c *Client) CreateKey(ctx context.Context, k NewKey) (MadeKey, error) {
 	body, err := json.Marshal(k)
 	if err != nil {
@@ -79,9 +81,9 @@ func (c *Client) CreateKey(ctx context.Context, k NewKey) (MadeKey, error) {
 	return made, err
 }
 
-// RotateKey gives a key another secret, under the same id. The one it had opens for grace longer, at most 30 days;
-// whole seconds count. ErrNotFound for a key that opens nothing any more. A call whose answer was lost is not made
-// again by itself, for twice would end the secret you have: ErrOutcomeUnknown.
+// RotateKey gives a key a new secret under the same id. The old secret stays valid for grace, at most 30 days, cut
+// to whole seconds. It returns ErrNotFound for a key that is no longer valid. The client does not repeat a call
+// whose answer was lost, because a second rotation would end the caller's secret: the error is ErrOutcomeUnknown.
 func (c *Client) RotateKey(ctx context.Context, id string, grace time.Duration) (MadeKey, error) {
 	body, err := json.Marshal(struct {
 		GraceSeconds int64 `json:"graceSeconds"`
@@ -96,7 +98,8 @@ func (c *Client) RotateKey(ctx context.Context, id string, grace time.Duration) 
 	return made, err
 }
 
-// RevokeKey ends a key for good. To revoke it again is no error; ErrNotFound is one that never was.
+// RevokeKey ends a key for good. Revoking it again is not an error. It returns ErrNotFound for a key that never
+// existed.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	_, err := c.do(ctx, call{verb: "revoke key", method: http.MethodDelete, path: "admin/keys/" + url.PathEscape(id),
 		changes: true})

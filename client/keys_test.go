@@ -69,7 +69,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A key whose answer was lost is not made a second time, and a secret not replaced twice; a revocation is sent again.
+// After a lost answer the client repeats neither the creation of a key nor a rotation. It repeats a revocation.
 func TestKeys_LostAnswers(t *testing.T) {
 	s, c := newServer(t)
 	answers(s, "POST /admin/keys", 201, `{"key":"tq_x",`+aKey)

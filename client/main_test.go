@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const unknownID = "019de340-01fe-7a58-be69-ffffffffffff"
 
-// newServer is a fake and a client of it that does not wait long between tries.
+// newServer starts a fake server and a client with short waits between tries.
 func newServer(t *testing.T, opts ...Option) (*fake.Server, *Client) {
 	t.Helper()
 	s := fake.New()
@@ -26,7 +26,7 @@ func newServer(t *testing.T, opts ...Option) (*fake.Server, *Client) {
 	return s, c
 }
 
-// firstOnly is a fault of the first n requests.
+// firstOnly gives the first n requests a fault.
 func firstOnly(n int, f fake.Fault) func(int, *http.Request) fake.Fault {
 	return func(i int, _ *http.Request) fake.Fault {
 		if i <= n {
@@ -36,7 +36,7 @@ func firstOnly(n int, f fake.Fault) func(int, *http.Request) fake.Fault {
 	}
 }
 
-// soon bounds what a test waits for.
+// soon returns a context that limits a test's waits.
 func soon(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -44,7 +44,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// submitted is a job on the server.
+// submitted submits a job and returns its id.
 func submitted(t *testing.T, c *Client) string {
 	t.Helper()
 	id, err := c.Submit(soon(t), Paid, "SIMULATION", nil)

@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// How long the server is asked to hold a poll's answer (proxies like to cut at a minute), and the longest pause between
-// polls that it does not hold.
+// The time for which the server is asked to hold a poll's answer (proxies often cut connections at a minute), and
+// the longest pause between polls that it does not hold.
 const (
 	holdPoll  = 25 * time.Second
 	pausePoll = 5 * time.Second
 )
 
-// Poll asks how a job stands: ErrNotFound if there is no such job, or if it is another caller's.
+// Poll returns the state of a job. It returns ErrNotFound if the job does not exist or belongs to another caller.
 func (c *Client) Poll(ctx context.Context, jobID string) (Poll, error) {
 	p, _, err := c.poll(ctx, jobID, "", 0)
 	return p, err
 }
 
-// Wait returns a job when it has COMPLETED. For one that FAILED the error is a *JobFailedError, for one that was
-// CANCELLED a *JobCancelledError. It waits as long as ctx lets it, on the server's side: a job's end is told within
-// milliseconds. A server that stays away for longer than the tries of one call ends it with ErrUnavailable; waiting
-// again is always possible.
+// Wait returns a job when it has COMPLETED. For a FAILED job the error is a *JobFailedError, for a CANCELLED one a
+// *JobCancelledError. Wait waits on the server's side until the job or ctx ends, and learns of the job's end
+// within milliseconds. If an outage outlasts the tries of one call, Wait returns ErrUnavailable. The caller may
+// wait again.
 func (c *Client) Wait(ctx context.Context, jobID string) (Poll, error) {
 	return c.wait(ctx, jobID, nil)
 }
 
-// wait polls until the job ends and tells of every change, if somebody wants to hear of them.
+// wait polls until the job ends. With a non-nil tell it reports every change.
 func (c *Client) wait(ctx context.Context, jobID string, tell *teller) (Poll, error) {
 	var last Poll
 	if tell != nil {
@@ -44,16 +44,16 @@ func (c *Client) wait(ctx context.Context, jobID string, tell *teller) (Poll, er
 		}
 		tag := ""
 		if tell != nil {
-			tag = tell.tag // then the server answers at the next change
+			tag = tell.tag // with a tag the server answers at the next change
 		}
 		if tell != nil && tag == "" {
-			hold = 0 // it would answer at the end only
+			hold = 0 // without a tag the server would answer only at the job's end
 		}
 		asked := time.Now()
 		p, found, err := c.poll(ctx, jobID, tag, hold)
 		if e, ok := errors.AsType[*Error](err); ok && hold > 0 && e.Status == http.StatusServiceUnavailable &&
 			ctx.Err() == nil {
-			p, found, err = c.poll(ctx, jobID, tag, 0) // it may have no room left for those who wait
+			p, found, err = c.poll(ctx, jobID, tag, 0) // the server may have no room for waiting polls
 		}
 		if err != nil {
 			return last, err
@@ -72,7 +72,7 @@ func (c *Client) wait(ctx context.Context, jobID string, tell *teller) (Poll, er
 			idle = 0
 			continue
 		}
-		// A server that is draining, or one that does not hold answers.
+		// The server is draining, or does not hold answers.
 		idle++
 		bound := min(c.policy.bound(idle), pausePoll)
 		if err := sleep(ctx, bound/2+c.draw(bound/2)); err != nil {
@@ -81,12 +81,12 @@ func (c *Client) wait(ctx context.Context, jobID string, tell *teller) (Poll, er
 	}
 }
 
-// same reports whether two polls tell the same of a job, but for its place in the queue.
+// same reports whether two polls show the same state of a job, apart from its place in the queue.
 func same(a, b *Poll) bool {
 	return a.JobID == b.JobID && a.Status == b.Status && a.RetryCount == b.RetryCount && weakTag(a.ETag) == weakTag(b.ETag)
 }
 
-// poll asks once. With a tag, found is false, and the Poll empty, if the job still is as it was then.
+// poll asks once. With a tag, found is false, and the Poll empty, if the job has not changed since that tag.
 func (c *Client) poll(ctx context.Context, jobID, tag string, hold time.Duration) (p Poll, found bool, err error) {
 	if err := checkID(jobID); err != nil {
 		return p, false, fmt.Errorf("poll: %w", err)
@@ -116,7 +116,7 @@ func (c *Client) poll(ctx context.Context, jobID, tag string, hold time.Duration
 	return p, true, nil
 }
 
-// checkID refuses what is not a job id before it becomes part of a path.
+// checkID refuses a text that is not a job id before it becomes part of a path.
 func checkID(id string) error {
 	ok := len(id) == 36
 	for i := 0; ok && i < len(id); i++ {

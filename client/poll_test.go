@@ -41,7 +41,7 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// Wait and Watch come to the same end, each in its way.
+// waits returns Wait and Watch, which must end in the same way.
 func waits(t *testing.T, c *Client) map[string]func(id string) (Poll, error) {
 	return map[string]func(id string) (Poll, error){
 		"wait":  func(id string) (Poll, error) { return c.Wait(soon(t), id) },
@@ -76,7 +76,7 @@ func TestWait_EndsAsTheJobEnds(t *testing.T) {
 	}
 }
 
-// The server holds the answer: waiting costs one request, not one a second.
+// The server holds the answer, so that a wait costs one request and not one per second.
 func TestWait_IsOneRequest(t *testing.T) {
 	s, c := newServer(t)
 	id := submitted(t, c)
@@ -112,7 +112,7 @@ func TestWait_OverFaults(t *testing.T) {
 	}
 }
 
-// A server that does not hold answers is asked a few times a minute, and not in a loop.
+// A server that does not hold answers is polled a few times a minute, not in a tight loop.
 func TestWait_ServerThatDoesNotHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -130,7 +130,7 @@ func TestWait_ServerThatDoesNotHold(t *testing.T) {
 	})
 }
 
-// A server with no room for those who wait still answers those who do not.
+// If the server has no room for waiting polls, the client polls without waiting.
 func TestWait_NoRoomToWait(t *testing.T) {
 	s, c := newServer(t, WithTries(1))
 	id := submitted(t, c)
@@ -146,7 +146,7 @@ func TestWait_NoRoomToWait(t *testing.T) {
 	}
 }
 
-// A success that names no job is no answer about one: what spoke is perhaps another server.
+// A success that names no job is an error: another server may have answered.
 func TestAnswerWithoutJob(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"hello":"world"}`)

@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// policy says how often, and after which wait, a call is tried again.
+// policy decides how often, and after which waits, a call is repeated.
 type policy struct {
 	tries      int
 	base, most time.Duration
 }
 
-// bound is the backoff's upper end after so many tries: base, twice base, four times base ..., at most most.
+// bound returns the upper limit of the backoff after this many tries: base, twice base, four times base ..., at
+// most most.
 func (p policy) bound(made int) time.Duration {
 	bound := p.base
 	for range made - 1 {
@@ -30,13 +31,13 @@ func (p policy) bound(made int) time.Duration {
 	return min(bound, p.most)
 }
 
-// again reports whether a call that failed so is worth another try. One that is not safe to send twice is tried again
-// only if it was surely not carried out.
+// again reports whether a call that failed with e should be repeated. If a repeat is not safe, the call must
+// surely not have been carried out.
 func (p policy) again(e *Error, made int, safe bool) bool {
 	return made < p.tries && passing(e) && e.RetryAfter <= p.most && (safe || !mayHaveHappened(e))
 }
 
-// passing reports whether an error may be gone at the next try.
+// passing reports whether an error may be temporary.
 func passing(e *Error) bool {
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -48,8 +49,8 @@ func passing(e *Error) bool {
 	return false
 }
 
-// mayHaveHappened reports whether a call that failed so may have been carried out. A redirect, a 4xx, a 501 and a 503
-// are promises that it was not: a server that answers 501 does not know the method.
+// mayHaveHappened reports whether a call that failed with e may have been carried out. A redirect, a 4xx, a 501
+// and a 503 mean that it was not: a server that answers 501 does not know the method.
 func mayHaveHappened(e *Error) bool {
 	if e.Status == 0 {
 		return !errors.Is(e.Err, errUnsent)
@@ -66,13 +67,13 @@ var (
 	errSilent = errors.New("the server was silent for too long")
 )
 
-// unsent marks an error of a request that never left.
+// unsent marks the error of a request that was never sent.
 type unsent struct{ error }
 
 func (u unsent) Unwrap() error        { return u.error }
 func (u unsent) Is(target error) bool { return target == errUnsent }
 
-// dialFailed reports whether there was no connection to send anything on.
+// dialFailed reports whether no usable connection was made.
 func dialFailed(err error) bool {
 	if _, distrusted := errors.AsType[*tls.CertificateVerificationError](err); distrusted {
 		return true
@@ -81,10 +82,10 @@ func dialFailed(err error) bool {
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// draw is full jitter: anything below bound.
+// draw returns a full jitter: a random wait below bound.
 func draw(bound time.Duration) time.Duration { return rand.N(max(bound, 1)) }
 
-// sleep waits, or returns the context's error if it ends first.
+// sleep waits, or returns the context's error if the context ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -96,14 +97,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rest sleeps if ctx leaves time for it, and reports whether it did.
+// rest sleeps if ctx's deadline leaves time for that, and reports whether it did.
 func rest(ctx context.Context, d time.Duration) bool {
 	left, bounded := timeLeft(ctx)
 	return (!bounded || d < left) && sleep(ctx, d) == nil
 }
 
-// retryAfter reads the header in both its forms, whole seconds and a date (held against the answer's own clock). 0 =
-// none that makes sense.
+// retryAfter reads the header in both forms: whole seconds, and a date, which it compares with the answer's own
+// Date. It returns 0 if the header is absent or invalid.
 func retryAfter(h http.Header) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {

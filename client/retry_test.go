@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// timeline is when each try was made, since the first, and how the call ended.
+// timeline returns the time of each try since the first one, and the call's error.
 func timeline(t *testing.T, ctx context.Context, answers []*http.Response, opts ...Option) (at []time.Duration,
 	err error) {
 	t.Helper()
@@ -30,7 +30,7 @@ func timeline(t *testing.T, ctx context.Context, answers []*http.Response, opts 
 			}
 			return answers[len(at)-1], nil
 		})}))...)
-	c.draw = func(bound time.Duration) time.Duration { return bound - 1 } // the worst draw there is
+	c.draw = func(bound time.Duration) time.Duration { return bound - 1 } // the longest possible wait
 	_, err = c.Submit(ctx, Paid, "REPORT", nil)
 	for i := range at {
 		at[i] = at[i].Round(time.Millisecond)
@@ -77,7 +77,7 @@ func TestRetries_WaitAsAsked(t *testing.T) {
 			began := time.Now()
 			at, err := timeline(t, ctx, tc.answers, tc.opts...)
 			if ended := time.Since(began).Round(time.Millisecond); ended != tc.at[len(tc.at)-1] {
-				t.Errorf("%s: ended after %v", name, ended) // it does not wait for a try that will not come
+				t.Errorf("%s: ended after %v", name, ended) // a try after the deadline is not waited for
 			}
 			if !slices.Equal(at, tc.at) || (err != nil) != tc.fails || tc.fails && !errors.Is(err, ErrQueueFull) {
 				t.Errorf("%s: tries at %v, want %v; %v", name, at, tc.at, err)
@@ -121,13 +121,13 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A call that nobody received is not one of unknown outcome.
+// The outcome of a call that was never sent is not unknown.
 func TestNothingWasSent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // refuses from now on
+	l.Close() // the port refuses connections from now on
 	c := New("http://"+l.Addr().String(), WithTries(2), WithBackoff(1, 1))
 	_, err = c.Submit(soon(t), Paid, "A", nil)
 	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
@@ -140,7 +140,7 @@ func TestNothingWasSent(t *testing.T) {
 		t.Errorf("ended: %v", err)
 	}
 	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
-	stranger.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that end early
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0) // for handshakes that end early
 	stranger.StartTLS()
 	defer stranger.Close()
 	began := time.Now()
@@ -152,7 +152,7 @@ func TestNothingWasSent(t *testing.T) {
 	}
 }
 
-// The caller's deadline is the caller's; a silent server is not reported as one.
+// A silent server is reported as unavailable, and not as the end of the caller's context.
 func TestSilence(t *testing.T) {
 	s, c := newServer(t, WithTimeout(50*time.Millisecond), WithTries(2))
 	s.Faults(firstOnly(9, fake.Fault{Silent: true}))
@@ -164,7 +164,7 @@ func TestSilence(t *testing.T) {
 	c = New("http://tierq", WithTimeout(time.Millisecond), WithTries(1),
 		WithHTTPClient(&http.Client{Transport: wire(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
-			return nil, r.Context().Err() // not every transport tells the cause
+			return nil, r.Context().Err() // some transports do not return the cause
 		})}))
 	if _, err := c.Submit(soon(t), Paid, "A", nil); errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnavailable) {
 		t.Errorf("another transport: %v", err)
@@ -197,7 +197,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// A 504 to a change says that it may have been made. It is tried again where that is safe, and its last one says so.
+// A 504 to a change means that the server may have made it. The client repeats the call where that is safe, and
+// the last error says that the outcome is unknown.
 func TestRetries_OutcomeUnknown(t *testing.T) {
 	tier := func(set func(*Client, context.Context) (Plan, error)) func(*Client, context.Context) error {
 		return func(c *Client, ctx context.Context) error { _, err := set(c, ctx); return err }
@@ -207,7 +208,7 @@ func TestRetries_OutcomeUnknown(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		call           func(*Client, context.Context) error
-		pattern        string // "" = the fake's own
+		pattern        string // "" = the fake server's own handler
 		again, unknown bool
 	}{
 		"cancel": {func(c *Client, ctx context.Context) error { _, err := c.Cancel(ctx, unknownID); return err }, "",
@@ -240,7 +241,8 @@ func TestRetries_OutcomeUnknown(t *testing.T) {
 			if n := len(s.Seen()); n != want || !ok || e.Status != 504 || errors.Is(err, ErrOutcomeUnknown) != tc.unknown {
 				t.Errorf("%v after %d requests, want %d", err, n, want)
 			}
-			// What was surely not carried out is tried again, whatever it is. (To the fake's own cancel there is no such job.)
+			// A change that was surely not carried out is repeated, whichever it is. (The fake's own cancel does not know
+			// the job.)
 			s.Faults(firstOnly(len(s.Seen())+1, fake.Fault{Status: 503, Code: "SYSTEM_UNHEALTHY"}))
 			if err := tc.call(c, soon(t)); tc.pattern != "" && err != nil || errors.Is(err, ErrOutcomeUnknown) ||
 				len(s.Seen()) != want+2 {

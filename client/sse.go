@@ -22,8 +22,8 @@ type frame struct {
 // frames reads a stream of Server-Sent Events.
 type frames struct {
 	lines *bufio.Scanner
-	id    string        // the last one seen
-	retry time.Duration // what the server wants between two connections; 0 = it did not say
+	id    string        // the last id read
+	retry time.Duration // the server's pause between two connections; 0 = not set
 }
 
 func newFrames(r io.Reader) *frames {
@@ -32,8 +32,8 @@ func newFrames(r io.Reader) *frames {
 	return f
 }
 
-// next returns the next frame that carries data or a name. A frame that the end cut off is none: io.ErrUnexpectedEOF or
-// what broke the stream.
+// next returns the next frame that has data or a name. A frame that was cut off does not count: the error is then
+// io.ErrUnexpectedEOF, or the error that broke the stream.
 func (f *frames) next() (frame, error) {
 	var fr frame
 	var data [][]byte
@@ -73,9 +73,9 @@ func (f *frames) next() (frame, error) {
 	return frame{}, io.ErrUnexpectedEOF
 }
 
-// follow reads a stream and connects again, from where it was, whenever it ends. It returns nil as soon as heard says
-// that it is enough, else an error: the context's, a final refusal, or the last of as many failures in a row as a call
-// has tries.
+// follow reads a stream, and connects again whenever it ends, to continue after the last event. It returns nil as
+// soon as heard returns true. It returns an error when the context ends, when the server refuses for good, or
+// after as many failures in a row as a call has tries.
 func (c *Client) follow(ctx context.Context, k call, lastID string, heard func(frame) (enough bool)) error {
 	if c.wrong != nil {
 		return c.wrong
@@ -107,7 +107,7 @@ func (c *Client) follow(ctx context.Context, k call, lastID string, heard func(f
 	}
 }
 
-// listen reads one connection to its end. some: it brought something.
+// listen reads one connection to its end. some means that a frame arrived.
 func (c *Client) listen(ctx context.Context, k *call, lastID *string, retry *time.Duration,
 	heard func(frame) bool) (enough, some bool, err error) {
 	resp, e := c.try(ctx, k)

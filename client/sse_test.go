@@ -42,7 +42,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// A server cannot make a client keep more than one answer's worth.
+// A frame is limited to the size of one answer.
 func TestFrames_AreBounded(t *testing.T) {
 	if _, err := newFrames(strings.NewReader("data: " + strings.Repeat("x", maxAnswer) + "\n\n")).next(); !errors.Is(err,
 		bufio.ErrTooLong) {

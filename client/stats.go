@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stats is what the server is doing. Rates are per second; counts and percentiles are those of the last hour.
+// Stats is the server's present activity. Rates are per second; counts and percentiles cover the last hour.
 type Stats struct {
 	Tiers          []TierStats  `json:"tiers"` // best first
 	Capacity       Capacity     `json:"capacity"`
@@ -15,13 +15,13 @@ type Stats struct {
 	Outbox         Outbox       `json:"outbox"`
 	Watches        []WatchStats `json:"watches"`
 	Workers        []Worker     `json:"workers"`
-	DrainPerSecond float64      `json:"drainPerSecond"` // jobs that end
+	DrainPerSecond float64      `json:"drainPerSecond"` // jobs that end, per second
 	Timestamp      time.Time    `json:"timestamp,omitzero"`
 
-	Raw json.RawMessage `json:"-"` // the answer as it came, for what this version of the client does not know
+	Raw json.RawMessage `json:"-"` // the whole answer, for members that this version of the client does not know
 }
 
-// TierStats is one tier's part.
+// TierStats is the activity of one tier.
 type TierStats struct {
 	Tier               Tier        `json:"tier"`
 	Depth              int64       `json:"depth"` // ready jobs
@@ -47,26 +47,26 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
-// Capacity is the room for jobs that nobody has claimed yet.
+// Capacity is the number of accepted jobs that no worker has claimed yet, and its limit.
 type Capacity struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// Gate is the door that closes while the server cannot keep what it would promise.
+// Gate is the server's health gate. While it is closed the server refuses submits.
 type Gate struct {
 	Open     bool   `json:"open"`
 	Failures int    `json:"failures"`
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Outbox holds the ended jobs that SQL does not have yet.
+// Outbox counts the ended jobs whose outcome is not in SQL yet.
 type Outbox struct {
 	Jobs  int64 `json:"jobs"`
 	Bytes int64 `json:"bytes"`
 }
 
-// WatchStats is how often a watch over running jobs looks.
+// WatchStats is the present delay of a watch over running jobs.
 type WatchStats struct {
 	Name         string  `json:"name"`
 	DelaySeconds float64 `json:"delaySeconds"`
@@ -85,19 +85,19 @@ type Worker struct {
 	SeenAt    time.Time `json:"seenAt,omitzero"`
 }
 
-// Stats asks what the server is doing.
+// Stats returns the server's present activity.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	s, a, err := fetch[Stats](ctx, c, call{verb: "stats", method: http.MethodGet, path: "api/stats"})
 	s.Raw = a.body
 	return s, err
 }
 
-// Health is how the server and what it stands on are: UP, DEGRADED, DOWN or OUT_OF_SERVICE.
+// Health is the state of the server and its stores: UP, DEGRADED, DOWN or OUT_OF_SERVICE.
 type Health struct {
 	Status     string               `json:"status"`
 	Components map[string]Component `json:"components,omitempty"`
 
-	Raw json.RawMessage `json:"-"` // the answer as it came
+	Raw json.RawMessage `json:"-"` // the whole answer
 }
 
 // Component is one part of a Health.
@@ -106,7 +106,7 @@ type Component struct {
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
-// Health asks how the server is. A server that answers that it is DOWN has answered: that is no error.
+// Health returns the server's health. The answer DOWN is not an error.
 func (c *Client) Health(ctx context.Context) (Health, error) {
 	k := call{verb: "health", method: http.MethodGet, path: "actuator/health", also: http.StatusServiceUnavailable}
 	h, a, err := fetch[Health](ctx, c, k)
@@ -114,7 +114,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, err
 }
 
-// Readiness is whether the server takes jobs: UP and DEGRADED do, OUT_OF_SERVICE does not.
+// Readiness says whether the server accepts jobs: at UP and DEGRADED it does, at OUT_OF_SERVICE it does not.
 type Readiness struct {
 	Status string  `json:"status"`
 	Checks []Check `json:"checks"`
@@ -127,7 +127,7 @@ type Check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Ready asks whether the server takes jobs. A server that answers that it does not has answered: that is no error.
+// Ready returns whether the server accepts jobs. The answer that it does not is not an error.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	k := call{verb: "ready", method: http.MethodGet, path: "readyz", also: http.StatusServiceUnavailable}
 	k.query = map[string][]string{"verbose": {""}}

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// One dependency, two lines to a first job: the address of the server, and submit(type, map).
+// A program needs one dependency and two lines for a first job: the server's address, and submit(type, map).
 func TestFirstJob(t *testing.T) {
 	t.Attr("proves", "S1-P6")
 	s, _ := newServer(t)
@@ -85,7 +85,7 @@ func TestSubmitJob_SaysWhatTheServerSays(t *testing.T) {
 	}
 }
 
-// Whatever gets lost, submitting through it makes one job, and the caller gets its id.
+// A submit makes one job and the caller gets its id, whichever message is lost.
 func TestSubmit_NeverDoubles(t *testing.T) {
 	t.Attr("proves", "S1-P6")
 	for name, f := range map[string]fake.Fault{
@@ -120,7 +120,7 @@ func TestSubmit_NeverDoubles(t *testing.T) {
 	}
 }
 
-// A server that is not there for a while is not an error, and what is submitted meanwhile is submitted once.
+// A submit during a short outage succeeds, and makes one job.
 func TestSubmit_OverARestart(t *testing.T) {
 	s := fake.New()
 	defer s.Close()
@@ -130,7 +130,7 @@ func TestSubmit_OverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := front.Addr().String()
-	front.Close() // nobody listens here now
+	front.Close() // the port is free, so connections are refused
 
 	refused := make(chan struct{})
 	var once sync.Once
@@ -189,7 +189,8 @@ func TestSubmit_RefusalsAreFinal(t *testing.T) {
 	}
 }
 
-// The outcome is unknown exactly when a job may have been taken; then the key finds out.
+// The outcome is unknown exactly if the server may have accepted the job. A repeat with the same key then finds
+// the job.
 func TestSubmit_OutcomeUnknown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		faults  func(n int, r *http.Request) fake.Fault

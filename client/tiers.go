@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Plan is what a tier promises. Times have a resolution of one millisecond.
+// Plan is the configuration of a tier. Times have a resolution of one millisecond.
 type Plan struct {
 	Tier              Tier
 	Priority          int // 1 goes first
 	MaxRetries        int
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
-	Share             int // percent of the capacity at which this tier is refused
+	Share             int // percent of the capacity at which the server refuses this tier
 	Backoff           Backoff
-	TypeBackoff       map[string]Backoff // by job type, in place of Backoff
+	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows with each change
 }
 
-// Backoff is the wait between a job's attempts: Base, then times Factor each, at most Cap; Jitter is the random part, 0
-// to 1.
+// Backoff is the wait between a job's attempts: Base, multiplied by Factor each time, at most Cap. Jitter is the
+// random part, 0 to 1.
 type Backoff struct {
 	Base   time.Duration
 	Factor float64
@@ -32,10 +32,10 @@ type Backoff struct {
 	Jitter float64
 }
 
-// ETag is the tag of this version of the plan, for SetTier.
+// ETag returns the tag of this version of the plan, for SetTier.
 func (p Plan) ETag() string { return `"` + strconv.FormatInt(p.Version, 10) + `"` }
 
-// The shapes on the wire: times in milliseconds.
+// The JSON forms, with times in milliseconds.
 type (
 	wirePlan struct {
 		Tier                Tier                   `json:"tier,omitempty"`
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// MarshalJSON writes the plan as the server does.
+// MarshalJSON encodes the plan as the server does.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	w := wirePlan{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
@@ -72,7 +72,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads the plan as the server writes it.
+// UnmarshalJSON decodes the plan as the server encodes it.
 func (p *Plan) UnmarshalJSON(text []byte) error {
 	var w wirePlan
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -109,15 +109,15 @@ func (c *Client) Tiers(ctx context.Context) ([]Plan, error) {
 	return got.Items, err
 }
 
-// SetTier stores a tier's plan, on every instance at once, and returns it as stored. etag is the Plan.ETag the change
-// is based on: ErrChanged if the plan is another one by now; with "" the plan is stored whatever was there. Tier and
-// Version of plan are not looked at. It cannot make a new tier while an etag is given; see CreateTier. A call whose
-// answer was lost is not made again by itself: ErrOutcomeUnknown, read Tiers a few seconds later.
+// SetTier stores a tier's plan, on every instance at once, and returns the stored plan. etag is the Plan.ETag of
+// the plan that the change is based on: SetTier returns ErrChanged if the plan has changed since. With "" it
+// replaces any plan. It ignores plan's Tier and Version. With an etag it cannot create a tier; see CreateTier. The
+// client does not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Tiers a few seconds later.
 func (c *Client) SetTier(ctx context.Context, tier Tier, plan Plan, etag string) (Plan, error) {
 	return c.putTier(ctx, "set tier", tier, plan, "If-Match", etag)
 }
 
-// CreateTier adds a tier: ErrChanged if it exists. ErrOutcomeUnknown is as with SetTier.
+// CreateTier adds a tier. It returns ErrChanged if the tier exists, and ErrOutcomeUnknown as SetTier does.
 func (c *Client) CreateTier(ctx context.Context, tier Tier, plan Plan) (Plan, error) {
 	return c.putTier(ctx, "create tier", tier, plan, "If-None-Match", "*")
 }
@@ -133,8 +133,8 @@ func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan,
 	if err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", verb, err)
 	}
-	// Once: a repeat of what was done already would be refused as if somebody else had done it or, unconditional, undo
-	// what somebody else did since.
+	// The call is sent once. A repeat of a completed call would be refused as if another operator had made the
+	// change. Without a condition the repeat could undo another operator's later change.
 	k := call{
 		verb: verb, method: http.MethodPut, path: "admin/tiers/" + strings.ToUpper(path), header: http.Header{}, body: body,
 		changes: true, once: true,

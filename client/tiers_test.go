@@ -75,8 +75,8 @@ func TestTiers(t *testing.T) {
 	if want := `["3"7 false false "2"7 false false 7 false false *7 false false]`; fmt.Sprint(asked) != want {
 		t.Errorf("asked %v", asked)
 	}
-	// A change whose answer is lost is not made again: the second try would be told that somebody else was faster, or undo
-	// what somebody did.
+	// The client does not repeat a change whose answer was lost. The repeat would be refused as a conflict, or undo
+	// another operator's change.
 	for _, etag := range []string{`"3"`, ""} {
 		first := len(s.Seen())
 		s.Faults(firstOnly(first+1, fake.Fault{DropAfter: true}))
@@ -129,7 +129,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// A server that says that it is down has answered.
+// The answer DOWN or OUT_OF_SERVICE is not an error.
 func TestHealth(t *testing.T) {
 	s, c := newServer(t)
 	answers(s, "GET /actuator/health", 503,

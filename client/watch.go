@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Watch is Wait that calls seen with the job as it stands and again at each change, the last time when it has ended;
-// changes that follow closely may be told as one. It listens to the server's events, and polls where those do not come
-// through.
+// Watch waits as Wait does. It also calls seen with the job's present state and after each change, the last time
+// when the job has ended; changes in quick succession may be reported as one. Watch reads the server's events, and
+// polls if the event stream does not work.
 func (c *Client) Watch(ctx context.Context, jobID string, seen func(Poll)) (Poll, error) {
 	now, err := c.Poll(ctx, jobID)
 	if err != nil {
@@ -36,15 +36,15 @@ func (c *Client) Watch(ctx context.Context, jobID string, seen func(Poll)) (Poll
 	if ctx.Err() != nil {
 		return t.last, err
 	}
-	// Whatever is wrong with the stream, a poll works, or says better what is wrong.
+	// A poll works although the stream does not, or its error is clearer.
 	return c.wait(ctx, jobID, t)
 }
 
-// teller tells each state of a job once.
+// teller reports each state of a job once.
 type teller struct {
 	seen func(Poll)
 	last Poll
-	tag  string // of last, as a header
+	tag  string // of last, as in a header
 }
 
 func (t *teller) tell(p Poll) {
@@ -57,8 +57,8 @@ func (t *teller) tell(p Poll) {
 	}
 }
 
-// bareTag is the text of a poll's tag: what a stream's ids are. weakTag is the tag as the header has it, whichever form
-// it came in.
+// bareTag returns the text of a poll's tag, which is the form of a stream's ids. weakTag returns the form of the
+// header, for a tag in either form.
 func bareTag(tag string) string { return strings.Trim(strings.TrimPrefix(tag, "W/"), `"`) }
 
 func weakTag(tag string) string {
@@ -68,9 +68,9 @@ func weakTag(tag string) string {
 	return `W/"` + bareTag(tag) + `"`
 }
 
-// Events calls seen with what happens to any job, for operators, until ctx ends or the server stays away for as many
-// tries as a call has; it always returns an error. lastID goes on behind that Event.ID, "" begins now. Where the server
-// had to drop events, an Event with Resync tells.
+// Events calls seen with the events of all jobs, for operators, until ctx ends or an outage outlasts the tries of
+// a call. It always returns an error. It begins after the Event.ID lastID, or now if lastID is "". An Event with
+// Resync means that the server dropped events.
 func (c *Client) Events(ctx context.Context, lastID string, seen func(Event)) error {
 	if !visible(lastID) {
 		return fmt.Errorf("events: %w: not the id of an event", ErrInvalid)

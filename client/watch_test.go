@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// Without a tag a server would hold a poll until the job's end: then it is not asked to.
+// Without tags the client does not ask the server to hold polls, because the server would hold them until the
+// job's end.
 func TestWatch_WithoutTags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := []Status{Pending, Pending, Processing, Completed}
@@ -37,7 +38,7 @@ func TestWatch_WithoutTags(t *testing.T) {
 	})
 }
 
-// Every change is told, once, in order, over streams that break and with none at all.
+// Every change is reported once and in order, over broken streams and without any.
 func TestWatch_TellsEachChange(t *testing.T) {
 	for name, faults := range map[string]func(n int, r *http.Request) fake.Fault{
 		"streams": nil,
@@ -80,7 +81,8 @@ func onEvents(r *http.Request, f fake.Fault) fake.Fault {
 	return fake.Fault{}
 }
 
-// A stream goes on where it broke: the server is told the last event, and what it repeats is not told again.
+// A broken stream resumes after its last event: the client names that event, and does not report repeated events
+// twice.
 func TestWatch_ResumesAStream(t *testing.T) {
 	s, c := newServer(t)
 	id := submitted(t, c)
@@ -96,7 +98,7 @@ func TestWatch_ResumesAStream(t *testing.T) {
 		case 1:
 			fmt.Fprint(w, "retry: 1\n: ping\n\n")
 			frame("PENDING", "PENDING-0-0-1")
-			fmt.Fprint(w, "event: status\nid: half\ndata: {") // and it breaks
+			fmt.Fprint(w, "event: status\nid: half\ndata: {") // the stream breaks here
 		case 2:
 			frame("PENDING", "PENDING-0-0-1")
 			frame("PROCESSING", "PROCESSING-1-0-1")
@@ -155,7 +157,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A stream whose server has died without a word ends, and so does one that nobody serves.
+// A stream ends when its server is silent or gone.
 func TestEvents_EndWhenTheServerIsGone(t *testing.T) {
 	s, c := newServer(t, WithTries(2), WithTimeout(50*time.Millisecond))
 	s.Faults(firstOnly(9, fake.Fault{Silent: true}))
@@ -168,7 +170,7 @@ func TestEvents_EndWhenTheServerIsGone(t *testing.T) {
 		connections++
 		w.Header().Set("Content-Type", "text/event-stream")
 		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done() // silent, but for its head
+		<-r.Context().Done() // silent after the headers
 	})
 	if err := c.Events(soon(t), "", func(Event) {}); !errors.Is(err, errSilent) || connections != 2 {
 		t.Errorf("%v after %d connections", err, connections)

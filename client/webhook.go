@@ -15,26 +15,27 @@ import (
 	"time"
 )
 
-// ErrBadSignature is a message that none of a verifier's keys signed, or not as it is, or not lately.
+// ErrBadSignature means that none of a verifier's keys signed the message in its present form within the last
+// minutes.
 var ErrBadSignature = errors.New("the message is not signed by a key of this receiver")
 
-// WebhookKeys are what a key's receivers verify its webhooks and callbacks with. The secret signs as well: give it to
-// receivers that may forge what they receive, and the public key to all others.
+// WebhookKeys are the keys with which an API key's receivers verify its webhooks and callbacks. The secret can
+// also sign: give it only to receivers that you trust not to forge messages, and the public key to all others.
 type WebhookKeys struct {
 	Secret    string `json:"secret"`    // whsec_...
 	PublicKey string `json:"publicKey"` // whpk_...
 }
 
-// WebhookVerifier tells whether messages come from whom they should. It is safe for concurrent use.
+// WebhookVerifier checks the signatures of messages. It is safe for concurrent use.
 type WebhookVerifier struct {
 	secrets [][]byte
 	keys    []ed25519.PublicKey
 	now     func() time.Time
 }
 
-// NewWebhookVerifier takes what /api/me shows a key: secrets (whsec_...) or public keys (whpk_...). Several are for
-// receivers of several keys, and for the time in which one is replaced: one of them is enough. The error does not
-// repeat them.
+// NewWebhookVerifier takes the keys that /api/me shows: secrets (whsec_...) or public keys (whpk_...). Several are
+// for receivers of several API keys, and for the time in which a key is replaced: a signature by one of them is
+// enough. The error does not contain the keys.
 func NewWebhookVerifier(keys ...string) (*WebhookVerifier, error) {
 	v := &WebhookVerifier{now: time.Now}
 	for _, text := range keys {
@@ -61,11 +62,11 @@ func NewWebhookVerifier(keys ...string) (*WebhookVerifier, error) {
 	return v, nil
 }
 
-// webhookAge is how old a message may be, and how far ahead of this machine's clock.
+// webhookAge is the largest difference between a message's time and this machine's clock.
 const webhookAge = 5 * time.Minute
 
-// Verify returns a message's id, or ErrBadSignature. body is the request's, as it came. A message may come twice:
-// remember the id, which is the same at each try.
+// Verify returns a message's id, or ErrBadSignature. body is the request's body, unchanged. A message may arrive
+// twice: remember its id, which is the same at each try.
 func (v *WebhookVerifier) Verify(h http.Header, body []byte) (id string, err error) {
 	id, stamp := h.Get("Webhook-Id"), h.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
@@ -83,7 +84,7 @@ func (v *WebhookVerifier) Verify(h http.Header, body []byte) (id string, err err
 	return "", ErrBadSignature
 }
 
-// signs says whether a key of the verifier made a signature of a version.
+// signs reports whether a key of the verifier made this signature. version is the signature's kind: v1 or v1a.
 func (v *WebhookVerifier) signs(version string, signed, signature []byte) bool {
 	switch version {
 	case "v1":
@@ -101,18 +102,18 @@ func (v *WebhookVerifier) signs(version string, signed, signature []byte) bool {
 	return false
 }
 
-// JobEnded is what a job's callback URL hears when the job has ended.
+// JobEnded is the body that a job's callback URL receives when the job has ended.
 type JobEnded struct {
 	Type      string    `json:"type"` // job.completed or job.failed
 	Timestamp time.Time `json:"timestamp"`
 	Data      EndedJob  `json:"data"`
 }
 
-// EndedJob is the job of an event. Times are the zero time, texts empty, where there is nothing to say.
+// EndedJob is the job of an event. Absent times are the zero time, absent texts empty.
 type EndedJob struct {
 	JobID        string          `json:"jobId"`
 	Generation   int             `json:"generation"` // a requeued job that ends again is another event
-	Owner        string          `json:"owner"`      // the id of the key that submitted it; "" = none
+	Owner        string          `json:"owner"`      // the id of the API key that submitted it; "" = none
 	Status       Status          `json:"status"`
 	Tier         Tier            `json:"tier"`
 	Type         string          `json:"type"`
@@ -127,8 +128,8 @@ type EndedJob struct {
 	TraceID      string          `json:"traceId"`
 }
 
-// JobEnded verifies a callback and reads it. A message whose id is not that of its event is ErrBadSignature: a
-// SEND_WEBHOOK job has any body signed, but under another id.
+// JobEnded verifies and decodes a callback. It returns ErrBadSignature if the message's id does not match the
+// event: a SEND_WEBHOOK job can get any body signed, but under another id.
 func (v *WebhookVerifier) JobEnded(h http.Header, body []byte) (JobEnded, error) {
 	id, err := v.Verify(h, body)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The specification's own example, and one with a key pair.
+// The verifier accepts the specification's own example, and one with a key pair.
 func TestWebhookVerifier(t *testing.T) {
 	t.Parallel()
 	const secret, id = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek"

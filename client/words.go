@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Retrying is no status but a Filter's choice of the Scheduled jobs: those that failed, and wait for their next
-// attempt.
+// Retrying is not a status. In a Filter it selects the Scheduled jobs that failed and wait for their next attempt.
 const Retrying Status = "RETRYING"
 
-// Tier is a class of service: better tiers go first.
+// Tier is a class of service: jobs of better tiers go first.
 type Tier string
 
-// The tiers every server has; an operator may have added others.
+// The tiers of every server; operators may have added others.
 const (
 	Paid   Tier = "PAID"
 	Unpaid Tier = "UNPAID"
 	Public Tier = "PUBLIC"
 )
 
-// Status is where a job stands in its life.
+// Status is the state of a job.
 type Status string
 
 // The statuses.
@@ -32,10 +31,10 @@ const (
 	Cancelled  Status = "CANCELLED"
 )
 
-// Ended reports whether nothing but a requeue can move the job any more.
+// Ended reports whether the job has ended. Only a requeue can move an ended job.
 func (s Status) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
 
-// Poll is a job as it stands. Times are the zero time, and pointers nil, where there is nothing to say yet.
+// Poll is the present state of a job. Absent times are the zero time, absent values nil.
 type Poll struct {
 	JobID        string          `json:"jobId"`
 	Status       Status          `json:"currentJobStatus"`
@@ -53,13 +52,13 @@ type Poll struct {
 	FailureCause string          `json:"failureCause,omitempty"` // such as HANDLER_ERROR
 	LastError    string          `json:"lastError,omitempty"`    // of the latest failed attempt
 	TraceID      string          `json:"traceId,omitempty"`
-	ETag         string          `json:"-"` // changes with the job
+	ETag         string          `json:"-"` // changes whenever the job changes
 }
 
-// Decode reads the job's result into v.
+// Decode decodes the job's result into v.
 func (p *Poll) Decode(v any) error { return decodeResult(p.JobID, p.Result, v) }
 
-// Job is a job with what happened to it. Lists come without Payload, Result and History; a line of DeadExport is a Job.
+// Job is a job with its history. Jobs in lists have no Payload, Result and History. A line of DeadExport is a Job.
 type Job struct {
 	JobID           string    `json:"jobId"`
 	Status          Status    `json:"status"`
@@ -75,33 +74,33 @@ type Job struct {
 	FirstTriedAt    time.Time `json:"firstTriedAt,omitzero"`
 	CompletedAt     time.Time `json:"completedAt,omitzero"`
 	UpdatedAt       time.Time `json:"updatedAt,omitzero"`
-	// the id of the key that submitted it, for operators; not in lists
+	// Owner is the id of the API key that submitted the job, for operators; absent in lists.
 	Owner string `json:"owner,omitempty"`
-	// not in lists, and nil unless PayloadKept or in an export of dead letters
+	// Payload is absent in lists, and nil unless PayloadKept or in an export of dead letters.
 	Payload      json.RawMessage `json:"payload,omitempty"`
-	PayloadKept  bool            `json:"payloadKept,omitempty"` // false once it is COMPLETED or CANCELLED
-	CallbackURL  string          `json:"callbackUrl,omitempty"` // as Payload
+	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED or CANCELLED
+	CallbackURL  string          `json:"callbackUrl,omitempty"` // present where Payload is
 	Result       json.RawMessage `json:"result,omitempty"`
 	FailureCause string          `json:"failureCause,omitempty"`
 	LastError    string          `json:"lastError,omitempty"`
-	Note         string          `json:"note,omitempty"` // of the result: what to look at more closely
+	Note         string          `json:"note,omitempty"` // a part of the result that deserves a closer look
 	TraceID      string          `json:"traceId,omitempty"`
 	History      []Attempt       `json:"history,omitempty"` // oldest first
-	Reasons      []Reason        `json:"reasons,omitempty"` // reasons given for its requeues and cancels; not in lists
+	Reasons      []Reason        `json:"reasons,omitempty"` // of its requeues and cancels; absent in lists
 
-	RequeueRequestedAt time.Time `json:"requeueRequestedAt,omitzero"` // of a dead letter: a new life was promised
-	RequeuedAt         time.Time `json:"requeuedAt,omitzero"`         // and has begun
+	RequeueRequestedAt time.Time `json:"requeueRequestedAt,omitzero"` // of a dead letter: when its requeue was promised
+	RequeuedAt         time.Time `json:"requeuedAt,omitzero"`         // when it was carried out
 
-	Raw json.RawMessage `json:"-"` // the answer as it came, for what this version of the client does not know
+	Raw json.RawMessage `json:"-"` // the whole answer, for members that this version of the client does not know
 }
 
-// Decode reads the job's result into v.
+// Decode decodes the job's result into v.
 func (j *Job) Decode(v any) error { return decodeResult(j.JobID, j.Result, v) }
 
-// Reason is the text that a caller gave for a cancel or a requeue.
+// Reason is a caller's reason for a cancel or a requeue.
 type Reason struct {
 	Action     string    `json:"action"`     // cancel or requeue
-	Generation int       `json:"generation"` // the life that was cancelled, or that had failed and got a new one
+	Generation int       `json:"generation"` // the generation that was cancelled, or that had failed and was requeued
 	At         time.Time `json:"at,omitzero"`
 	Reason     string    `json:"reason"`
 }
@@ -109,40 +108,41 @@ type Reason struct {
 // Attempt is one claim of a job by a worker.
 type Attempt struct {
 	Attempt    int       `json:"attempt"`
-	Generation int       `json:"generation,omitempty"` // of the job, when it ran; 0 = not known any more
+	Generation int       `json:"generation,omitempty"` // of the job at that time; 0 = no longer known
 	Worker     string    `json:"worker,omitempty"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	Outcome    string    `json:"outcome,omitempty"` // RUNNING, SUCCESS, FAILURE, RELEASED, LATER or CANCELLED
 	Cause      string    `json:"cause,omitempty"`
 	Error      string    `json:"error,omitempty"`
-	Reason     string    `json:"reason,omitempty"` // of a LATER: why its handler asked for it
+	Reason     string    `json:"reason,omitempty"` // of a LATER: the handler's reason
 	Until      time.Time `json:"until,omitzero"`   // of a LATER: when the job was due again
 }
 
-// Filter picks jobs; a zero field takes all. From and To are for dead letters only, Status for Jobs only.
+// Filter selects jobs; a zero field selects all. From and To are for dead letters only, Status for Jobs only.
 type Filter struct {
-	Status  Status // or Retrying
+	Status  Status // also Retrying
 	Tier    Tier
 	Type    string
 	Cause   string
 	TraceID string    // of the submit: Jobs, Dead, DeadExport
 	From    time.Time // discarded at From or later: Dead, DeadExport, RequeueDead
 	To      time.Time // discarded before To: Dead, DeadExport, RequeueDead
-	Limit   int       // of one page, at most 100; 0 = the server's
+	Limit   int       // of one page, at most 100; 0 = the server's default
 }
 
-// Page is a part of a list. Next is the cursor of the following part, "" at the end; a page may be short, or empty, and
-// still have one.
+// Page is a part of a list. Next is the cursor of the next part, "" at the end. A page may be short or empty and
+// still have a Next.
 type Page struct {
 	Items []Job  `json:"items"`
 	Next  string `json:"next"`
 }
 
-// Event says that a job came into a status. Events are hints: they may be lost, the job itself is the truth.
+// Event reports that a job has reached a status. Events are hints and may be lost; only a poll shows the job's
+// true state.
 type Event struct {
-	ID      string    `json:"-"` // to go on from here, see Events
-	Resync  bool      `json:"-"` // nothing but this: some events were lost here
+	ID      string    `json:"-"` // the point from which Events can continue
+	Resync  bool      `json:"-"` // the only content of this Event: some events were lost here
 	JobID   string    `json:"jobId"`
 	Tier    Tier      `json:"tier"`
 	Status  Status    `json:"status"`

@@ -12,7 +12,7 @@ var statuses = map[string]string{doneID: "COMPLETED", failedID: "FAILED", pendin
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // one that left is gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client left
 }
 
 func refuse(w http.ResponseWriter, status int, code string, fields ...obj) {
@@ -28,7 +28,7 @@ func refuse(w http.ResponseWriter, status int, code string, fields ...obj) {
 
 func data(v any) obj { return obj{"apiResponseData": v} }
 
-// polled is what a poll shows of a job.
+// polled returns a poll's answer about a job.
 func polled(id, status string) obj {
 	p := obj{
 		"jobId": id, "currentJobStatus": status, "jobTier": "PAID", "type": "SIMULATION", "retryCount": 0, "maxRetries": 5,
@@ -45,7 +45,7 @@ func polled(id, status string) obj {
 	return p
 }
 
-// row is a job in a list.
+// row returns a job as a list contains it.
 func row(id, status string) obj {
 	r := obj{
 		"jobId": id, "type": "SIMULATION", "tier": "PAID", "status": status, "retryCount": 0, "attempts": 1, "maxRetries": 5,
@@ -62,7 +62,7 @@ func row(id, status string) obj {
 	return r
 }
 
-// whole is a job with its attempts, and a field that this client does not know.
+// whole returns a job with its attempts, and a member that this client does not know.
 func whole(id, status string) obj {
 	r := row(id, status)
 	r["generation"], r["news"] = 2, true
@@ -94,7 +94,7 @@ func whole(id, status string) obj {
 	return r
 }
 
-// page gives one job a page; the cursor is its number.
+// page returns pages of one job each; the cursor is the page's number.
 func page(r *http.Request, ids ...string) obj {
 	at := 0
 	for i, cursor := range []string{"", "c1", "c2"} {
@@ -163,7 +163,7 @@ func audited(repair bool) obj {
 	}
 }
 
-// apiKey is a key that is valid, revoked or expired.
+// apiKey returns a key that is valid, revoked or expired.
 func apiKey(id string, state int) obj {
 	k := obj{
 		"id": id, "name": "ci " + hostile, "role": "submit", "tiers": []string{"PUBLIC", "UNPAID"}, "types": []string{},
@@ -186,7 +186,7 @@ func madeKey() obj {
 	return k
 }
 
-// key rotates or revokes the one key that there is.
+// key rotates or revokes the only key.
 func (f *fake) key(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.PathValue("id") != keyID:
@@ -198,7 +198,7 @@ func (f *fake) key(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changes are three, two on the first page.
+// changes returns three changes, two on the first page.
 func changes(cursor string) obj {
 	one := obj{
 		"id": 3, "at": "2026-05-01T11:59:00Z", "actor": keyID, "name": hostile, "address": "2001:db8::1",

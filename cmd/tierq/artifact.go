@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// saved is a file that was written.
+// saved describes a file that was written.
 type saved struct {
 	File        string `json:"file"`
 	ContentType string `json:"contentType"`
@@ -43,7 +43,7 @@ func (p program) artifactCommand() *cobra.Command {
 		defer a.Close()
 		name := *file
 		if name == "" {
-			name = cmp.Or(strings.TrimLeft(clean(a.Name), ".-"), args[0]) // neither hidden nor an option of the next command
+			name = cmp.Or(strings.TrimLeft(clean(a.Name), ".-"), args[0]) // neither hidden nor an option of a later command
 		}
 		shown := s.countBytes(a.Size, func() string { return clean(a.Name) + " " })
 		defer shown.end()
@@ -67,7 +67,7 @@ func (p program) artifactCommand() *cobra.Command {
 	return cmd
 }
 
-// counter moves a bar by what is written to it.
+// counter advances a bar by the bytes written to it.
 type counter struct{ bar *progress }
 
 func (c counter) Write(p []byte) (int, error) {
@@ -75,8 +75,8 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// save writes a file whole or not at all. A new file has the permissions that the umask leaves. A file that replaces
-// another one has the permissions of that one, which its owner may have narrowed.
+// save writes a whole file or none. A new file has the permissions that the umask leaves. A file that replaces
+// another one keeps that one's permissions, which its owner may have narrowed.
 func save(name string, from io.Reader, force bool) (size int64, err error) {
 	was, err := os.Lstat(name)
 	switch {
@@ -88,7 +88,7 @@ func save(name string, from io.Reader, force bool) (size int64, err error) {
 	mode := os.FileMode(0o666)
 	replaces := err == nil && was.Mode().IsRegular()
 	if replaces {
-		mode = 0o600 // until it has the permissions of the other one
+		mode = 0o600 // until it gets the replaced file's permissions
 	}
 	beside := filepath.Join(filepath.Dir(name), ".tierq-"+rand.Text())
 	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

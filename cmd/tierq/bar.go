@@ -12,46 +12,46 @@ import (
 	"golang.org/x/term"
 )
 
-// redraw is the time between two pictures of a progress.
+// redraw is the time between two drawings of a progress line.
 const redraw = 100 * time.Millisecond
 
 // barWidth is the width of a bar, in columns.
 const barWidth = 25
 
-// Units of what a bar counts.
+// The units of a bar.
 const (
 	jobsUnit  = ""
 	bytesUnit = "B"
 )
 
-// progress is what a person sees while a command works; elsewhere than on a terminal it is nothing. It never writes to
+// progress is the line that shows a person how a command proceeds. It is shown only on a terminal, and never on
 // standard output.
 type progress struct {
 	out   io.Writer // nil = nothing is shown
-	total int64     // -1 = not known: a line that turns
+	total int64     // -1 = unknown: a spinner instead of a bar
 	unit  string
 	done  atomic.Int64
 	stop  chan struct{}
 	gone  sync.WaitGroup
 	once  sync.Once
 
-	shown string // the picture on the terminal; while the drawing goroutine runs, only it touches this
+	shown string // the text on the terminal; only the drawing goroutine uses it while it runs
 }
 
-// noProgress shows nothing.
+// noProgress returns a progress that shows nothing.
 func noProgress() *progress { return &progress{stop: make(chan struct{})} }
 
-// spin shows a line that turns, with what is described at the moment. It must be ended.
+// spin shows a spinner with the present text of describe. The caller must end it.
 func (s *session) spin(describe func() string) *progress {
 	return s.progress(-1, jobsUnit, describe)
 }
 
-// count shows a bar of total, or a line that turns if that is not known; add moves it. It must be ended.
+// count shows a bar of total, or a spinner if total is -1; add advances it. The caller must end it.
 func (s *session) count(total int64, describe func() string) *progress {
 	return s.progress(total, jobsUnit, describe)
 }
 
-// countBytes is count for bytes.
+// countBytes is count with bytes as the unit.
 func (s *session) countBytes(total int64, describe func() string) *progress {
 	return s.progress(total, bytesUnit, describe)
 }
@@ -69,12 +69,12 @@ func (s *session) progress(total int64, unit string, describe func() string) *pr
 	see := func(turn int) {
 		p.draw(p.picture(clean(describe()), p.done.Load(), time.Since(begun), turn, terminalWidth(p.out)))
 	}
-	see(0) // at once: a command that waits says for what
+	see(0) // at once, so that a waiting command says what it waits for
 	p.gone.Go(func() { p.run(see) })
 	return p
 }
 
-// run draws each turn until the progress ends, then once more.
+// run draws the line at each tick until the progress ends, and then once more.
 func (p *progress) run(see func(turn int)) {
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
@@ -89,7 +89,7 @@ func (p *progress) run(see func(turn int)) {
 	}
 }
 
-// draw puts a picture over the last one, in one write, if it differs.
+// draw replaces the line on the terminal by picture, in one write, if it has changed.
 func (p *progress) draw(picture string) {
 	if picture == p.shown {
 		return
@@ -99,7 +99,7 @@ func (p *progress) draw(picture string) {
 	p.shown = picture
 }
 
-// picture is one line of less than width columns.
+// picture returns a line that is narrower than width columns.
 func (p *progress) picture(text string, done int64, spent time.Duration, turn, width int) string {
 	var before, behind string
 	if p.total < 0 {
@@ -113,7 +113,7 @@ func (p *progress) picture(text string, done int64, spent time.Duration, turn, w
 	return fit(before+fit(text, width-1-columns(before)-columns(behind))+behind, width-1)
 }
 
-// counted says how much of the total is done.
+// counted returns how much of the total is done, in words.
 func (p *progress) counted(done int64) string {
 	switch {
 	case p.unit == jobsUnit:
@@ -124,10 +124,11 @@ func (p *progress) counted(done int64) string {
 	return fmt.Sprintf("%.1f/%.1f MiB", float64(done)/(1<<20), float64(p.total)/(1<<20))
 }
 
-// add moves the bar. The next picture shows it.
+// add advances the bar. The next drawing shows it.
 func (p *progress) add(n int) { p.done.Add(int64(n)) }
 
-// end takes the picture away, so that what is printed next has the line for itself. It may be called twice.
+// end removes the line from the terminal, so that the next output starts at the line's beginning. A second call
+// does nothing.
 func (p *progress) end() {
 	p.once.Do(func() {
 		close(p.stop)
@@ -138,7 +139,7 @@ func (p *progress) end() {
 	})
 }
 
-// fit is text of at most n columns.
+// fit cuts a text to at most n columns.
 func fit(text string, n int) string {
 	if columns(text) <= n {
 		return text
@@ -155,7 +156,7 @@ func fit(text string, n int) string {
 	return text
 }
 
-// columns is the width of a text on a terminal.
+// columns returns the width of a text on a terminal.
 func columns(text string) (n int) {
 	for _, r := range text {
 		n += columnsOf(r)
@@ -163,8 +164,7 @@ func columns(text string) (n int) {
 	return n
 }
 
-// columnsOf is the width of a character: 0 for what stands above another one, 2 for letters of East Asia and for
-// pictures.
+// columnsOf returns the width of a character: 0 for combining marks, 2 for East Asian letters and for pictures.
 func columnsOf(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me):

@@ -28,8 +28,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// A picture never reaches the end of the terminal's line, whatever its text: behind it the terminal would begin another
-// line.
+// A progress line never reaches the terminal's last column, whatever its text, because the terminal would then
+// begin another line.
 func TestPictureFits(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 300), strings.Repeat("漢", 300), strings.Repeat("e\u0301", 300),
 		strings.Repeat("👍", 300)} {
@@ -47,7 +47,7 @@ func TestPictureFits(t *testing.T) {
 	}
 }
 
-// What did not change is not drawn again, and what is drawn is one write: nothing flickers.
+// An unchanged line is not drawn again, and each drawing is one write, so that nothing flickers.
 func TestProgressIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out writes
@@ -75,7 +75,7 @@ func TestProgressIsQuiet(t *testing.T) {
 	})
 }
 
-// writes keeps each write by itself.
+// writes records each write separately.
 type writes struct{ parts []string }
 
 func (w *writes) Write(p []byte) (int, error) {

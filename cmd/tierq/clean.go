@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// sequences are what a terminal would obey: CSI and OSC with their parameters, in both the 7-bit and the 8-bit form,
-// and ESC with one more.
+// sequences matches a terminal's control sequences: CSI and OSC with their parameters, in both the 7-bit and the
+// 8-bit form, and ESC with one more character.
 var sequences = regexp.MustCompile(
 	`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` + `|(?:\x1b\]|\x{9d})[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})` +
 		`|\x1b[ -/]*[0-~]?`)
 
-// clean makes text of users, and of servers, fit for a terminal: one line, without control characters and what reorders
-// or hides text.
+// clean makes a text from a user or a server safe for a terminal: one line, without control characters and without
+// characters that reorder or hide text.
 func clean(text string) string {
 	text = sequences.ReplaceAllString(strings.ToValidUTF8(text, "\uFFFD"), "")
 	return strings.Map(func(r rune) rune {
@@ -31,7 +31,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// cut is text of at most n characters.
+// cut shortens a text to at most n characters.
 func cut(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
@@ -39,7 +39,8 @@ func cut(text string, n int) string {
 	return string([]rune(text)[:n-1]) + "…"
 }
 
-// escape makes JSON fit for a terminal: the same value, with what clean would drop written as \u escapes.
+// escape makes JSON safe for a terminal. The value stays the same; characters that clean would drop become \u
+// escapes.
 func escape(text []byte) []byte {
 	harmless := func(r rune) bool {
 		return r == '\n' || r == '\t' || r == '\r' || r != utf8.RuneError && unicode.IsPrint(r)

@@ -29,7 +29,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Whatever comes, a terminal gets nothing to obey, and JSON stays the same value.
+// For every text, clean and escape leave no control sequence, and escape keeps the JSON value.
 func FuzzClean(f *testing.F) {
 	f.Attr("proves", "A54")
 	fuzz.Text(f, func(t *testing.T, text string) {

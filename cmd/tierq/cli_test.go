@@ -17,20 +17,20 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.golden from what is printed")
 
-// world is what a command line runs in.
+// world is the environment of a command line.
 type world struct {
 	environ []string
 	stdin   string
 	tty     bool
 }
 
-// ended is how a command line ended.
+// ended is the result of a command line.
 type ended struct {
 	code           int
 	stdout, stderr string
 }
 
-// cli runs a command line against the fake, or elsewhere if the environment says so.
+// cli runs a command line against the fake server, or against the server in the environment.
 func (f *fake) cli(t *testing.T, w world, args ...string) ended {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -43,10 +43,10 @@ func (f *fake) cli(t *testing.T, w world, args ...string) ended {
 	return ended{code, out.String(), errOut.String()}
 }
 
-// commands are command lines that work, or end with a code of their own; every command is among them.
+// commands are command lines that succeed, or end with an exit code of their own. Every command is among them.
 var commands = []struct {
 	name string
-	args string // separated by spaces; ' is a quoting
+	args string // separated by spaces; ' quotes
 	code int
 }{
 	{"submit", "submit paid --type SEND_EMAIL --data '{\"to\": \"ada\"}' --max-retries 2 --callback https://example.com/x",
@@ -97,7 +97,8 @@ var commands = []struct {
 	{"doctor-repair", "doctor --repair", exitError},
 }
 
-// The table and the wide form of every command are as they were; the server's text does nothing to a terminal.
+// The table and the wide form of every command equal the stored ones, and contain no control sequence from the
+// server.
 func TestPrinted(t *testing.T) {
 	t.Attr("proves", "A54")
 	for _, tc := range commands {
@@ -121,7 +122,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// steady takes out what differs between two runs.
+// steady replaces the parts of an output that differ between two runs.
 func steady(f *fake, text string) string {
 	text = strings.ReplaceAll(text, f.URL, "http://SERVER")
 	return regexp.MustCompile(`--idempotency-key [A-Z0-9]{26}`).ReplaceAllString(text, "--idempotency-key KEY")
@@ -144,7 +145,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// Every command prints JSON that parses, one document or one a line, and nothing else; ids alone with -o name.
+// Every command prints valid JSON, one document or one per line, and nothing else; with -o name it prints only
+// ids.
 func TestFormats(t *testing.T) {
 	t.Attr("proves", "A54")
 	for _, tc := range commands {
@@ -179,10 +181,10 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// aName is what -o name prints of a thing: the id of a job, a tier, the id of a key, a key, the number of a change.
+// aName matches a line of -o name: the id of a job, a tier, the id of a key, a key, the number of a change.
 var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|[a-z2-7]{16}|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`)
 
-// What this version does not know is printed all the same.
+// JSON output contains the members that this version does not know.
 func TestJSONKeepsNews(t *testing.T) {
 	f := newFake(t)
 	for _, args := range []string{"jobs show " + failedID, "jobs why " + pendingID, "stats", "dead show " + failedID,
@@ -194,7 +196,7 @@ func TestJSONKeepsNews(t *testing.T) {
 	}
 }
 
-// split cuts a command line at its spaces, but for those between two quotes.
+// split cuts a command line at its spaces, except those between two quotes.
 func split(line string) (args []string) {
 	for i, part := range strings.Split(line, "'") {
 		if i%2 == 1 {

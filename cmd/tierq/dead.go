@@ -20,7 +20,7 @@ func (p program) deadCommand() *cobra.Command {
 		p.deadRequeueCommand(), p.deadExportCommand())
 }
 
-// deadFilter are the flags that pick dead letters.
+// deadFilter holds the flags that select dead letters.
 type deadFilter struct{ tier, typ, cause, after, before string }
 
 func (d *deadFilter) flags(cmd *cobra.Command) {
@@ -147,7 +147,7 @@ func (p program) deadExportCommand() *cobra.Command {
 	return cmd
 }
 
-// letter is a line of an export as it came.
+// letter is an unchanged line of an export.
 type letter struct{ json.RawMessage }
 
 func (l letter) id() string {
@@ -158,7 +158,7 @@ func (l letter) id() string {
 	return v.JobID
 }
 
-// export prints the lines of an export in the format that was asked for.
+// export prints the lines of an export in the requested format.
 func (s *session) export(to *output, from io.Reader) error {
 	if to.readable() {
 		lines := *to

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// docs/CLI.md is held to the commands: each has a section with all its flags, and no section and no flag is invented.
+// docs/CLI.md matches the commands: each command has a section with all its flags, and no section or flag is
+// superfluous.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/CLI.md")
 	if err != nil {
@@ -44,7 +45,7 @@ func TestDocs(t *testing.T) {
 			if sections[sub.CommandPath()] == "" {
 				t.Errorf("%s has no section", sub.CommandPath())
 			}
-			if sub.Name() != "serve" { // SETTINGS.md has those, by a test of its own
+			if sub.Name() != "serve" { // SETTINGS.md has those, checked by its own test
 				compareFlags(t, sub, sections[sub.CommandPath()], global)
 			}
 			walk(sub)
@@ -73,7 +74,7 @@ func compareFlags(t *testing.T, cmd *cobra.Command, section string, global map[s
 			t.Errorf("%s: %s is not described", cmd.CommandPath(), name)
 		}
 	}
-	if cmd.HasSubCommands() { // its section introduces the flags of its commands
+	if cmd.HasSubCommands() { // its section introduces the flags of its subcommands
 		return
 	}
 	for _, name := range named {
@@ -83,7 +84,7 @@ func compareFlags(t *testing.T, cmd *cobra.Command, section string, global map[s
 	}
 }
 
-// Every example of the help parses: its commands and flags exist.
+// Every example in the help parses: its commands and flags exist.
 func TestExamples(t *testing.T) {
 	page, err := os.ReadFile("../../docs/CLI.md")
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// diagnosis is what the doctor prints.
+// diagnosis is the output of doctor.
 type diagnosis struct {
 	Checks     []client.AuditCheck `json:"checks"`
 	Report     *client.AuditReport `json:"report"`
 	Quarantine client.Quarantine   `json:"quarantine"`
 }
 
-// What a check finds.
+// The statuses of a check.
 const (
 	checkOK   = "ok"
 	checkWarn = "warn"
@@ -69,7 +69,7 @@ func (p program) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// checkSettings is whether serve would start with the environment of this shell.
+// checkSettings checks whether serve would start with the environment of this shell.
 func (p program) checkSettings() client.AuditCheck {
 	const name = "settings"
 	c, err := config.Load(p.environ, p.dotenv, nil)
@@ -117,7 +117,7 @@ func (s *session) checkServer(ctx context.Context) (check client.AuditCheck, rea
 	return check, true
 }
 
-// examine asks the server for its own checks.
+// examine gets the server's own checks. With repair it makes the server audit Redis first.
 func (s *session) examine(ctx context.Context, d *diagnosis, repair bool) {
 	ask := s.client.Audit
 	if repair {
@@ -197,7 +197,7 @@ func (s *session) showQuarantine(q client.Quarantine) error {
 	return showAll(s, l, q.Items)
 }
 
-// showAll prints a table below another one.
+// showAll prints a table below the previous one.
 func showAll[T any](s *session, l *list[T], items []T) error {
 	if err := s.print([]byte("\n")); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the doctor says where the server is well, old, drained or away, and where the settings of the shell are wrong.
+// doctor reports a server that is well, old, drained or away, and wrong settings in the shell.
 func TestDoctor(t *testing.T) {
 	well := func(w http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.URL.Path == "/admin/consistency" {
@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Only --repair changes anything.
+// doctor changes nothing without --repair.
 func TestDoctorRepairs(t *testing.T) {
 	f := newFake(t)
 	f.cli(t, world{}, "doctor")

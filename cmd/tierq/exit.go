@@ -17,22 +17,22 @@ import (
 const (
 	exitError = 1
 	exitUsage = 2
-	exitJob   = 3 // the job that was waited for FAILED or was CANCELLED
-	// the time is up; also a change whose outcome is unknown: it must not look like one that was refused
+	exitJob   = 3 // the job of --wait FAILED or was CANCELLED
+	// The time limit was reached, or the outcome of a change is unknown, which must not look like a refusal.
 	exitTimeout     = 4
-	exitUnavailable = 5 // no server, or one that cannot serve now: nothing was changed
+	exitUnavailable = 5 // the server is away or cannot serve now; nothing was changed
 	exitNotFound    = 6
 )
 
-// misuse is an error of usage that is found where a command runs.
+// misuse is a usage error that a command finds while it runs.
 type misuse struct{ text string }
 
 func (m misuse) Error() string { return m.text }
 
 func misused(format string, a ...any) error { return misuse{fmt.Sprintf(format, a...)} }
 
-// summed is the end of a command over many things, some of which went wrong. It was told of each; first is what the
-// exit code is of.
+// summed is the error of a command over many things, of which some failed. Their errors are already printed; first
+// decides the exit code.
 type summed struct {
 	text  string
 	first error
@@ -41,13 +41,13 @@ type summed struct {
 func (s summed) Error() string { return s.text }
 func (s summed) Unwrap() error { return s.first }
 
-// late is an error of time in words.
+// late is a time limit's error with a text of its own.
 type late struct{ text string }
 
 func (l late) Error() string { return l.text }
 func (late) Unwrap() error   { return context.DeadlineExceeded }
 
-// outcome is a command's end with its exit code.
+// outcome is a command's error with its exit code.
 type outcome struct {
 	error
 	code   int
@@ -72,7 +72,7 @@ func (s *session) ended(err error) error {
 	return outcome{err, code, s.server}
 }
 
-// exitOf is the code of an error. What the client refuses without asking the server is a matter of usage.
+// exitOf returns the exit code of an error. A refusal by the client itself counts as wrong usage.
 func exitOf(err error) int {
 	_, wrong := errors.AsType[misuse](err)
 	refused, answered := errors.AsType[*client.Error](err)
@@ -95,8 +95,7 @@ func exitOf(err error) int {
 	return exitError
 }
 
-// tell explains the error: the message, what is wrong with each field, what to do about it, and under which id the
-// server's log knows it.
+// tell prints the error: the message, the error of each field, the advice, and the call's id in the server's log.
 func (o outcome) tell(w io.Writer) {
 	line := func(format string, a ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, a...))) }
 	e, refused := errors.AsType[*client.Error](o.error)
@@ -146,8 +145,8 @@ func (o outcome) tell(w io.Writer) {
 }
 
 // stranger reports whether an answer comes from another server than tierq: it is no success that the client
-// understands, and no refusal with one of tierq's error codes. The statuses with which a proxy in front of tierq
-// answers by itself are left out: access denied, too much, tierq is away.
+// understands, and no refusal with one of tierq's error codes. Some statuses do not count, because a proxy in
+// front of tierq answers with them on its own: access denied, too many or too large requests, tierq is away.
 func stranger(e *client.Error) bool {
 	switch e.Status {
 	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
@@ -157,16 +156,16 @@ func stranger(e *client.Error) bool {
 	return e.Code == "" && (e.Status < 500 || e.Status == http.StatusNotImplemented)
 }
 
-// notTierq says that what answers is another server.
+// notTierq returns the message about a server that is not tierq.
 func notTierq(server string) string { return "the server at " + server + " does not speak tierq's API" }
 
-// nobodyThere reports whether there was nothing to connect to.
+// nobodyThere reports whether the connection itself failed.
 func nobodyThere(e *client.Error) bool {
 	op, ok := errors.AsType[*net.OpError](e.Err)
 	return ok && op.Op == "dial" && !e.Unknown && !errors.Is(e.Err, context.DeadlineExceeded)
 }
 
-// brief is an error in one line, without the command's verb in front: for lists.
+// brief returns an error as one line for lists, without the command's verb.
 func brief(err error) string {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -179,7 +178,7 @@ func brief(err error) string {
 	return clean(text)
 }
 
-// headline is an error without its fields, which its detail may repeat.
+// headline returns an error without its fields, which its detail may repeat.
 func headline(e *client.Error) string {
 	plain := *e
 	if len(e.Fields) > 0 {

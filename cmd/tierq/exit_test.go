@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Each exit code, and what is said with it.
+// Each error gives its exit code and its message.
 func TestClientExitCodes(t *testing.T) {
 	t.Parallel()
 	refuseWith := func(status int, code string) func(http.ResponseWriter, *http.Request, string) bool {
@@ -25,7 +25,7 @@ func TestClientExitCodes(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	// hangUp lets changes go without an answer.
+	// hangUp closes the connection of a change without an answer.
 	hangUp := func(_ http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.Method != http.MethodGet {
 			panic(http.ErrAbortHandler)
@@ -103,7 +103,7 @@ func TestClientExitCodes(t *testing.T) {
 	}
 }
 
-// refusePut answers GETs as ever and refuses PUTs.
+// refusePut refuses PUTs; the fake server answers GETs.
 func refusePut(status int) func(http.ResponseWriter, *http.Request, string) bool {
 	return func(w http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.Method != http.MethodPut {
@@ -114,7 +114,7 @@ func refusePut(status int) func(http.ResponseWriter, *http.Request, string) bool
 	}
 }
 
-// The server is that of the flag, before that of the environment; so is the token.
+// The flags for the server and the token override the environment.
 func TestServerAndToken(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{environ: []string{"TIERQ_TOKEN=tq_env", "TIERQ_URL=http://127.0.0.1:1"}}, "stats", "--server",
@@ -129,7 +129,7 @@ func TestServerAndToken(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a command at once, whatever it waits for: events, or a person who types.
+// Ctrl-C ends a command at once, whether it waits for events or for input.
 func TestInterrupt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args   []string
@@ -157,7 +157,7 @@ func TestInterrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.args[0] == "submit" {
-				// More than a pipe holds: when it is gone, the child is reading.
+				// The text is larger than a pipe's buffer: when the write returns, the child is reading.
 				if _, err := stdin.Write([]byte(strings.Repeat(" ", 256<<10))); err != nil {
 					t.Fatal(err)
 				}

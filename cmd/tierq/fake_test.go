@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The jobs of the fake.
+// The jobs of the fake server.
 const (
 	doneID    = "019de340-01fe-7a58-be69-000000000001"
 	failedID  = "019de340-01fe-7a58-be69-000000000002"
@@ -24,20 +24,20 @@ const (
 	keyID = "k234567k234567ab"
 )
 
-// hostile is text of a user that a terminal must not obey: a colour, a title, a line of its own, the 8-bit CSI, a
+// hostile is a user's text that a terminal must not obey: a colour, a title, a line of its own, the 8-bit CSI, a
 // right-to-left override.
 const hostile = "boom \x1b[31mred\x1b[0m\x1b]0;title\x07\r\nfake line\u009b2J\u202egnp"
 
 var fixedNow = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// request is one that has arrived.
+// request is a request that has arrived.
 type request struct {
 	method, path string // the path with its query
 	header       http.Header
 	body         string
 }
 
-// fake is the API in memory: the same jobs every time. first may answer a request instead, by returning true.
+// fake is the API in memory, always with the same jobs. first may answer a request instead, by returning true.
 type fake struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -126,7 +126,7 @@ func (f *fake) instead(first func(w http.ResponseWriter, r *http.Request, body s
 	f.first = first
 }
 
-// requests are those that have arrived to a path that begins so.
+// requests returns the requests whose path begins with path.
 func (f *fake) requests(method, path string) (list []request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

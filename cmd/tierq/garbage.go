@@ -6,14 +6,15 @@ import (
 	"runtime/metrics"
 )
 
-// How much garbage may lie about. A small heap that is collected often costs a tenth of the processor, so it may grow
-// to five times what is in use; but not by more than this many bytes, unless that much is in use as well.
+// The limits of the garbage on the heap. Frequent collections of a small heap cost a tenth of the processor, so
+// the heap may grow to five times the live bytes. But the garbage is limited to garbageMost bytes, or to the live
+// bytes if those are more.
 const (
 	garbageMost    = 128 << 20
 	garbagePercent = 400
 )
 
-// boundGarbage sets the collector's pace now and after each collection, from what that one has left.
+// boundGarbage sets the collector's pace now and after each collection, according to the live bytes.
 func boundGarbage() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -21,7 +22,7 @@ func boundGarbage() {
 	runtime.AddCleanup(new([64]byte), func(struct{}) { boundGarbage() }, struct{}{})
 }
 
-// pace is the percentage for so many bytes in use.
+// pace returns the GC percentage for this number of live bytes.
 func pace(live uint64) int {
 	return int(min(garbagePercent, max(100, garbageMost*100/max(live, 1))))
 }

@@ -19,7 +19,7 @@ func TestPace(t *testing.T) {
 // The collector slows down as its heap grows, and speeds up again.
 func TestBoundGarbage(t *testing.T) {
 	was := debug.SetGCPercent(100)
-	t.Cleanup(func() { debug.SetGCPercent(was) }) // what is left of the test sets it once more, and harms nobody
+	t.Cleanup(func() { debug.SetGCPercent(was) }) // a late cleanup sets it once more, which is harmless
 	boundGarbage()
 	settles := func(want int) {
 		t.Helper()
@@ -37,6 +37,6 @@ func TestBoundGarbage(t *testing.T) {
 	settles(garbagePercent)
 	held := make([]byte, 2*garbageMost)
 	settles(100)
-	runtime.KeepAlive(held) // and no longer
+	runtime.KeepAlive(held) // until here
 	settles(garbagePercent)
 }

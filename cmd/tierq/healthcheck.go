@@ -15,11 +15,12 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// Shorter than the health check's own timeout in the Dockerfile, so that the reason is printed before the kill.
+// healthcheckTimeout is shorter than the health check's timeout in the Dockerfile, so that the reason is printed
+// before Docker kills the process.
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheckCommand asks a server on this machine whether it is ready. The image is built from scratch and has no
-// curl.
+// healthcheckCommand asks a server on this machine whether it is ready. The image needs it because it is built
+// from scratch and has no curl.
 func (p program) healthcheckCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "healthcheck", Short: "Ask the server on this machine whether it is ready", Args: noArgs}
 	addr := cmd.Flags().String("addr", "",
@@ -44,7 +45,8 @@ func (p program) checkHealth(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	// Not the default transport: a proxy from the environment has no business between a server and its own check.
+	// The default transport would use a proxy from the environment, but a server's own check must reach the server
+	// directly.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -62,7 +64,7 @@ func (p program) checkHealth(ctx context.Context, target string) error {
 	return nil
 }
 
-// dialable turns a listening address into one to connect to: "every interface" is reached through loopback.
+// dialable turns a listening address into one to connect to. It replaces "every interface" by loopback.
 func dialable(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -74,7 +76,7 @@ func dialable(listen string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// lookup finds a variable in an environment in the form of os.Environ; the last one counts.
+// lookup finds a variable in an environment in the form of os.Environ; the last one wins.
 func lookup(environ []string, name string) string {
 	found := ""
 	for _, pair := range environ {

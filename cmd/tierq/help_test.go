@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// everyCommand visits all commands there are, those that cobra adds among them.
+// everyCommand visits all commands, including those that cobra adds.
 func everyCommand(visit func(*cobra.Command)) {
 	root := program{stdout: io.Discard, stderr: io.Discard}.root()
 	root.InitDefaultHelpCmd()
@@ -25,7 +25,7 @@ func everyCommand(visit func(*cobra.Command)) {
 	walk(root)
 }
 
-// The help names what a flag wants (--count n, --file path), never the type it has in the program.
+// The help names what a flag wants (--count n, --file path), never the flag's Go type.
 func TestPlaceholdersNameThings(t *testing.T) {
 	types := []string{
 		"string", "strings", "stringArray", "stringSlice", "stringToString", "int", "ints", "intSlice", "uint", "float",
@@ -63,7 +63,7 @@ func TestPlaceholdersNameThings(t *testing.T) {
 	}
 }
 
-// tierq --version is the first line of tierq version, and asks no server.
+// tierq --version prints the first line of tierq version, without a request to the server.
 func TestVersionFlag(t *testing.T) {
 	f := newFake(t)
 	want := f.cli(t, world{}, "version", "--client").stdout
@@ -78,7 +78,8 @@ func TestVersionFlag(t *testing.T) {
 	}
 }
 
-// An unknown command ends with the code of wrong usage. It prints nothing on standard output, and suggests a command.
+// An unknown command ends with the exit code of wrong usage. It prints nothing on standard output, and suggests a
+// command.
 func TestUnknownCommands(t *testing.T) {
 	for args, says := range map[string]string{
 		"srve":                     `unknown command "srve" of tierq: did you mean tierq serve?`,

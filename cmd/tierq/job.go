@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// done is what became of one job of several that an operator acts on.
+// done is the result for one of several jobs that an operator acts on.
 type done struct {
 	JobID     string        `json:"jobId"`
 	Status    client.Status `json:"status,omitempty"`
@@ -34,8 +34,7 @@ func (d done) text() string {
 	return string(d.Status)
 }
 
-// each acts on jobs, one after the other, and prints what became of them. One that went wrong does not stop the others;
-// ctx does.
+// each acts on jobs one after the other, and prints their results. A failure does not stop it; ctx does.
 func (s *session) each(ctx context.Context, ids []string, what string, act func(id string) (done, error)) error {
 	l := newList(s.output, func(d done) string {
 		if d.Error != "" {

@@ -18,14 +18,14 @@ func (p program) jobsCommand() *cobra.Command {
 		p.jobsWhyCommand(), p.artifactCommand())
 }
 
-// group is a command that only holds others.
+// group returns a command that only holds subcommands.
 func group(name, what string, list ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: what}
 	cmd.AddCommand(list...)
 	return cmd
 }
 
-// paged are the flags of a list.
+// paged holds the flags of a list.
 type paged struct {
 	limit  int
 	cursor string
@@ -39,11 +39,11 @@ func (l *paged) flags(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("all", "limit")
 }
 
-// maxPage is the most a server puts into one page.
+// maxPage is the largest page of a server.
 const maxPage = 100
 
-// walk prints what is on as many pages as are asked for. page gives one of at most limit things, and the cursor of the
-// next.
+// walk prints the pages that the flags ask for. page returns at most limit elements, and the cursor of the next
+// page.
 func walk[T any](l *paged, s *session, out *list[T], page func(limit int, cursor string) ([]T, string, error)) error {
 	if l.limit < 1 && !l.all {
 		return misused("--limit %d is less than 1", l.limit)
@@ -156,7 +156,7 @@ func (p program) jobsShowCommand() *cobra.Command {
 	return cmd
 }
 
-// showJob prints a whole job.
+// showJob prints all of a job.
 func (s *session) showJob(j *client.Job) error {
 	switch {
 	case s.format == asName:
@@ -225,7 +225,7 @@ func took(a client.Attempt) string {
 	return seconds(a.FinishedAt.Sub(a.StartedAt).Seconds())
 }
 
-// life is which life of the job this is, if it was requeued.
+// life returns the job's generation if it was requeued, otherwise "".
 func life(generation int) string {
 	if generation < 2 {
 		return ""
@@ -233,7 +233,8 @@ func life(generation int) string {
 	return strconv.Itoa(generation)
 }
 
-// raw is the answer as it came, if there is one: it may say more than this version knows.
+// raw returns the server's answer if there is one, otherwise v. The answer may have members that this version does
+// not know.
 func raw(text json.RawMessage, v any) any {
 	if len(text) > 0 {
 		return text

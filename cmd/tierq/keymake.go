@@ -71,7 +71,7 @@ func (p program) keysCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// storeKey makes a key without a server.
+// storeKey creates a key without a server.
 func (p program) storeKey(parent context.Context, k client.NewKey, left time.Duration) error {
 	s, err := p.open(nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p program) storeKey(parent context.Context, k client.NewKey, left time.Dur
 	})
 }
 
-// showMade prints a key with its text: the only time.
+// showMade prints a new key with its text, which is never shown again.
 func (s *session) showMade(k client.MadeKey) error {
 	switch {
 	case s.format == asName:
@@ -123,8 +123,8 @@ func (s *session) showMade(k client.MadeKey) error {
 	return err
 }
 
-// readSpan reads a time such as 12h or 90d; "" is none. name is of the flag. A key lives for hours or days: a bare
-// number could mean either, and is refused.
+// readSpan reads a time such as 12h or 90d; "" is 0. name is that of the flag. A bare number is refused, because
+// keys live for hours or for days.
 func readSpan(name, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

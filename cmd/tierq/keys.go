@@ -54,7 +54,7 @@ func (s *session) keyColumns() []column[client.Key] {
 	}
 }
 
-// stateOf is whether a key opens anything.
+// stateOf returns whether a key is valid, and otherwise why not.
 func (s *session) stateOf(k *client.Key) string {
 	switch {
 	case !k.RevokedAt.IsZero():
@@ -103,7 +103,7 @@ func (p program) keysRevokeCommand() *cobra.Command {
 			column[revoked]{head: "STATE", cell: func(revoked) string { return "revoked" }})
 		for _, id := range ids {
 			if err := s.client.RevokeKey(ctx, id); err != nil {
-				_ = l.flush() // what was done is told, whatever becomes of the rest
+				_ = l.flush() // prints the revoked keys before the error
 				return err
 			}
 			if err := l.add(revoked{id, true}); err != nil {
@@ -115,13 +115,13 @@ func (p program) keysRevokeCommand() *cobra.Command {
 	return cmd
 }
 
-// revoked is a key that was revoked.
+// revoked is the result of a revocation.
 type revoked struct {
 	ID      string `json:"id"`
 	Revoked bool   `json:"revoked"`
 }
 
-// names is what a key is bound to; none is all.
+// names joins the tiers or types of a key; an empty list is "all".
 func names[T ~string](list []T) string {
 	if len(list) == 0 {
 		return "all"
@@ -133,7 +133,7 @@ func names[T ~string](list []T) string {
 	return strings.Join(all, " ")
 }
 
-// limits are a key's rate and quota; "" = it has none.
+// limits returns a key's rate and quota in words; "" if it has none.
 func limits(k *client.Key) string {
 	var all []string
 	if k.Rate > 0 {

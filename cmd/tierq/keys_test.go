@@ -8,7 +8,7 @@ import (
 
 var keyPattern = regexp.MustCompile(`^tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}$`)
 
-// What is asked for reaches the server as it spells it.
+// keys create sends the flags in the form that the server expects.
 func TestKeysCreate(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{}, split("keys create --name 'web site' --role submit --tier public --tier unpaid --type "+
@@ -36,7 +36,7 @@ func TestKeysCreate(t *testing.T) {
 	}
 }
 
-// Several keys are revoked one after the other, and what was done before an error is told.
+// Several keys are revoked one after the other. After an error the revoked ones are printed.
 func TestKeysRevoke(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{}, "keys", "revoke", keyID, "unknown", keyID)
@@ -46,8 +46,7 @@ func TestKeysRevoke(t *testing.T) {
 	}
 }
 
-// A key is made in the store without a server, twice; what is wrong with it is told by its field, and with the settings
-// by their names.
+// keys create --store works without a server, and twice in a row. Its errors name the field, or the setting.
 func TestKeysCreateInStore(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// createInStore makes a key in the store that the environment and .env name, without a server.
+// createInStore creates a key in the store that the environment and .env name, without a server.
 func (p program) createInStore(ctx context.Context, k app.NewKey) (id, text string, err error) {
 	c, err := config.Load(p.environ, p.dotenv, nil)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 type column[T any] struct {
 	head  string
 	cell  func(T) string
-	wide  bool           // only in a wide table
+	wide  bool           // shown only in a wide table
 	color func(T) string // nil = none
 }
 
-// list prints things as they come, so that a long list needs no room.
+// list prints elements as they arrive, so that a long list needs little memory.
 type list[T any] struct {
 	*output
 	columns []column[T]
-	name    func(T) string // for -o name; "" is not printed
+	name    func(T) string // for -o name; an empty name is not printed
 	n       int
 	table   *tabwriter.Writer
 }
 
-// together is how many lines of a table are aligned with each other.
+// together is the number of table lines that are aligned with each other.
 const together = 500
 
 func newList[T any](o *output, name func(T) string, columns ...column[T]) *list[T] {
@@ -38,7 +38,7 @@ func newList[T any](o *output, name func(T) string, columns ...column[T]) *list[
 	return l
 }
 
-// add prints one thing, or keeps it until it can be aligned.
+// add prints one element, or keeps it until the table's lines can be aligned.
 func (l *list[T]) add(v T) error {
 	l.n++
 	switch l.format {
@@ -80,7 +80,7 @@ func (l *list[T]) row(cell func(column[T]) string) {
 	for i, c := range l.columns {
 		cells[i] = cell(c)
 	}
-	fmt.Fprintln(l.table, strings.Join(cells, "\t")) // flush tells of an error
+	fmt.Fprintln(l.table, strings.Join(cells, "\t")) // flush returns the error
 }
 
 func (l *list[T]) flush() error {
@@ -108,8 +108,8 @@ func (l *list[T]) item(v T) error {
 	return l.print(escape(b.Bytes()))
 }
 
-// end finishes the list. next is the cursor of what follows; nil for a list without one. A list that is not ended is no
-// JSON: it must not look whole.
+// end finishes the list. next is the cursor of the next page; nil for a list without pages. Without end the JSON
+// is invalid, so that an incomplete list does not look complete.
 func (l *list[T]) end(next *string) error {
 	if l.format != asJSON {
 		return l.flush()

@@ -1,5 +1,5 @@
-// Command tierq is the server and its CLI; one file per command. Without a command it serves. The commands that talk to
-// a server do so over HTTP only, through package client.
+// Command tierq is the server and its CLI; each command has a file of its own. Without a command it serves. The
+// commands that talk to a server use only HTTP, through package client.
 //
 // Exit codes: 0 done, 1 failed, 2 wrong usage or wrong settings, 130 and 143 stopped by a signal (the server: by a
 // second one). The commands that talk to a server also have those of exit.go.
@@ -26,21 +26,21 @@ func main() {
 	os.Exit(p.execute(os.Args[1:]))
 }
 
-// program is what the commands need of the world; a test gives them a small one.
+// program holds the parts of the environment that the commands use; tests replace them.
 type program struct {
 	environ        []string
 	dotenv         string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	tty            func(stream any) bool // is it a terminal? nil = none is
+	tty            func(stream any) bool // reports whether a stream is a terminal; nil = none is
 	now            func() time.Time
 	serve          func(context.Context, config.Config, app.Options) error
 
 	global *globals // set by root
 }
 
-// failure is an error of a command that was used rightly: exit code 1, see also outcome. Every other error is one of
-// usage: exit code 2.
+// failure is the error of a correctly used command: exit code 1, see also outcome. Every other error is a usage
+// error: exit code 2.
 type failure struct{ error }
 
 func (p program) execute(args []string) int {
@@ -73,22 +73,22 @@ func (p program) execute(args []string) int {
 	return p.misused(cmd, err)
 }
 
-// misused tells a user what is wrong with a command line, and where its help is.
+// misused prints a usage error and the command whose help explains it. It returns exit code 2.
 func (p program) misused(cmd *cobra.Command, err error) int {
 	fmt.Fprintln(p.stderr, "tierq:", err)
 	fmt.Fprintln(p.stderr, "See:", cmd.CommandPath(), "--help")
 	return 2
 }
 
-// The groups of the help.
+// The groups in the help.
 const (
 	serverGroup   = "server"
 	jobsGroup     = "jobs"
 	operatorGroup = "operator"
 )
 
-// root is all commands. Without one of them tierq serves, so root has the settings as flags; its own help leaves them
-// to that of serve.
+// root returns the command tree. Without a subcommand tierq serves, so root has the settings as flags; the help
+// shows them only for serve.
 func (p program) root() *cobra.Command {
 	p.global = &globals{}
 	root := p.serveCommand("tierq")
@@ -145,7 +145,7 @@ func hide(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" && f.Name != "version" })
 }
 
-// isClient reports whether a command talks to a server, and so heeds the global flags.
+// isClient reports whether a command talks to a server, and so uses the global flags.
 func isClient(cmd *cobra.Command) bool {
 	for ; cmd.HasParent(); cmd = cmd.Parent() {
 		if cmd.GroupID == jobsGroup || cmd.GroupID == operatorGroup || cmd.Name() == "version" {
@@ -155,7 +155,7 @@ func isClient(cmd *cobra.Command) bool {
 	return false
 }
 
-// onlyForClients refuses the flags of the client where they would do nothing.
+// onlyForClients refuses the client flags for commands that would ignore them.
 func onlyForClients(cmd *cobra.Command, global *pflag.FlagSet) (err error) {
 	if isClient(cmd) {
 		return nil
@@ -168,7 +168,7 @@ func onlyForClients(cmd *cobra.Command, global *pflag.FlagSet) (err error) {
 	return err
 }
 
-// noArgs is cobra.NoArgs with a message that also fits where no command is expected.
+// noArgs is cobra.NoArgs with a message that also suits a command without subcommands.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("unexpected argument %q", args[0])

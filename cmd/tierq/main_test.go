@@ -26,10 +26,11 @@ import (
 
 const childSwitch = "SERVE_AS_CHILD"
 
-// TestMain is also a server to be stopped: the tests of signals start this binary again with childSwitch set.
+// TestMain runs the tests. With childSwitch set it is a server or client for the tests of signals, which start
+// this binary again.
 func TestMain(m *testing.M) {
 	if how := os.Getenv(childSwitch); how != "" {
-		if how != "client" { // which reads it itself, and ends when its server does
+		if how != "client" { // it reads standard input itself, and ends when its server does
 			go dieWithParent()
 		}
 		p := program{stdout: os.Stdout, stderr: os.Stderr,
@@ -48,17 +49,19 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(p.execute(nil))
 	}
-	// GORM's cache of prepared statements starts a goroutine that nothing can end: keys create --store opens an archive.
+	// GORM's cache of prepared statements starts a goroutine that cannot be stopped: keys create --store opens an
+	// archive.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
 
-// dieWithParent ends a child when its standard input ends: a child outlives no test.
+// dieWithParent ends a child when its standard input ends, so that no child outlives its test.
 func dieWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(9)
 }
 
-// run executes a command line in a small world. served is what the server was started with, if it was.
+// run runs a command line with the given environment. served is the configuration with which it started the
+// server; nil if it did not.
 func run(t *testing.T, environ []string, serveErr error, args ...string) (code int, stdout, stderr string,
 	served *config.Config) {
 	t.Helper()

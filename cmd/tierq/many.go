@@ -16,40 +16,40 @@ import (
 
 const (
 	batchSize = 1000
-	patience  = 30 * time.Second // a Retry-After that many jobs are worth
-	maxTold   = 20               // refusals told one by one
+	patience  = 30 * time.Second // the longest Retry-After that a bulk submit waits for
+	maxTold   = 20               // refusals printed one by one
 )
 
-// sent is what became of one job of many: accepted, or why not.
+// sent is the result for one job of a bulk submit.
 type sent struct {
 	Line     int                 `json:"line"`
 	JobID    string              `json:"jobId,omitempty"`
 	Status   client.Status       `json:"currentJobStatus,omitempty"`
 	Replayed bool                `json:"idempotencyReplayed,omitempty"`
-	Key      string              `json:"idempotencyKey,omitempty"` // where the outcome is unknown: to send it again
+	Key      string              `json:"idempotencyKey,omitempty"` // of a job with an unknown outcome, to submit it again
 	Code     string              `json:"errorCode,omitempty"`
 	Message  string              `json:"message,omitempty"`
 	Fields   []client.FieldError `json:"errors,omitempty"`
 }
 
-// bulk submits many jobs and tells what became of them.
+// bulk submits many jobs and prints their results.
 type bulk struct {
 	*session
 	tier     client.Tier
 	list     *list[sent]
-	keep     bool   // what was accepted, to follow it
+	keep     bool   // keep the accepted jobs, to follow them
 	kept     []sent // with keep
 	accepted int
 	refused  int
-	unknown  int   // whether they were taken
+	unknown  int   // jobs whose outcome is unknown
 	first    error // the first refusal
 	shown    *progress
-	got      atomic.Int64 // accepted so far: for the picture, which is drawn beside the work
+	got      atomic.Int64 // accepted so far; the drawing goroutine reads it too
 }
 
 func (s *session) submitMany(ctx context.Context, tier client.Tier, a *asked, bounded bool) error {
 	own := *a
-	own.key = cmp.Or(a.key, rand.Text()) // told if it ends early
+	own.key = cmp.Or(a.key, rand.Text()) // printed if the submit ends early
 	a = &own
 	next, total, done, err := s.source(a, bounded)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *session) submitMany(ctx context.Context, tier client.Tier, a *asked, bo
 		column[sent]{head: "REFUSED", cell: func(v sent) string { return dash(v.Message) }},
 	)}
 	b.shown = noProgress()
-	if a.wait || !s.isTTY(s.stdout) { // else the ids themselves show how it goes
+	if a.wait || !s.isTTY(s.stdout) { // otherwise the printed ids show the progress
 		b.shown = s.count(total, func() string { return fmt.Sprintf("%d accepted ", b.got.Load()) })
 	}
 	defer b.shown.end()
@@ -73,7 +73,8 @@ func (s *session) submitMany(ctx context.Context, tier client.Tier, a *asked, bo
 	return b.finish(ctx, a, err)
 }
 
-// finish sums up, and follows what was accepted if that was asked for. Whatever happened, what was accepted is printed.
+// finish prints the summary, and follows the accepted jobs if --wait asks for that. After any error the accepted
+// jobs are still printed.
 func (b *bulk) finish(ctx context.Context, a *asked, ended error) error {
 	for i := 0; ended != nil && i < len(b.kept); i++ {
 		if err := b.print(b.kept[i]); err != nil {
@@ -109,7 +110,7 @@ func (b *bulk) finish(ctx context.Context, a *asked, ended error) error {
 	return cmp.Or(b.follow(ctx, ids), ended)
 }
 
-// print prints one job: its id, or whatever was asked for.
+// print prints one job: its id, or the requested format.
 func (b *bulk) print(v sent) error {
 	if b.format == asTable {
 		return b.line(v.JobID)
@@ -117,7 +118,7 @@ func (b *bulk) print(v sent) error {
 	return b.list.add(v)
 }
 
-// all submits what comes, batch by batch.
+// all submits the jobs of next, batch by batch.
 func (b *bulk) all(ctx context.Context, next func() (numbered, error)) error {
 	for more := true; more; {
 		var batch []numbered
@@ -142,8 +143,8 @@ func (b *bulk) all(ctx context.Context, next func() (numbered, error)) error {
 	return nil
 }
 
-// push submits one batch and tells what became of it. The error is what ends the whole: also that a full queue took
-// nothing any more.
+// push submits one batch and prints the results. Its error ends the bulk submit; a queue that stays full is such
+// an error.
 func (b *bulk) push(ctx context.Context, batch []numbered) error {
 	outcomes, ended := b.insist(ctx, batch)
 	var passing error
@@ -155,7 +156,7 @@ func (b *bulk) push(ctx context.Context, batch []numbered) error {
 			if errors.Is(o.Err, client.ErrOutcomeUnknown) {
 				b.unknown++
 			}
-			continue // what ended the whole is told once
+			continue // the error that ends the bulk submit is printed once
 		}
 		if err := b.tell(batch[i].line, o); err != nil {
 			return err
@@ -165,13 +166,13 @@ func (b *bulk) push(ctx context.Context, batch []numbered) error {
 		}
 	}
 	if ended == nil && passing != nil {
-		ended = passing // what follows would be refused as well
+		ended = passing // later jobs would be refused too
 	}
 	return ended
 }
 
-// insist submits, and submits again what was refused for a reason that may pass, as long as others get in meanwhile.
-// The client has waited between its own tries.
+// insist submits a batch, and repeats temporarily refused jobs while others are still accepted. The client waits
+// between its own tries.
 func (b *bulk) insist(ctx context.Context, batch []numbered) ([]client.Outcome, error) {
 	out := make([]client.Outcome, len(batch))
 	open := make([]int, len(batch))
@@ -206,7 +207,7 @@ func (b *bulk) insist(ctx context.Context, batch []numbered) ([]client.Outcome, 
 	}
 }
 
-// answered reports whether it was the server that refused.
+// answered reports whether the error is a refusal by the server.
 func answered(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Status != 0
@@ -216,7 +217,7 @@ func mayPass(err error) bool {
 	return errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrRateLimited)
 }
 
-// tell prints what became of one job.
+// tell prints the result for one job.
 func (b *bulk) tell(line int, o client.Outcome) error {
 	v := sent{Line: line, JobID: o.JobID, Status: o.Status, Replayed: o.Replayed}
 	if o.Err == nil {

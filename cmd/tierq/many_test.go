@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// taker is a fake that keeps what batches bring, with the idempotency keys it has seen. room, if set, says how many of
-// a batch get in.
+// taker is a fake server that records the jobs of batches, with their idempotency keys. If room is set, it returns
+// how many jobs of a batch are accepted.
 type taker struct {
 	*fake
 	keys    map[string]int // key -> times
@@ -66,8 +66,8 @@ func write(t *testing.T, lines ...string) string {
 	return name
 }
 
-// A file goes out in batches, in its order; what the server refuses for a moment is sent again; no job is sent without
-// a key of its own.
+// A file is submitted in batches, in order. Temporarily refused jobs are sent again, and each job has its own
+// idempotency key.
 func TestSubmitFile(t *testing.T) {
 	k := newTaker(t, func(batch int) int {
 		return map[int]int{1: -1, 2: 1000, 3: 400, 4: -1}[batch] + map[bool]int{true: 1000}[batch > 4]
@@ -95,7 +95,7 @@ func TestSubmitFile(t *testing.T) {
 	}
 }
 
-// From standard input, with JSON about each.
+// Jobs come from standard input, and the output is a line of JSON about each.
 func TestSubmitLines(t *testing.T) {
 	k := newTaker(t, nil)
 	end := k.cli(t, world{stdin: "{}\n{\"type\":\"A\"}"}, "submit", "paid", "--file", "-", "-o", "ndjson")
@@ -106,7 +106,7 @@ func TestSubmitLines(t *testing.T) {
 	}
 }
 
-// A line that is no job stops before its batch: it is named, and so is the way to go on.
+// An invalid line stops the submit before its batch. The error names the line, and how to continue.
 func TestSubmitBadLine(t *testing.T) {
 	for line, why := range map[string]string{
 		`{"typ": "A"}`:                  `unknown field "typ"`,
@@ -139,10 +139,11 @@ func TestSubmitBadLine(t *testing.T) {
 	}
 }
 
-// A queue that stays full ends it, unavailable, with what got in; one that takes a few at a time does not.
+// A queue that stays full ends the submit with the exit code for unavailable, after the accepted jobs are printed.
+// A queue that accepts a few jobs at a time does not end it.
 func TestSubmitManyToFullQueue(t *testing.T) {
 	t.Parallel()
-	few := newTaker(t, func(int) int { return 2 }) // more tries than one call of the client has
+	few := newTaker(t, func(int) int { return 2 }) // needs more tries than one call of the client has
 	if end := few.cli(t, world{}, "submit", "paid", "--count", "12"); end.code != 0 || len(few.bodies) != 12 ||
 		len(few.keys) != 12 {
 		t.Errorf("%v: %d jobs, %d keys", end, len(few.bodies), len(few.keys))
@@ -158,7 +159,7 @@ func TestSubmitManyToFullQueue(t *testing.T) {
 	}
 }
 
-// A connection that breaks after the server did it: the same jobs with the same keys.
+// After a broken connection, the same jobs are sent again with the same keys.
 func TestSubmitManyOverBrokenConnection(t *testing.T) {
 	k := newTaker(t, nil)
 	inner, dropped := k.first, false
@@ -176,7 +177,7 @@ func TestSubmitManyOverBrokenConnection(t *testing.T) {
 	}
 }
 
-// One job: every flag is in the request.
+// The request for one job contains every flag.
 func TestSubmitOne(t *testing.T) {
 	f := newFake(t)
 	name := write(t, `{"n": 9007199254740993}`)

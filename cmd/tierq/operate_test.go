@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// More than one dead letter by filter is asked for, by name of the count; nobody to ask is an error, and --yes is an
-// answer.
+// A requeue by filter asks before it requeues more than one dead letter, and names their number. Without a
+// terminal it is an error; --yes answers the question.
 func TestRequeueAsks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args     string
@@ -70,7 +70,7 @@ func TestRequeueAsks(t *testing.T) {
 	}
 }
 
-// A big requeue goes in steps, up to what was counted, and ends where nothing moves any more.
+// A large requeue goes in steps, up to the counted number, and ends when a step requeues nothing.
 func TestRequeueInSteps(t *testing.T) {
 	for stuckAt, want := range map[int]string{1 << 20: "1200 of 1200 requeued\n", 3: "1000 of 1200 requeued\n"} {
 		f := newFake(t)
@@ -99,7 +99,7 @@ func TestRequeueInSteps(t *testing.T) {
 	}
 }
 
-// A plan is written whole, over the version it was read at; a dry run writes nothing.
+// tiers set writes a whole plan, on condition of the version that it read. A dry run writes nothing.
 func TestTiersSet(t *testing.T) {
 	f := newFake(t)
 	if end := f.cli(t, world{}, "tiers", "set", "public", "--share", "40", "--dry-run"); end.code != 0 ||
@@ -121,7 +121,7 @@ func TestTiersSet(t *testing.T) {
 	}
 }
 
-// Filters reach the server as it spells them; a limit above a page takes several.
+// Filters are sent in the form that the server expects. A limit above one page takes several requests.
 func TestListFilters(t *testing.T) {
 	f := newFake(t)
 	f.cli(
@@ -165,7 +165,7 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// An empty list is one, in every format.
+// An empty list is valid in every format.
 func TestEmptyList(t *testing.T) {
 	f := newFake(t)
 	f.instead(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
@@ -181,7 +181,7 @@ func TestEmptyList(t *testing.T) {
 	}
 }
 
-// A file is kept under its name, whole or not at all, and does not replace another one.
+// A file is saved under its name, whole or not at all, and does not replace another one.
 func TestArtifact(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := newFake(t)
@@ -237,7 +237,7 @@ func TestArtifact(t *testing.T) {
 	}
 }
 
-// An export goes into a file whole or not at all.
+// An export to a file is written whole or not at all.
 func TestExportToFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := newFake(t)

@@ -22,7 +22,7 @@ const (
 
 var formats = []string{asTable, asWide, asJSON, asNDJSON, asName}
 
-// output is where data goes, and how.
+// output is the destination and the format of a command's data.
 type output struct {
 	w      io.Writer
 	format string
@@ -33,7 +33,7 @@ type output struct {
 // readable reports whether the format is for people.
 func (o *output) readable() bool { return o.format == asTable || o.format == asWide }
 
-// document prints one value as JSON: indented, or in one line where lines are asked for. A json.RawMessage keeps what
+// document prints one value as JSON: indented, or on one line for ndjson. A json.RawMessage keeps members that
 // this version does not know.
 func (o *output) document(v any) error {
 	text, err := encode(v)
@@ -59,7 +59,7 @@ func (o *output) print(text []byte) error {
 	return nil
 }
 
-// encode is JSON in one line, with <, > and & as they are.
+// encode returns JSON on one line, with <, > and & unescaped.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -70,7 +70,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// time is short in a table and exact in a wide one.
+// time formats a time: short in a table, exact in a wide one.
 func (o *output) time(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -81,7 +81,7 @@ func (o *output) time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// moment is time, or nothing where there is none.
+// moment is time, but "" for the zero time.
 func (o *output) moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -89,7 +89,7 @@ func (o *output) moment(t time.Time) string {
 	return o.time(t)
 }
 
-// statusColors are two digits each, so that they all take the same room in a table.
+// statusColors have two digits each, so that they all take the same width in a table.
 var statusColors = map[client.Status]string{
 	client.Scheduled: "36", client.Pending: "33", client.Processing: "34", client.Completed: "32", client.Failed: "31",
 	client.Cancelled: "35",
@@ -97,7 +97,8 @@ var statusColors = map[client.Status]string{
 
 const noColor = "39"
 
-// paint colours a cell. All cells of a column must be painted: the codes count as text when columns are aligned.
+// paint colours a cell. All cells of a column must be painted, because the colour codes count as text when columns
+// are aligned.
 func (o *output) paint(text, color string) string {
 	if !o.color {
 		return text
@@ -108,13 +109,13 @@ func (o *output) paint(text, color string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// field is a line of what is shown of one thing.
+// field is a line in the description of one thing.
 type field struct {
 	name, value string
 	color       string
 }
 
-// fields prints one thing, a line each; empty values are left out.
+// fields prints a description, one field per line, without empty values.
 func (o *output) fields(list ...field) error {
 	w := tabwriter.NewWriter(o.w, 0, 8, 2, ' ', 0)
 	for _, f := range list {
@@ -135,7 +136,7 @@ func (o *output) fields(list ...field) error {
 
 func status(s client.Status) field { return field{"STATUS", string(s), statusColors[s]} }
 
-// maxShown bounds a payload or result among fields; JSON shows all of it.
+// maxShown limits a payload or result in a description; JSON shows all of it.
 const maxShown = 2000
 
 func rawField(name string, raw json.RawMessage) field {

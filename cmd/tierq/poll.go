@@ -41,7 +41,8 @@ func (p program) pollCommand() *cobra.Command {
 	return cmd
 }
 
-// await waits for a job's end. If the time is up before, it says how the job stands, with an error of the time.
+// await waits for a job's end. When the time limit is reached first, it returns the job's present state and a late
+// error.
 func (s *session) await(ctx context.Context, id string, bound time.Duration) (client.Poll, error) {
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -58,7 +59,7 @@ func (s *session) await(ctx context.Context, id string, bound time.Duration) (cl
 	return job, late{fmt.Sprintf("job %s is still %s after %s", id, job.Status, short(bound))}
 }
 
-// endOf is what the end of a job means for the exit code.
+// endOf returns the error of an ended job, which decides the exit code; nil if it is COMPLETED.
 func endOf(job *client.Poll) error {
 	switch job.Status {
 	case client.Failed:
@@ -69,7 +70,7 @@ func endOf(job *client.Poll) error {
 	return nil
 }
 
-// showPoll prints one job as it stands.
+// showPoll prints one job's present state.
 func (s *session) showPoll(job client.Poll) error {
 	if s.format == asName {
 		return s.line(job.JobID)
@@ -107,7 +108,7 @@ func (s *session) showPoll(job client.Poll) error {
 
 func retries(n, most int) string { return fmt.Sprintf("%d of %d", n, most) }
 
-// position is a pending job's place in the queue in words, "" if it has none.
+// position returns a pending job's place in the queue in words; "" if it has none.
 func position(job *client.Poll) string {
 	if job.Position == nil {
 		return ""
@@ -122,7 +123,7 @@ func position(job *client.Poll) string {
 	return text
 }
 
-// wants checks the number of arguments, and names what is missing.
+// wants checks the number of arguments. Its error names the missing one.
 func wants(least, most int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -135,5 +136,5 @@ func wants(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// maxIDs is how many job ids a command takes.
+// maxIDs is the largest number of job ids for one command.
 const maxIDs = 1000

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// --reason is sent with the change, whichever jobs it is about.
+// --reason is sent with every kind of change.
 func TestReasonIsSent(t *testing.T) {
 	for args, path := range map[string]string{
 		"jobs cancel " + pendingID:                       "/api/jobs/" + pendingID + "/cancel",

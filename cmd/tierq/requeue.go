@@ -15,17 +15,17 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// A bulk requeue goes in steps, so that it can be seen and stopped. The server brings back so many a second, by default
-// 500.
+// A bulk requeue goes in steps, so that a person can follow and stop it. The server's rate is 500 per second by
+// default.
 const (
 	requeueStep    = 500
-	requeueTimeout = 10 * time.Minute // of a step, at a rate of one a second
+	requeueTimeout = 10 * time.Minute // of a step, enough for a rate of one per second
 )
 
-// requeued is what a requeue by filter did.
+// requeued is the result of a requeue by filter.
 type requeued struct {
 	Matched  int  `json:"matched"`
-	OrMore   bool `json:"matchedOrMore,omitempty"` // the server counts to countedTo: there may be more than Matched
+	OrMore   bool `json:"matchedOrMore,omitempty"` // the server counts up to countedTo: there may be more than Matched
 	Requeued int  `json:"requeued"`
 	DryRun   bool `json:"dryRun,omitempty"`
 }
@@ -75,8 +75,7 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	return cmd
 }
 
-// requeue gives dead letters a new life, step by step, until none that passes the filter is left or limit (0: none) is
-// reached.
+// requeue requeues dead letters step by step, until none matches the filter or limit is reached (0 = no limit).
 func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, dryRun, yes bool, reason string) error {
 	if err := s.bound(ctx, &filter); err != nil {
 		return err
@@ -121,7 +120,7 @@ func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, 
 			return err
 		}
 		if step.Requeued == 0 {
-			break // what is left was requeued by somebody else, or cannot be
+			break // the rest was requeued by another operator, or cannot be requeued
 		}
 		if r.OrMore {
 			r.count(r.Requeued + step.Matched)
@@ -135,13 +134,13 @@ func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, 
 	return s.told(r, limit)
 }
 
-// countedTo is where a server's count of dead letters ends.
+// countedTo is the largest count of dead letters that a server returns.
 const countedTo = 10_000
 
-// count takes over how many dead letters match.
+// count records how many dead letters match.
 func (r *requeued) count(matched int) { r.Matched, r.OrMore = matched, matched >= countedTo }
 
-// step is how many dead letters the next step asks for; 0 = the requeue is done.
+// step returns the number of dead letters in the next step; 0 = the requeue is finished.
 func (r *requeued) step(limit int) int {
 	size := requeueStep
 	if limit > 0 {
@@ -153,7 +152,7 @@ func (r *requeued) step(limit int) int {
 	return max(size, 0)
 }
 
-// most is how many dead letters a requeue takes at most, in words.
+// most returns the largest number of dead letters that a requeue takes, in words.
 func (r *requeued) most(limit int) string {
 	switch {
 	case limit > 0 && (limit <= r.Matched || r.OrMore):
@@ -164,8 +163,8 @@ func (r *requeued) most(limit int) string {
 	return strconv.Itoa(r.Matched)
 }
 
-// bound sets the filter's upper end to the latest dead letter there is, by the server's own clock: what dies again
-// during the requeue is not requeued again. It stays zero if there is none.
+// bound sets the filter's upper end to the time of the latest dead letter, by the server's clock. So a job that
+// dies again during the requeue is not requeued again. Without a dead letter the filter stays unchanged.
 func (s *session) bound(ctx context.Context, filter *client.Filter) error {
 	for job, err := range s.client.AllDead(ctx, *filter) {
 		if err != nil {
@@ -180,7 +179,7 @@ func (s *session) bound(ctx context.Context, filter *client.Filter) error {
 	return nil
 }
 
-// told prints what a requeue did.
+// told prints the result of a requeue.
 func (s *session) told(r requeued, limit int) error {
 	switch {
 	case !s.readable():
@@ -193,13 +192,13 @@ func (s *session) told(r requeued, limit int) error {
 	return s.line(fmt.Sprintf("%d of %d requeued", r.Requeued, r.Matched))
 }
 
-// confirm asks on a terminal; elsewhere nobody could answer.
+// confirm asks a person on a terminal. Without a terminal it returns an error.
 func (s *session) confirm(ctx context.Context, n string) error {
 	if s.stdin == nil || !s.isTTY(s.stdin) || !s.isTTY(s.stderr) {
 		return misused("%s dead letters match, and nobody can be asked here: say --yes, or look with --dry-run", n)
 	}
 	fmt.Fprintf(s.stderr, "Requeue %s dead letters? [y/N] ", n)
-	answer, _ := bufio.NewReader(s.stdin).ReadString('\n') // an answer that breaks off is no
+	answer, _ := bufio.NewReader(s.stdin).ReadString('\n') // an incomplete answer counts as no
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// graveyard is a fake with many dead letters, which it counts to 10,000 only, as the server does.
+// graveyard is a fake server with many dead letters. It counts at most 10,000 of them, as the server does.
 type graveyard struct {
 	*fake
 	dead   int
 	steps  int
 	before func(step int)                             // called before a step is answered; may be nil
-	fail   func(w http.ResponseWriter, step int) bool // answers a step instead, by returning true; may be nil
+	fail   func(w http.ResponseWriter, step int) bool // answers a step instead and returns true; may be nil
 }
 
 func newGraveyard(t *testing.T, dead int) *graveyard {
@@ -56,7 +56,8 @@ func newGraveyard(t *testing.T, dead int) *graveyard {
 	return g
 }
 
-// A requeue goes on where the server's count of dead letters ends, until none is left or the bound that the user gave.
+// A requeue continues beyond the server's largest count, until no dead letter is left or the user's limit is
+// reached.
 func TestRequeueBeyondTheCount(t *testing.T) {
 	const counted = `{"matched":10000,"matchedOrMore":true,"requeued":0,"dryRun":true}` + "\n"
 	for name, tc := range map[string]struct {
@@ -92,7 +93,8 @@ func TestRequeueBeyondTheCount(t *testing.T) {
 
 const goesOn = " requeued before it ended; the same command again goes on with the rest"
 
-// What stops it in the middle is told with how many were done; the same command again does the rest and nothing twice.
+// An error in the middle is printed with the number of requeued jobs. The same command again requeues the others,
+// and none twice.
 func TestRequeueStopsAndGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
@@ -126,7 +128,7 @@ func TestRequeueStopsAndGoesOn(t *testing.T) {
 	}
 }
 
-// stopAtThird makes the third step hang until the test ends, and says when it has come.
+// stopAtThird makes the third step hang until the test ends. came is closed when that step arrives.
 func (g *graveyard) stopAtThird(t *testing.T) (came <-chan struct{}) {
 	third, over := make(chan struct{}), make(chan struct{})
 	g.before = func(step int) {
@@ -139,7 +141,7 @@ func (g *graveyard) stopAtThird(t *testing.T) (came <-chan struct{}) {
 	return third
 }
 
-// --timeout in the middle says how far it came.
+// --timeout in the middle of a requeue prints the number of requeued jobs.
 func TestRequeueTimeIsUp(t *testing.T) {
 	g := newGraveyard(t, 15_000)
 	g.stopAtThird(t)
@@ -149,7 +151,7 @@ func TestRequeueTimeIsUp(t *testing.T) {
 	}
 }
 
-// Ctrl-C in the middle says how far it came.
+// Ctrl-C in the middle of a requeue prints the number of requeued jobs.
 func TestRequeueInterrupted(t *testing.T) {
 	g := newGraveyard(t, 15_000)
 	third := g.stopAtThird(t)
@@ -172,7 +174,7 @@ func TestRequeueInterrupted(t *testing.T) {
 	}
 }
 
-// On a terminal a line shows how far it is, also where nobody knows how many there are.
+// On a terminal a line shows the progress, also if the number of dead letters is unknown.
 func TestRequeueShowsProgress(t *testing.T) {
 	g := newGraveyard(t, 11_000)
 	end := g.cli(t, world{tty: true, stdin: "y\n"}, "dead", "requeue", "--all")

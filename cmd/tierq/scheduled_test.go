@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A job that waits for its time says when that is: in a poll, in a list, and while it is watched.
+// A scheduled job is shown with the time at which it is due: in a poll, in a list, and while it is watched.
 func TestScheduledSaysWhenItIsDue(t *testing.T) {
 	const due = "2026-05-01T14:00:00Z" // in two hours
 	later := polled(pendingID, "SCHEDULED")
@@ -21,7 +21,7 @@ func TestScheduledSaysWhenItIsDue(t *testing.T) {
 		case r.URL.Path == "/result/poll":
 			reply(w, http.StatusOK, data(later))
 		case strings.HasSuffix(r.URL.Path, "/events"):
-			refuse(w, http.StatusNotFound, "NOT_FOUND") // polls do it
+			refuse(w, http.StatusNotFound, "NOT_FOUND") // the command falls back to polls
 		default:
 			return false
 		}

@@ -27,7 +27,7 @@ func (p program) serveCommand(use string) *cobra.Command {
 			"Flags override the environment, which overrides .env, which overrides the defaults.",
 	}
 	if use == "serve" {
-		cmd.Args = noArgs // the root command leaves unknown words to cobra, which names the nearest command
+		cmd.Args = noArgs // for the root command, cobra refuses an unknown word and suggests a command
 	}
 	settings := settingFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ func (p program) serveCommand(use string) *cobra.Command {
 		ctx, stop := stoppable(cmd.Context(), os.Exit)
 		defer stop()
 		log := newLogger(c, p.stderr)
-		slog.SetDefault(log) // what handlers log
+		slog.SetDefault(log) // the logger of handlers
 		if err := p.serve(ctx, c, app.Options{Version: buildVersion(), Out: p.stdout, Log: log}); err != nil {
 			return failure{err}
 		}
@@ -50,9 +50,10 @@ func (p program) serveCommand(use string) *cobra.Command {
 	return cmd
 }
 
-// settingFlags makes a flag for each setting. The function it returns gives the ones that were used, by setting name.
+// settingFlags adds a flag for each setting. It returns a function that returns the used flags' values, by setting
+// name.
 func settingFlags(flags *pflag.FlagSet) func() map[string]string {
-	flags.SortFlags = false      // the table's order has a meaning
+	flags.SortFlags = false      // the table's order matters
 	names := map[string]string{} // flag -> setting
 	add := func(flag, name, wants, usage string) {
 		names[flag] = name
@@ -65,7 +66,7 @@ func settingFlags(flags *pflag.FlagSet) func() map[string]string {
 		}
 		add(s.Flag, s.Name, wanted(s), usage)
 		if s.Default == "off" {
-			flags.Lookup(s.Flag).NoOptDefVal = "on" // --insecure alone is on
+			flags.Lookup(s.Flag).NoOptDefVal = "on" // --insecure alone means on
 		}
 		if s.Secret {
 			add(s.Flag+"-file", s.Name+"_FILE", "path", "file that holds "+s.Name)
@@ -82,14 +83,14 @@ func settingFlags(flags *pflag.FlagSet) func() map[string]string {
 	}
 }
 
-// settingFlag is a setting as it was typed: config reads it. wants is what the help calls its value.
+// settingFlag is the text of a setting's flag, which config reads. wants is the value's name in the help.
 type settingFlag struct{ text, wants string }
 
 func (s *settingFlag) Set(text string) error { s.text = text; return nil }
 func (s *settingFlag) String() string        { return s.text }
 func (s *settingFlag) Type() string          { return s.wants }
 
-// wanted names the value of a setting for the help.
+// wanted returns the name of a setting's value for the help.
 func wanted(s config.Setting) string {
 	_, notTime := time.ParseDuration(s.Max)
 	_, notNumber := strconv.Atoi(s.Max)
@@ -115,8 +116,8 @@ func wanted(s config.Setting) string {
 	return "text"
 }
 
-// stoppable is a context that the first SIGINT or SIGTERM cancels: time to drain. The second one exits at once, with
-// the code a shell expects of that signal.
+// stoppable returns a context that the first SIGINT or SIGTERM cancels, so that the server drains. The second
+// signal exits at once, with the exit code that a shell expects for it.
 func stoppable(parent context.Context, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -167,7 +168,7 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// readable writes durations as 1.5s, not as a count of nanoseconds.
+// readable writes durations as 1.5s instead of a number of nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

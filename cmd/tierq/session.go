@@ -22,14 +22,15 @@ import (
 
 const defaultServer = "http://127.0.0.1:8080"
 
-// A person waits: what is refused for longer than this is told instead of waited for.
+// The client's retries for a waiting person: a Retry-After longer than lastRetry is reported instead of waited
+// for.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
 	tries      = 5
 )
 
-// globals are the flags of every command that talks to a server.
+// globals holds the flags of every command that talks to a server.
 type globals struct {
 	server, token, output string
 	timeout               time.Duration
@@ -54,8 +55,8 @@ type session struct {
 	server string
 }
 
-// talk makes a command's RunE of a function that talks to a server. Its errors become exit codes, see exit.go; it ends
-// at once on a signal.
+// talk turns a function that talks to a server into a command's RunE. It gives errors their exit codes, see
+// exit.go. A signal ends the command at once.
 func (p program) talk(run func(ctx context.Context, s *session, args []string) error,
 	opts ...client.Option) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -107,7 +108,7 @@ func (p program) open(opts []client.Option) (*session, error) {
 	}, nil
 }
 
-// readServer reads the address of a server; without a scheme it is http. No error shows a password.
+// readServer reads the address of a server. Without a scheme it takes http. No error shows a password.
 func readServer(text string) (string, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -131,28 +132,28 @@ func onTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// say tells the user something on standard error: standard output is for data.
+// say prints a message to standard error, because standard output is for data.
 func (s *session) say(format string, a ...any) {
 	fmt.Fprintln(s.stderr, clean(fmt.Sprintf(format, a...)))
 }
 
-// hint is a say for people only.
+// hint is say for people only: without a terminal it prints nothing.
 func (s *session) hint(format string, a ...any) {
 	if s.isTTY(s.stderr) {
 		s.say(format, a...)
 	}
 }
 
-// stopped is the end by a signal. There is nothing to say about it.
+// stopped is the end by a signal. It prints no message.
 type stopped struct{ code int }
 
 func (stopped) Error() string { return "stopped by a signal" }
 
-// cleanUp is what a command that was interrupted has to leave the terminal and the files behind it in order.
+// cleanUp is the time in which an interrupted command may tidy the terminal and its files.
 const cleanUp = 250 * time.Millisecond
 
-// interruptible runs a command until it ends or a signal comes. It does not wait for one that heeds no context, such as
-// a read from a terminal: that goroutine ends with the process.
+// interruptible runs a command until it ends or a signal comes. It does not wait for a command that ignores its
+// context, such as a read from a terminal: that goroutine ends with the process.
 func interruptible(parent context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()

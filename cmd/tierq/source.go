@@ -14,16 +14,16 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// maxLine bounds a line of a file of jobs.
+// maxLine limits a line in a file of jobs.
 const maxLine = 1 << 20
 
-// numbered is a job with its number, or that of its line.
+// numbered is a job with its number, or the number of its line.
 type numbered struct {
 	line int
 	job  client.Submission
 }
 
-// source is where the jobs come from: next gives them until io.EOF.
+// source returns the jobs to submit: next returns one after the other until io.EOF.
 func (s *session) source(a *asked, bounded bool) (next func() (numbered, error), total int64, done func(), err error) {
 	if a.file == "" {
 		job, err := s.submission(a, bounded)
@@ -73,10 +73,11 @@ func (s *session) source(a *asked, bounded bool) (next func() (numbered, error),
 	}, 0, func() { _ = in.Close() }, nil
 }
 
-// numberedKey is the key of one job of many: the same for each try, as a job may be sent more than once.
+// numberedKey returns the idempotency key of one job of many. It is the same for each try, because a job may be
+// sent more than once.
 func numberedKey(key string, n int) string { return key + "-" + strconv.Itoa(n) }
 
-// readLine reads one job of a file strictly: a field that is not known is one that would not be heeded.
+// readLine reads one job of a file strictly: it refuses an unknown field, which would otherwise be ignored.
 func readLine(text []byte) (client.Submission, error) {
 	var line struct {
 		Type     string          `json:"type"`

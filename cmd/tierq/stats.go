@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// leastWatch is the least time between two looks: every one costs the server some.
+// leastWatch is the shortest time between two readings, because each costs the server some work.
 const leastWatch = 200 * time.Millisecond
 
 func (p program) statsCommand() *cobra.Command {
@@ -40,12 +40,12 @@ func (p program) statsCommand() *cobra.Command {
 	return cmd
 }
 
-// watchStats shows them until ctx ends. A server that is away for a while does not end it.
+// watchStats prints the statistics repeatedly until ctx ends. It continues after a short outage of the server.
 func (s *session) watchStats(ctx context.Context, every time.Duration, got *client.Stats) error {
 	inPlace := s.readable() && s.isTTY(s.stdout)
 	lines := *s.output
 	if lines.format == asJSON {
-		lines.format = asNDJSON // one document cannot be many
+		lines.format = asNDJSON // many documents are not valid JSON
 	}
 	s.output = &lines
 	tick := time.NewTicker(every)
@@ -144,7 +144,7 @@ func (s *session) names(tiers []client.TierStats) error {
 	return nil
 }
 
-// overview is what belongs to no tier.
+// overview returns the statistics that belong to no single tier.
 func overview(st *client.Stats) []field {
 	slots, running, stuck := 0, 0, 0
 	for _, w := range st.Workers {

@@ -10,7 +10,7 @@ import (
 
 type answerer = func(http.ResponseWriter, *http.Request, string) bool
 
-// always answers every request the same, as another server than tierq does.
+// always gives every request the same answer, as a server other than tierq does.
 func always(status int, typ, body string) answerer {
 	return func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 		w.Header().Set("Content-Type", typ)
@@ -27,7 +27,7 @@ const (
 	strangersJSON = `{"timestamp":"2026-05-01","status":404,"error":"Not Found","path":"/result/poll"}`
 )
 
-// Every command says of another server than tierq that it is one, and never that there is no such job.
+// Against a server other than tierq, every command says so, and never that the job does not exist.
 func TestServerThatIsNotTierq(t *testing.T) {
 	reads := []string{
 		"poll " + doneID, "poll --wait 1s " + doneID, "watch " + doneID, "jobs list", "jobs show " + doneID,
@@ -66,7 +66,7 @@ func TestServerThatIsNotTierq(t *testing.T) {
 	}
 }
 
-// The page of another server becomes neither an artifact nor an export.
+// The page of another server is saved neither as an artifact nor as an export.
 func TestStrangersPageIsNoFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	f := newFake(t)
@@ -82,7 +82,7 @@ func TestStrangersPageIsNoFile(t *testing.T) {
 	}
 }
 
-// An answer that is JSON and names no job is not the answer to a poll.
+// A JSON answer that names no job is not accepted as a poll.
 func TestAnswerWithoutJob(t *testing.T) {
 	f := newFake(t)
 	f.instead(always(200, "application/json", `{"hello":"world"}`))
@@ -94,7 +94,7 @@ func TestAnswerWithoutJob(t *testing.T) {
 	}
 }
 
-// version and doctor say the same of such a server; version does not fail for it.
+// version and doctor print the same about such a server; version succeeds anyway.
 func TestStrangerInVersionAndDoctor(t *testing.T) {
 	for status, body := range map[int]string{404: "<html>", 200: "{}"} {
 		f := newFake(t)
@@ -111,7 +111,7 @@ func TestStrangerInVersionAndDoctor(t *testing.T) {
 	}
 }
 
-// What a proxy in front of tierq says keeps its own meaning: it is no other server.
+// An answer of a proxy in front of tierq keeps its own meaning, and does not count as another server.
 func TestProxyIsNoStranger(t *testing.T) {
 	for status, code := range map[int]int{
 		502: exitUnavailable, 503: exitUnavailable, 401: exitError, 403: exitError, 413: exitError, 429: exitError,

@@ -16,10 +16,10 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// maxData bounds what is read for one payload; the server's own limit is far below.
+// maxData limits the bytes read for one payload; the server's own limit is far below.
 const maxData = 1 << 20
 
-// asked is what the flags of submit say.
+// asked holds the flags of submit.
 type asked struct {
 	typ, data, key, runAt, callback, file string
 	retries, count                        int
@@ -99,7 +99,7 @@ func (a *asked) check(bounded bool) error {
 	return nil
 }
 
-// submission is the job that the flags describe.
+// submission returns the job that the flags describe.
 func (s *session) submission(a *asked, bounded bool) (client.Submission, error) {
 	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, CallbackURL: a.callback}
 	if bounded {
@@ -122,7 +122,7 @@ func (s *session) submission(a *asked, bounded bool) (client.Submission, error) 
 	return job, nil
 }
 
-// readData reads a payload: the text itself, a file's, or that of standard input.
+// readData reads a payload: the text itself, a file (@name), or standard input (-).
 func (s *session) readData(data string) (json.RawMessage, error) {
 	text, from := []byte(data), "--data"
 	if name, isFile := strings.CutPrefix(data, "@"); isFile || data == "-" {
@@ -146,7 +146,7 @@ func (s *session) readData(data string) (json.RawMessage, error) {
 	return any, nil
 }
 
-// input opens a file, or standard input for "-" where that is not a file's name.
+// input opens a file, or standard input if the name is "-" and does not come from @.
 func (s *session) input(name string, isFile bool) (io.ReadCloser, error) {
 	if name == "-" && !isFile {
 		if s.stdin == nil {
@@ -163,7 +163,7 @@ func (s *session) input(name string, isFile bool) (io.ReadCloser, error) {
 
 var tierName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,30}$`)
 
-// readTier reads the name of a tier, in capitals or not.
+// readTier reads the name of a tier in any case.
 func readTier(name string) (client.Tier, error) {
 	if name != "" && !tierName.MatchString(name) {
 		return "", misused("%q is not the name of a tier", name)

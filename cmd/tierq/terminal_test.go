@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// On a terminal there are colours and a line that moves; elsewhere, or if the user does not want them, there are not.
+// A terminal gets colours and a progress line. Other outputs, and users who switch them off, do not.
 func TestTerminal(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{tty: true}, "watch", failedID)
@@ -39,7 +39,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%q: not a terminal, and yet %q", args, end.stderr)
 		}
 	}
-	// What is printed meanwhile has the terminal for itself.
+	// Commands that print results meanwhile show no progress line.
 	for _, args := range [][]string{{"watch", doneID, "-o", "ndjson"}, {"submit", "paid", "--count", "3"}} {
 		if end := f.cli(t, world{tty: true}, args...); strings.Contains(end.stderr, "\r") {
 			t.Errorf("%q: %q", args, end.stderr)
@@ -47,7 +47,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A picture that is ended leaves an empty line behind.
+// The end of a progress leaves an empty line.
 func TestProgressClears(t *testing.T) {
 	var b bytes.Buffer
 	s := &session{program: program{stderr: &b, tty: func(any) bool { return true }}}
@@ -68,7 +68,7 @@ func TestProgressClears(t *testing.T) {
 	}
 }
 
-// pendingFirst answers the first poll with a job that waits; then answers the rest, if it is not nil.
+// pendingFirst answers the first poll with a pending job. then answers the other requests, if it is not nil.
 func pendingFirst(then func(http.ResponseWriter, *http.Request, string) bool) func(http.ResponseWriter, *http.Request,
 	string) bool {
 	asked := false
@@ -83,7 +83,7 @@ func pendingFirst(then func(http.ResponseWriter, *http.Request, string) bool) fu
 	}
 }
 
-// Every change of a job is a line of -o ndjson, the last once.
+// watch -o ndjson prints a line for each change of a job, and its end once.
 func TestWatchLines(t *testing.T) {
 	f := newFake(t)
 	f.instead(pendingFirst(nil))
@@ -101,7 +101,7 @@ func TestWatchLines(t *testing.T) {
 	}
 }
 
-// A stream that does not come through is no obstacle: polls do it.
+// If the event stream does not work, watch polls.
 func TestWatchWithoutStream(t *testing.T) {
 	f := newFake(t)
 	f.instead(pendingFirst(func(w http.ResponseWriter, r *http.Request, _ string) bool {
@@ -118,7 +118,7 @@ func TestWatchWithoutStream(t *testing.T) {
 	}
 }
 
-// More jobs than are followed at once: so many at once as are meant to, and all of them to their ends.
+// watch follows lanes jobs at once, and all of them to their ends.
 func TestWatchMany(t *testing.T) {
 	f := newFake(t)
 	var asking atomic.Int32
@@ -142,7 +142,8 @@ func TestWatchMany(t *testing.T) {
 	}
 }
 
-// Statistics come again and again, in lines of JSON if JSON is asked for, and go on when the server is back.
+// stats --watch prints repeatedly, in lines of JSON if JSON is requested, and continues after an outage of the
+// server.
 func TestStatsWatch(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -150,7 +151,7 @@ func TestStatsWatch(t *testing.T) {
 	f.instead(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if n++; n > 1 && n <= 1+tries { // one look, with all its tries
+		if n++; n > 1 && n <= 1+tries { // one reading, with all its tries
 			refuse(w, http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY")
 			return true
 		}
@@ -200,7 +201,7 @@ func TestVersionOfServer(t *testing.T) {
 	}
 }
 
-// What a server says of itself does nothing to a terminal, and leaves JSON valid.
+// The server's texts in version contain no control sequence for a terminal, and its JSON is valid.
 func TestVersionIsClean(t *testing.T) {
 	f := newFake(t)
 	f.instead(func(w http.ResponseWriter, r *http.Request, _ string) bool {

@@ -87,7 +87,7 @@ func backoff(b client.Backoff) string {
 	return fmt.Sprintf("%s x%g to %s", short(b.Base), b.Factor, short(b.Cap))
 }
 
-// planFlags makes a flag of each field of a plan; the values that the plan has are the defaults.
+// planFlags adds a flag for each field of a plan. The plan's present values are the defaults.
 func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	f.IntVar(&a.Priority, "priority", a.Priority, "the tier's place `n` in the order: 1 goes first")
 	f.IntVar(&a.MaxRetries, "max-retries", a.MaxRetries, "retry a job `n` times after its first attempt")
@@ -148,7 +148,8 @@ func (p program) tiersSetCommand() *cobra.Command {
 	return cmd
 }
 
-// changed is the plan with the fields that were named, and what is different then.
+// changed returns the plan with the fields that flags name, and a list of the differences. named means that at
+// least one flag was given.
 func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next client.Plan, changes []string,
 	named bool) {
 	next = was

@@ -9,7 +9,7 @@ import (
 const everyPlanFlag = "--priority 9 --max-retries 1 --heartbeat-timeout 5s --max-processing-time 1m --share 40 " +
 	"--backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
 
-// A tier is created whole, only where there is none of its name, with the values of the flags and defaults for the
+// tiers create stores a whole plan, only if no tier has this name, with the flags' values and defaults for the
 // rest.
 func TestTiersCreate(t *testing.T) {
 	f := newFake(t)
@@ -42,7 +42,7 @@ func TestTiersCreate(t *testing.T) {
 	}
 }
 
-// A dry run shows the plan and stores nothing. A tier that exists is refused, and a plan without a priority as well.
+// A dry run shows the plan and stores nothing. A tier that exists is refused, and so is a plan without a priority.
 func TestTiersCreateRefuses(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{}, split("tiers create gold --priority 2 --share 40 --dry-run")...)

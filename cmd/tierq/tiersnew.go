@@ -13,7 +13,7 @@ import (
 )
 
 func (p program) tiersCreateCommand() *cobra.Command {
-	// What UNPAID has on a new server: a tier in the middle.
+	// The plan of UNPAID on a new server: a tier in the middle.
 	a := client.Plan{
 		MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second, Share: 85,
 		Backoff: client.Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.2},
@@ -55,7 +55,7 @@ func (p program) tiersCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// planNewTier shows the plan of a tier that is not there yet.
+// planNewTier shows the plan of a tier that does not exist yet. If the tier exists, it returns exists.
 func (s *session) planNewTier(ctx context.Context, a client.Plan, exists error) error {
 	plans, err := s.client.Tiers(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// since says how long ago, or in how long, in one unit: 12s ago, in 5m.
+// since formats the time from now to t in one unit: 12s ago, in 5m.
 func since(t, now time.Time) string {
 	d := now.Sub(t)
 	if d < 0 {
@@ -33,7 +33,7 @@ func oneUnit(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// short is a duration without its zero parts: 5m, not 5m0s.
+// short formats a duration without zero parts: 5m, not 5m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -45,7 +45,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// seconds is a number of seconds with three digits: 1.1ms, 10.4ms, 12s.
+// seconds formats a number of seconds with three digits: 1.1ms, 10.4ms, 12s.
 func seconds(n float64) string {
 	d := time.Duration(n * float64(time.Second))
 	switch {
@@ -78,13 +78,13 @@ func readDuration(text string) (time.Duration, error) {
 
 var bareNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// mostDays keeps a number of days within a time.Duration: a hundred years.
+// mostDays is the limit of a number of days, a hundred years, which fits a time.Duration.
 const mostDays = 36500
 
-// durationFlag is a flag that readDuration reads.
+// durationFlag is a flag whose value readDuration reads.
 type durationFlag struct{ to *time.Duration }
 
-// durationVar makes a flag of a duration. The usage names its placeholder in backquotes.
+// durationVar adds a flag for a duration. The usage names its placeholder in backquotes.
 func durationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
 	*to = value
 	f.Var(durationFlag{to}, name, usage)
@@ -95,7 +95,7 @@ func (d durationFlag) Set(text string) (err error) {
 	return err
 }
 
-// String is "" for the zero duration, which the help then does not show as a default.
+// String returns "" for the zero duration, so that the help shows no default.
 func (d durationFlag) String() string {
 	if d.to == nil || *d.to == 0 {
 		return ""
@@ -105,7 +105,7 @@ func (d durationFlag) String() string {
 
 func (durationFlag) Type() string { return "time" }
 
-// readMoment reads RFC 3339, or a duration: so long ago. name is of the flag.
+// readMoment reads a time in RFC 3339, or a duration before now. name is that of the flag.
 func readMoment(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A bare number of a duration is seconds; a unit means what it says.
+// A duration without a unit is in seconds.
 func TestReadDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"3": 3 * time.Second, "0": 0, "1.5": 1500 * time.Millisecond, "3s": 3 * time.Second, "2m": 2 * time.Minute,
@@ -61,7 +61,8 @@ func TestBareNumbersAreSeconds(t *testing.T) {
 			t.Errorf("tierq %s --help does not say it:\n%s", args, end.stdout)
 		}
 	}
-	// A key's life is counted in hours and days: a bare number could be either, and is refused with the units named.
+	// A key's life is given in hours or days. A bare number could be either, so it is refused with a message that
+	// names the units.
 	for _, args := range []string{"keys create --name x --role admin --expires 90", "keys rotate x --grace 24"} {
 		end := f.cli(t, world{}, split(args)...)
 		if end.code != exitUsage || !strings.Contains(end.stderr, "has no unit: say 90d or 12h") {

@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// unknownCommand finds the first word of a command line that names no command, and says what was meant or what there
-// is. cobra itself shows the help of the command before that word, and ends with 0.
+// unknownCommand finds the first word of a command line that is not a command. Its error suggests similar
+// commands, or lists all of them. cobra alone would show the help of the command before that word, and exit with
+// 0.
 func (p program) unknownCommand(args []string) (of *cobra.Command, err error) {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		return nil, nil // a shell asks for completions
+		return nil, nil // a shell requests completions
 	}
 	root := p.root()
 	root.InitDefaultHelpCmd()
@@ -24,7 +25,7 @@ func (p program) unknownCommand(args []string) (of *cobra.Command, err error) {
 		return nil, nil
 	}
 	cmd.InitDefaultHelpFlag()
-	_ = cmd.ParseFlags(rest) // the words before a flag that there is not are read all the same
+	_ = cmd.ParseFlags(rest) // the words before an unknown flag are read anyway
 	words := cmd.Flags().Args()
 	if len(words) == 0 {
 		return nil, nil
@@ -32,7 +33,7 @@ func (p program) unknownCommand(args []string) (of *cobra.Command, err error) {
 	return cmd, fmt.Errorf("unknown command %q of %s: %s", words[0], cmd.CommandPath(), meant(cmd, words[0]))
 }
 
-// otherWords are what other programs call a command.
+// otherWords are the names that other programs use for a command.
 var otherWords = map[string][]string{
 	"tierq submit":        {"add", "create", "enqueue", "push", "run"},
 	"tierq poll":          {"status", "get", "result", "wait"},
@@ -52,7 +53,7 @@ var otherWords = map[string][]string{
 	"tierq keys revoke":   {"delete", "remove", "rm"},
 }
 
-// meant names the commands that are like a word, or else all there are.
+// meant returns the commands that are similar to a word, or else all commands.
 func meant(cmd *cobra.Command, word string) string {
 	cmd.SuggestionsMinimumDistance = 2
 	near := cmd.SuggestionsFor(word)

@@ -19,7 +19,7 @@ import (
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// buildVersion is what the build said, else the module's version (go install), else dev.
+// buildVersion returns the version that the build set, else the module's version (go install), else dev.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -49,12 +49,12 @@ func readVersion() versionInfo {
 	return v
 }
 
-// text is the version in one line.
+// text returns the version on one line.
 func (v versionInfo) text() string {
 	return fmt.Sprintf("tierq %s (%s, %s)", v.Version, v.Go, v.Platform)
 }
 
-// versions are this program's and the server's.
+// versions are the versions of this program and of the server.
 type versions struct {
 	versionInfo
 	Server *serverVersion `json:"server,omitempty"`
@@ -63,10 +63,10 @@ type versions struct {
 type serverVersion struct {
 	URL      string   `json:"url"`
 	Status   string   `json:"status"`             // UP, DEGRADED or OUT_OF_SERVICE
-	Versions []string `json:"versions,omitempty"` // of its workers; more than one while it is being renewed
+	Versions []string `json:"versions,omitempty"` // of its workers; several during an upgrade
 }
 
-// versionPatience is how long a server may take to tell its version: it is not the point of the command.
+// versionPatience limits the wait for the server's version, which is not the command's main purpose.
 const versionPatience = time.Second
 
 func (p program) versionCommand() *cobra.Command {
@@ -104,8 +104,8 @@ func (p program) versionCommand() *cobra.Command {
 	return cmd
 }
 
-// serverVersion is nil, with an error, if no tierq server answers. A server that does not let this caller see its
-// workers has no versions.
+// serverVersion returns nil and an error if no tierq server answers. If this caller may not see the server's
+// workers, Versions is empty.
 func (s *session) serverVersion(ctx context.Context) (*serverVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
@@ -124,7 +124,7 @@ func (s *session) serverVersion(ctx context.Context) (*serverVersion, error) {
 	return v, nil
 }
 
-// ready asks whether the server is ready. A server that answers without a status is another one than tierq.
+// ready asks whether the server is ready. An answer without a status is an error: the server is not tierq.
 func (s *session) ready(ctx context.Context) (client.Readiness, error) {
 	ready, err := s.client.Ready(ctx)
 	if err == nil && ready.Status == "" {

@@ -26,10 +26,10 @@ func (p program) watchCommand() *cobra.Command {
 	return cmd
 }
 
-// lanes is how many jobs are followed at once.
+// lanes is the number of jobs followed at the same time.
 const lanes = 16
 
-// followed is a job that is followed: how it stands, and what ended that.
+// followed is a job that is being followed: its present state, and the error that ended the following.
 type followed struct {
 	id  string
 	job client.Poll
@@ -47,7 +47,7 @@ func (s *session) follow(ctx context.Context, ids []string) error {
 	case f.failed != nil:
 		return f.failed
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err() // a person who stops it wants no report
+		return ctx.Err() // the user interrupted the command, so it prints no report
 	}
 	if len(ids) == 1 {
 		if f.jobs[0].job.JobID == "" || s.format == asNDJSON {
@@ -61,18 +61,18 @@ func (s *session) follow(ctx context.Context, ids []string) error {
 	return f.report()
 }
 
-// follower follows jobs.
+// follower follows several jobs.
 type follower struct {
 	*session
 	mu     sync.Mutex
 	jobs   []followed
-	failed error // to print
+	failed error // the first error of printing
 }
 
 func (f *follower) run(ctx context.Context) {
 	shown := noProgress()
 	switch {
-	case f.format == asNDJSON && f.isTTY(f.stdout): // its lines show how it goes
+	case f.format == asNDJSON && f.isTTY(f.stdout): // the printed lines show the progress
 	case len(f.jobs) == 1:
 		shown = f.spin(f.single)
 	default:
@@ -96,7 +96,7 @@ func (f *follower) run(ctx context.Context) {
 	all.Wait()
 }
 
-// one follows one job. On a terminal it also asks for its place in the queue, which is no event.
+// one follows one job. On a terminal it also polls the job's place in the queue, of which there are no events.
 func (f *follower) one(ctx context.Context, i int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,7 +119,7 @@ func (f *follower) one(ctx context.Context, i int) {
 	}
 }
 
-// placePause is between two looks at a job's place in the queue.
+// placePause is the time between two polls of a job's place in the queue.
 const placePause = 2 * time.Second
 
 func (f *follower) places(ctx context.Context) {
@@ -139,7 +139,7 @@ func (f *follower) places(ctx context.Context) {
 		}
 		now, err := f.client.Poll(ctx, f.jobs[0].id)
 		if err != nil {
-			continue // the watch itself says what is wrong
+			continue // the watch itself reports the error
 		}
 		f.mu.Lock()
 		if seen := &f.jobs[0].job; seen.Status == client.Pending && now.Status == client.Pending {
@@ -149,7 +149,7 @@ func (f *follower) places(ctx context.Context) {
 	}
 }
 
-// single is the line of one job.
+// single returns the progress line of one job.
 func (f *follower) single() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +170,7 @@ func (f *follower) single() string {
 	return text
 }
 
-// several is the text before the bar of several jobs.
+// several returns the text before the bar of several jobs.
 func (f *follower) several() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
-// store is the rows of one fresh database of a test, and a look behind them.
+// store is a Store with a fresh database, and direct access to that database.
 type store struct {
 	*access.Store
 	sql *databasetest.Store

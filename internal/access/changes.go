@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// changeRow is an entry of the log of changes as it is read. A test holds it to the migrated schema. Seq is the
-// database's.
+// changeRow is an entry of the log of changes as it is read. A test compares it with the migrated schema. The
+// database sets Seq.
 type changeRow struct {
 	Seq        int64     `gorm:"type:bigint;primaryKey"`
 	Digest     string    `gorm:"type:char(32);not null"`
@@ -33,20 +33,20 @@ type changeRow struct {
 
 func (changeRow) TableName() string { return "changes" }
 
-// digest is all that a change says, in 32 characters.
+// digest returns 32 characters that identify a change by all its members.
 func digest(c job.Change) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s %q %q %q %q %q %q %q %q %q", c.At.UTC().Format("2006-01-02 15:04:05.000000"), c.Actor,
 		c.Name, c.Address, c.Action,
-		c.Target, c.Before, c.After, c.Outcome, c.TraceID) // a hash takes everything
+		c.Target, c.Before, c.After, c.Outcome, c.TraceID) // a hash accepts every write
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 const changeInsert = "INSERT INTO `changes` (`digest`,`changed_at`,`actor`,`name`,`address`,`action`,`target`," +
 	"`before_json`,`after_json`,`outcome`,`trace_id`) VALUES (?,?,?,?,?,?,?,?,?,?,?) "
 
-// AddChanges adds to the log of changes, in this order. What is there already is not added again: after an error the
-// same call may be repeated. A change that the database refuses for its data is logged and left out.
+// AddChanges adds entries to the log of changes, in this order. It may be repeated after an error: an entry that is
+// already there is not added again. An entry whose data the database refuses is logged and left out.
 func (s *Store) AddChanges(ctx context.Context, changes []job.Change) error {
 	for _, c := range changes {
 		_, err := s.db.Exec(ctx, changeInsert+s.db.Dialect.KeepFirst("digest"), []any{
@@ -65,15 +65,16 @@ func (s *Store) AddChanges(ctx context.Context, changes []job.Change) error {
 	return nil
 }
 
-// maxPage is how many changes one call reads at most.
+// maxPage bounds how many changes one call reads.
 const maxPage = 1000
 
 const changesPage = "SELECT seq, changed_at, actor, name, address, action, target, before_json, after_json, " +
 	"outcome, trace_id FROM changes " +
 	"WHERE seq < ? ORDER BY seq DESC LIMIT ?"
 
-// Changes reads the log of changes, the newest first. cursor is "" or an earlier call's next; limit is at most 1,000.
-// It returns job.ErrBadCursor for a cursor that no Changes gave.
+// Changes reads a page of the log of changes, newest first, and the cursor of the next page, "" at the end. cursor
+// is "" or the next of an earlier call; limit is at most 1,000. It returns job.ErrBadCursor for a cursor that
+// Changes did not return.
 func (s *Store) Changes(ctx context.Context, cursor string, limit int) (changes []job.Change, next string, err error) {
 	before, err := readChangesCursor(cursor)
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *Store) Changes(ctx context.Context, cursor string, limit int) (changes 
 	return changes, next, nil
 }
 
-// readChangesCursor reads where the log goes on: below this number.
+// readChangesCursor parses a cursor: the page has the entries with lower numbers.
 func readChangesCursor(cursor string) (before int64, err error) {
 	if cursor == "" {
 		return math.MaxInt64, nil
@@ -110,7 +111,7 @@ func readChangesCursor(cursor string) (before int64, err error) {
 	return before, nil
 }
 
-// rowsAtOnce is how many changes one statement deletes.
+// rowsAtOnce bounds how many changes one statement deletes.
 const rowsAtOnce = 500
 
 func oldChanges(d *database.Dialect) string {
@@ -122,9 +123,9 @@ func deleteChanges(d *database.Dialect, size int) string {
 	return d.DeleteFrom("changes") + " WHERE seq IN " + database.Marks(size)
 }
 
-// DeleteChanges deletes the oldest entries of the log of changes that were made at least age ago, at most rowsAtOnce,
-// and says how many. Entries come in the order of their numbers: one that waited while SQL was away goes when it is
-// among the first.
+// DeleteChanges deletes the oldest entries of the log of changes that are at least age old, at most rowsAtOnce, and
+// returns how many. It goes by the order of the entries' numbers: an old entry that was stored late, after an
+// outage of SQL, is deleted once it is among the first.
 func (s *Store) DeleteChanges(ctx context.Context, age time.Duration) (int64, error) {
 	var old []int64
 	err := s.db.Read.WithContext(ctx).Raw(oldChanges(&s.db.Dialect), rowsAtOnce, age.Milliseconds()).Scan(&old).Error

@@ -29,7 +29,7 @@ func TestChanges(t *testing.T) {
 			want = append(want, aChange(n))
 		}
 		want[3].Before, want[3].After, want[4].After = nil, nil, nil
-		for _, part := range [][]job.Change{want[:10], want[5:10], want} { // repeated, as after a lost answer
+		for _, part := range [][]job.Change{want[:10], want[5:10], want} { // repeated as after a lost answer
 			if err := s.AddChanges(t.Context(), part); err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// One that the database refuses does not keep the others out.
+// An entry that the database refuses does not keep the others out.
 func TestChangesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *store) {
@@ -91,7 +91,8 @@ func TestChangesCursor(t *testing.T) {
 	})
 }
 
-// The log of changes loses its oldest entries, in steps; one that is young stays, and so does what comes behind it.
+// The oldest entries of the log of changes are deleted in steps. A younger entry stays, and so do the entries after
+// it.
 func TestDeleteChanges(t *testing.T) {
 	each(t, func(t *testing.T, s *store) {
 		now := time.Now().UTC()

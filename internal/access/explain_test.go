@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// No statement of a deletion reads the log without a key, nor sorts, however small or large it is: what it reads to
-// delete is locked.
+// No statement of a deletion reads the whole log or sorts, however small or large the log is, because the rows that
+// it reads are locked.
 func TestDeletionOfChangesUsesItsIndexes(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *databasetest.Store) {
 		s := New(db.Database)
@@ -36,9 +36,9 @@ func TestDeletionOfChangesUsesItsIndexes(t *testing.T) {
 				steps := databasetest.Plan(t, db.Database, text, args)
 				t.Logf("%d numbers, %.60s: %s", size, text, strings.Join(steps, "; "))
 				for _, step := range steps {
-					// The oldest changes are read along the primary key, a step's rows from its beginning. MariaDB
-					// walks a table that has no more rows than the statement names: it locks nothing beside them.
-					// MySQL walks one of a few rows, whatever the statement names.
+					// The oldest changes are read from the beginning of the primary key, one step's rows. MariaDB reads a whole
+					// table that has no more rows than the statement names: it locks no other rows. MySQL reads a whole table of a
+					// few rows, whatever the statement names.
 					walks := text == old || databasetest.PlannedRows(step) <= max(len(args), 4)
 					if databasetest.WholeTable(step) && !walks || strings.Contains(step, "filesort") ||
 						strings.Contains(step, "TEMP B-TREE") {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whatever a cursor says, it is bound as a value: what is taken is exactly what was handed out once.
+// For any text, a cursor is accepted only if it is exactly what Changes returns as next.
 func FuzzChangesCursor(f *testing.F) {
 	f.Attr("proves", "A57 A60")
 	fuzz.Text(f, func(t *testing.T, cursor string) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The API keys. When a key was made, rotated and revoked goes by the database's clock; when it expires, and
-// until when an old secret opens, by that of whoever says so.
+// The database's clock sets when a key was made, rotated and revoked. The caller's clock sets when a key expires,
+// and until when an old secret is valid.
 
 const (
 	apiKeyColumns = "id, name, role, tiers, types, rate, burst, in_flight, hash, old_hash, old_until, created_at, " +
@@ -24,7 +24,8 @@ const (
 	apiKeysVersion = "SELECT COALESCE(SUM(version), 0) FROM api_keys"
 )
 
-// APIKeys reads all API keys, the revoked ones too, in the order they were made.
+// APIKeys reads all API keys, also revoked ones, in the order in which they were made. A key whose row cannot be
+// read is logged and returned as revoked, without a role and a secret.
 func (s *Store) APIKeys(ctx context.Context) ([]job.StoredKey, error) {
 	var rows []apiKeyRow
 	if err := s.db.Read.WithContext(ctx).Raw(apiKeys).Scan(&rows).Error; err != nil {
@@ -33,7 +34,7 @@ func (s *Store) APIKeys(ctx context.Context) ([]job.StoredKey, error) {
 	keys := make([]job.StoredKey, len(rows))
 	for i := range rows {
 		var err error
-		if keys[i], err = rows[i].key(); err != nil { // it opens nothing, and keeps nobody from hearing of the others
+		if keys[i], err = rows[i].key(); err != nil { // the other keys must be read all the same
 			s.db.Log.Error("an API key cannot be read and opens nothing", "key_id", rows[i].ID, "err", err)
 			keys[i].Role, keys[i].Hash, keys[i].OldHash, keys[i].RevokedAt = "", [32]byte{}, [32]byte{}, keys[i].CreatedAt
 		}
@@ -41,7 +42,7 @@ func (s *Store) APIKeys(ctx context.Context) ([]job.StoredKey, error) {
 	return keys, nil
 }
 
-// APIKey reads one API key: job.ErrNoKey.
+// APIKey reads one API key; job.ErrNoKey if there is none with this id.
 func (s *Store) APIKey(ctx context.Context, id string) (job.StoredKey, error) {
 	var rows []apiKeyRow
 	if err := s.db.Read.WithContext(ctx).Raw(apiKeyOf, id).Scan(&rows).Error; err != nil {
@@ -53,7 +54,7 @@ func (s *Store) APIKey(ctx context.Context, id string) (job.StoredKey, error) {
 	return rows[0].key()
 }
 
-// APIKeysVersion is another number after each change of a key; that one was used is no change.
+// APIKeysVersion returns a number that is another one after each change of a key. A use of a key is not a change.
 func (s *Store) APIKeysVersion(ctx context.Context) (version int64, err error) {
 	if err := s.db.Read.WithContext(ctx).Raw(apiKeysVersion).Scan(&version).Error; err != nil {
 		return 0, database.Unavailable("read the version of the API keys", err)
@@ -61,7 +62,7 @@ func (s *Store) APIKeysVersion(ctx context.Context) (version int64, err error) {
 	return version, nil
 }
 
-// AddAPIKey stores a new key and returns it as it is stored. After job.ErrAmbiguous it may be there.
+// AddAPIKey stores a new key, and returns it as it is stored. After job.ErrAmbiguous the key may be stored.
 func (s *Store) AddAPIKey(ctx context.Context, k job.StoredKey) (job.StoredKey, error) {
 	insert, args, err := s.keyInsert(k)
 	if err != nil {
@@ -73,8 +74,8 @@ func (s *Store) AddAPIKey(ctx context.Context, k job.StoredKey) (job.StoredKey, 
 	return s.APIKey(ctx, k.ID)
 }
 
-// AddFirstAPIKey stores a key if there is none, revoked ones count too. Of several processes that offer a key at once
-// one is told that its key was added. After job.ErrAmbiguous the key may be there.
+// AddFirstAPIKey stores a key if there is none, not even a revoked one. If several processes call it at once, added
+// is true for exactly one of them. After job.ErrAmbiguous the key may be stored.
 func (s *Store) AddFirstAPIKey(ctx context.Context, k job.StoredKey) (added bool, err error) {
 	const verb = "add the first API key"
 	insert, args, err := s.keyInsert(k)
@@ -112,10 +113,11 @@ func (s *Store) keyInsert(k job.StoredKey) (insert string, args []any, err error
 	}, nil
 }
 
-// RotateAPIKey gives a key another secret; the one it had opens until oldUntil, one before that no more. It returns
-// job.ErrNoKey for a key that is not there or was revoked. After job.ErrAmbiguous it may have been done.
+// RotateAPIKey gives a key another secret. The present secret stays valid until oldUntil; an older one ends now. It
+// returns job.ErrNoKey for a key that does not exist or was revoked. After job.ErrAmbiguous the key may have been
+// rotated.
 func (s *Store) RotateAPIKey(ctx context.Context, id string, hash [32]byte, oldUntil time.Time) (job.StoredKey, error) {
-	// In this order: MySQL assigns one after the other.
+	// The order matters: MySQL assigns one column after the other.
 	n, err := s.changeKey(ctx, "rotate an API key", "UPDATE api_keys SET old_hash = hash, old_until = ?, hash = ?, "+
 		"rotated_at = "+s.db.Dialect.Now+", version = version + 1 WHERE id = ? AND revoked_at IS NULL", oldUntil.UTC(),
 		hash[:], id)
@@ -128,8 +130,8 @@ func (s *Store) RotateAPIKey(ctx context.Context, id string, hash [32]byte, oldU
 	return s.APIKey(ctx, id)
 }
 
-// RevokeAPIKey ends a key; the first revocation stands. It returns job.ErrNoKey. After job.ErrAmbiguous it may have
-// been done.
+// RevokeAPIKey revokes a key. A repeat changes nothing, and keeps the time of the first revocation. It returns
+// job.ErrNoKey for a key that does not exist. After job.ErrAmbiguous the key may have been revoked.
 func (s *Store) RevokeAPIKey(ctx context.Context, id string) (job.StoredKey, error) {
 	_, err := s.changeKey(ctx, "revoke an API key", "UPDATE api_keys SET revoked_at = "+s.db.Dialect.Now+
 		", version = version + 1 WHERE id = ? AND revoked_at IS NULL", id)
@@ -144,7 +146,7 @@ func (s *Store) changeKey(ctx context.Context, verb, statement string, args ...a
 	return n, s.failed(verb, err)
 }
 
-// failed is the error of a change that ended so: job.ErrUnavailable if it certainly was not made, else
+// failed returns the error of a change: job.ErrUnavailable if it was certainly not made, otherwise
 // job.ErrAmbiguous.
 func (s *Store) failed(verb string, err error) error {
 	switch {
@@ -156,14 +158,14 @@ func (s *Store) failed(verb string, err error) error {
 	return database.Ambiguous(verb, err)
 }
 
-// usedAtOnce is how many keys one statement marks as used.
+// usedAtOnce bounds how many keys one statement marks as used.
 const usedAtOnce = 100
 
-// UsedAPIKeys notes that these keys were used at about that time. The note only goes forward.
+// UsedAPIKeys records that these keys were used at about this time. An earlier time does not replace a later one.
 func (s *Store) UsedAPIKeys(ctx context.Context, ids []string, at time.Time) error {
 	update := "UPDATE api_keys SET last_used_at = ? WHERE (last_used_at IS NULL OR last_used_at < ?) AND id IN " +
 		database.Marks(usedAtOnce)
-	sorted := slices.Sorted(slices.Values(ids)) // in one order for all writers
+	sorted := slices.Sorted(slices.Values(ids)) // in the same order for all writers
 	for part := range slices.Chunk(sorted, usedAtOnce) {
 		args := []any{at.UTC(), at.UTC()}
 		for i := range usedAtOnce {
@@ -176,8 +178,8 @@ func (s *Store) UsedAPIKeys(ctx context.Context, ids []string, at time.Time) err
 	return nil
 }
 
-// apiKeyRow is an API key as it is read. A test holds it to the migrated schema. Tiers and Types are JSON lists; a nil
-// time is "never".
+// apiKeyRow is an API key as it is read. A test compares it with the migrated schema. Tiers and Types are JSON
+// lists; a nil time means "never".
 type apiKeyRow struct {
 	ID         string     `gorm:"type:char(16);primaryKey"`
 	Name       string     `gorm:"type:varchar(100);not null"`
@@ -190,7 +192,7 @@ type apiKeyRow struct {
 	Hash       []byte     `gorm:"type:binary(32);not null"`
 	OldHash    []byte     `gorm:"type:binary(32)"`
 	OldUntil   *time.Time `gorm:"type:datetime(6)"`
-	CreatedAt  time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, and so RotatedAt and RevokedAt
+	CreatedAt  time.Time  `gorm:"type:datetime(6);not null"` // by the database's clock, as RotatedAt and RevokedAt
 	CreatedBy  string     `gorm:"type:varchar(64);not null"`
 	RotatedAt  *time.Time `gorm:"type:datetime(6)"`
 	ExpiresAt  *time.Time `gorm:"type:datetime(6)"`
@@ -213,7 +215,7 @@ func (r *apiKeyRow) key() (k job.StoredKey, err error) {
 	}
 	copy(k.Hash[:], r.Hash)
 	copy(k.OldHash[:], r.OldHash)
-	// A list that cannot be read must not become "all".
+	// A list that cannot be read must not become an empty one, which means "all".
 	if err := json.Unmarshal([]byte(r.Tiers), &k.Tiers); err != nil {
 		return k, fmt.Errorf("read API key %s: its tiers: %w", r.ID, err)
 	}
@@ -223,7 +225,7 @@ func (r *apiKeyRow) key() (k job.StoredKey, err error) {
 	return k, nil
 }
 
-// orEmpty makes a list that is none an empty one, so that its JSON is a list too.
+// orEmpty replaces a nil list by an empty one, whose JSON is [] and not null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -28,7 +28,7 @@ func aKey(n int) job.StoredKey {
 	}
 }
 
-// recent says whether the database stamped a time just now.
+// recent checks that the database has just set this time.
 func recent(t *testing.T, what string, at time.Time) {
 	t.Helper()
 	if age := time.Since(at); age < -time.Second || age > time.Minute {
@@ -108,7 +108,7 @@ func TestAPIKeys(t *testing.T) {
 	})
 }
 
-// The note of the last use goes forward only, and is no change.
+// The time of the last use only moves forward, and does not change the version.
 func TestUsedAPIKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *store) {
@@ -120,7 +120,7 @@ func TestUsedAPIKeys(t *testing.T) {
 			}
 			ids = append(ids, k.ID)
 		}
-		for i := range 250 { // ids that are gone harm nobody
+		for i := range 250 { // unknown ids are ignored
 			ids = append(ids, fmt.Sprint("gone", i))
 		}
 		was, err := s.APIKeysVersion(t.Context())
@@ -148,8 +148,8 @@ func TestUsedAPIKeys(t *testing.T) {
 	})
 }
 
-// A row whose tiers somebody broke by hand opens nothing, least of all every tier, and the others are heard of all the
-// same: a revocation must arrive.
+// A key whose row was damaged by hand is not valid, least of all for every tier. The other keys are still read,
+// because a revocation must take effect.
 func TestBrokenAPIKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *store) {
@@ -199,8 +199,8 @@ func TestAPIKeysWithoutSQL(t *testing.T) {
 	}
 }
 
-// Of several processes that offer a first key at once, one is told that its key was added, and no other key is there. A
-// key that is there, be it a revoked one, is the first.
+// If several processes add a first key at once, one of them is told that its key was added, and no other key is
+// stored. If there is a key, also a revoked one, no further first key is added.
 func TestAddFirstAPIKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *store) {

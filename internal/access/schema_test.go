@@ -12,7 +12,7 @@ func TestModelsFitTheSchema(t *testing.T) {
 	databasetest.FitTheSchema(t, &apiKeyRow{}, &changeRow{})
 }
 
-// Every column of the log of changes is inserted, but for the number, which is the database's.
+// Every column of the log of changes is inserted, except the number, which the database sets.
 func TestInsertsNameEveryColumn(t *testing.T) {
 	columns, _ := databasetest.Columns(t, databasetest.Open(t, databasetest.SQLite(t)), &changeRow{})
 	for name := range columns {

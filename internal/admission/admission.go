@@ -1,6 +1,6 @@
-// Package admission decides whether a job may enter: the health gate, and the group commit that turns many submits into
-// few script calls. What it accepts is in Redis; what it refuses never gets there; and when nobody can know, it says
-// so.
+// Package admission decides whether a job may enter. It has the health gate, and the group commit that puts many
+// submits into few script calls. An accepted job is in Redis, a refused job is not, and if the answer of Redis is
+// lost, the error says that the job's fate is unknown.
 package admission
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch
-// entries and about job.MaxBatchBytes, and answers every entry: OK, FULL, QUOTA, DUPLICATE, LATE, REPLAY or MISMATCH.
-// Its errors are job.ErrUnavailable (certainly not executed) or job.ErrAmbiguous (sent, answer lost). It may be sent
-// twice.
+// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most
+// job.MaxBatch entries and about job.MaxBatchBytes. It answers each entry with OK, FULL, QUOTA, DUPLICATE, LATE,
+// REPLAY or MISMATCH. Its errors are job.ErrUnavailable (certainly not executed) and job.ErrAmbiguous (sent,
+// answer lost). A call may be sent twice.
 type Queue interface {
 	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error)
 }
 
-// Refusal is an error that also says when it makes sense to come again.
+// Refusal is an error that also says after which time the client should try again.
 type Refusal struct {
 	Err        error
 	RetryAfter time.Duration
@@ -35,14 +35,14 @@ func (r *Refusal) Error() string { return r.Err.Error() }
 // Unwrap makes errors.Is see the reason: job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// RetryIn is RetryAfter, for those who know the error only by what it can do.
+// RetryIn returns RetryAfter. Callers that know only the method's interface use it.
 func (r *Refusal) RetryIn() time.Duration { return r.RetryAfter }
 
 func refuse(reason error, after time.Duration) error {
 	return &Refusal{Err: reason, RetryAfter: max(after, time.Second)}
 }
 
-// patience is what one submit has, from its arrival to its answer, re-sends included.
+// patience is the longest time of one submit from its arrival to its answer, re-sends included.
 const patience = 1500 * time.Millisecond
 
 // Options are what an Admission needs. Queue, Plans, Gate and Partitions are required.
@@ -51,20 +51,21 @@ type Options struct {
 	Plans      *job.PlanBook
 	Gate       *Gate
 	Partitions int            // 1 to 256
-	Rate       func() float64 // jobs that end per second, over the cluster; 0 = not known
-	// how much of the capacity never-claimed jobs take, and the tier's limit of it, as last read; 0, 0 = not known
+	Rate       func() float64 // jobs that end per second in the whole cluster; 0 = unknown
+	// the part of the capacity that never-claimed jobs use, and the tier's limit of it, as last read; 0, 0 = unknown
 	Load func(t job.Tier) (filled, limit int64)
 	Log  *slog.Logger
 
-	// With a Journal a submit has its row there before Redis is asked. Known says whether Redis has a job, Now is Redis'
-	// time as this process knows it, Incarnation the life of a partition's data as last read. All four or none.
+	// With a Journal, a submit has its row there before Redis is asked. Known says whether Redis has a job, Now is
+	// Redis' time as this process knows it, Incarnation returns the incarnation of a partition's data as last read.
+	// Either all four are set or none.
 	Journal     Journal
 	Known       func(ctx context.Context, id job.ID) (bool, error)
 	Now         func() time.Time
 	Incarnation func(partition int) string
 }
 
-// Admission lets jobs in. It is safe for concurrent use.
+// Admission accepts or refuses jobs. It is safe for concurrent use.
 type Admission struct {
 	plans      *job.PlanBook
 	gate       *Gate
@@ -86,7 +87,7 @@ type Admission struct {
 	group   sync.WaitGroup
 }
 
-// New builds an Admission that refuses everything until it is started.
+// New makes an Admission that refuses every submit until Start.
 func New(o Options) *Admission {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -121,8 +122,9 @@ func (a *Admission) Start(context.Context) error {
 	return nil
 }
 
-// Stop refuses new submits and answers those that wait, which takes no longer than their patience. It returns ctx's
-// error if a call to the queue is still out by then. It is safe twice and before Start.
+// Stop refuses new submits and waits until the waiting ones are answered, which takes at most their patience. It
+// returns the error of ctx if a call to the queue has not returned by then. Stop may be called twice and before
+// Start.
 func (a *Admission) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	a.started = true
@@ -137,15 +139,16 @@ func (a *Admission) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it
-// is cut to it. A nil error means the job is in Redis (and in the journal, if there is one), under the id returned.
-// With a journal a submit goes on to its end although its caller has left. The errors:
+// Submit accepts a job or refuses it, within 2 s. s.ID must be empty. s.MaxRetries below 0 means the plan's
+// number; a larger number than the plan's is reduced to it. A nil error means that the job is in Redis (and in the
+// journal, if there is one), under the returned id. With a journal, a submit is finished even if its caller has
+// left. The errors:
 //
-//   - job.ErrUnknownTier: no such plan;
+//   - job.ErrUnknownTier: there is no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
 //   - job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota, in a *Refusal: not accepted, and never will be;
-//   - job.ErrFateUnknown: it was sent and its answer is lost; the id is returned as well, to poll it;
-//   - ctx's error: the caller left. The job may have been accepted.
+//   - job.ErrFateUnknown: the submit was sent and its answer is lost; the returned id can be polled;
+//   - the error of ctx: the caller left. The job may have been accepted.
 func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
 	plan, ok := a.plans.Plan(s.Tier)
 	if !ok {
@@ -184,7 +187,7 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 	return r.Accepted, r.Err
 }
 
-// open says whether anything may enter now: nil, or why not.
+// open returns nil if jobs may enter now, or the reason why not.
 func (a *Admission) open(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -197,8 +200,8 @@ func (a *Admission) open(ctx context.Context) error {
 	return nil
 }
 
-// entry makes a submission ready for a committer's list: it has its id, which names the partition, and its retries.
-// before is its entry in the partition that it moves from, or nil.
+// entry makes the entry of a submission for a committer's list, with its id, which names the partition, and its
+// retries. before is the submission's entry in the partition that it moves from, or nil.
 func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before *entry, who *caller) (*entry, error) {
 	id, err := a.mint.next(c.partition)
 	if err != nil {
@@ -216,7 +219,7 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 	return e, nil
 }
 
-// result is what an answered entry means for its caller.
+// result returns the Result of an answered entry.
 func (a *Admission) result(e *entry) Result {
 	if e.first != "" {
 		return a.told(&e.submission, job.Accepted{ID: e.first, Replayed: true}, e.err)
@@ -224,7 +227,7 @@ func (a *Admission) result(e *entry) Result {
 	return a.told(&e.submission, job.Accepted{ID: e.submission.ID}, e.err)
 }
 
-// told is what the caller of a submission hears: of a refusal also when it makes sense to come again.
+// told returns the Result that the caller of a submission gets. A refusal gets the time after which to try again.
 func (a *Admission) told(s *job.Submission, accepted job.Accepted, err error) Result {
 	var refusal *Refusal
 	switch {
@@ -234,7 +237,7 @@ func (a *Admission) told(s *job.Submission, accepted job.Accepted, err error) Re
 		return Result{Accepted: job.Accepted{ID: accepted.ID}, Err: err}
 	case errors.As(err, &refusal):
 		return Result{Err: err}
-	case errors.Is(err, job.ErrLivingFull): // what lives may rest for long: nothing says when it ends
+	case errors.Is(err, job.ErrLivingFull): // living jobs may rest for long: no estimate is possible
 		return Result{Err: refuse(err, blindRefusal)}
 	case errors.Is(err, job.ErrQueueFull):
 		return Result{Err: refuse(err, a.drain.room(s))}

@@ -66,7 +66,8 @@ func TestSubmit_RefusesBeforeItSends(t *testing.T) {
 	})
 }
 
-// What waits when the gate closes is refused at once; what may have been executed is still asked about.
+// When the gate closes, waiting submits are refused at once; submits that may have been executed are still sent
+// again.
 func TestSubmit_TheGateClosesOverTheWaitingList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

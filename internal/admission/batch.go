@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Result is how one submission of a batch ended: Err is nil or one of Submit's errors, and Accepted is set where Submit
-// returns it.
+// Result is the result of one submission of a batch. Err is nil or one of Submit's errors; Accepted is set where
+// Submit returns it.
 type Result struct {
 	job.Accepted
 	Err error
@@ -19,25 +19,25 @@ type Result struct {
 // errImpatient ends the context of a batch whose patience is over.
 var errImpatient = errors.New("the patience of a batch is over")
 
-// SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in the
-// order of the input. Health is looked at once. The entries share script calls: job.MaxBatch of them at a time go to
-// one partition, in their order (but for those with an Idempotency-Key, which go to their own). What finds no room in
-// the waiting list within the batch's patience is refused, never sent.
+// SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in
+// the order of the input. It checks the gate once. The entries share script calls: job.MaxBatch of them at a time
+// go to one partition, in their order; entries with an Idempotency-Key go to the key's partition. An entry that
+// gets no place in the waiting list within the batch's patience is refused and never sent.
 func (a *Admission) SubmitBatch(ctx context.Context, batch []job.Submission) []Result {
 	return a.submit(ctx, batch, a.room.wait)
 }
 
-// flight is the submissions of one call on their way.
+// flight is one call's submissions while they are being decided.
 type flight struct {
 	a       *Admission
 	batch   []job.Submission
 	results []Result
-	entries []*entry // the last of each submission; nil = it was refused before it had one
-	again   []int    // to be tried once more
+	entries []*entry // the last entry of each submission; nil = refused before it had one
+	again   []int    // the submissions to try again
 }
 
-// submit takes submissions to Redis, round after round: what one partition did not take moves to another one, and what
-// met an undecided key asks again. places takes places in the waiting list.
+// submit sends submissions to Redis, round after round: a submission that one partition did not take moves to
+// another, and a submission whose key is undecided is tried again. places takes places in the waiting list.
 func (a *Admission) submit(
 	ctx context.Context, batch []job.Submission, places func(ctx context.Context, n int) bool,
 ) []Result {
@@ -51,7 +51,7 @@ func (a *Admission) submit(
 	atOnce := job.MaxBatch
 	if a.journal != nil {
 		atOnce = rowsAtOnce
-		ctx = context.WithoutCancel(ctx) // a row that was written is decided on, also for a client that left
+		ctx = context.WithoutCancel(ctx) // a written row must be decided, even if the client left
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errImpatient)
 	defer cancel()
@@ -67,7 +67,8 @@ func (a *Admission) submit(
 	return f.results
 }
 
-// pause waits before a round that asks again. Submits that only move do not wait. false: patience is over.
+// pause waits before a round if a submission must be tried again. Submissions that only move need no pause. It
+// returns false when the patience is over.
 func (f *flight) pause(ctx context.Context) bool {
 	if !slices.ContainsFunc(f.again, func(i int) bool { return f.entries[i].answered }) {
 		select {
@@ -78,7 +79,7 @@ func (f *flight) pause(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// round sends what is to be tried now, waits for the answers, and leaves what is to be tried again.
+// round sends the submissions in f.again, waits for the answers, and leaves in f.again those to try once more.
 func (f *flight) round(ctx context.Context, atOnce int, places func(ctx context.Context, n int) bool) {
 	now := f.again
 	f.again = nil
@@ -106,7 +107,8 @@ func (f *flight) round(ctx context.Context, atOnce int, places func(ctx context.
 	f.collect(sent)
 }
 
-// unsent is the result of a submission that is not sent any more: what an earlier partition said stands.
+// unsent returns the result of a submission that is not sent any more: the answer of an earlier partition, if
+// there is one, or err.
 func (f *flight) unsent(i int, err error) Result {
 	if e := f.entries[i]; e != nil && e.err != nil {
 		err = e.err
@@ -114,7 +116,7 @@ func (f *flight) unsent(i int, err error) Result {
 	return f.a.told(&f.batch[i], job.Accepted{}, err)
 }
 
-// collect reads the answers of entries: what may move is tried again, the rest has its result.
+// collect reads the answers of entries. Entries that may move are tried again; the others get their result.
 func (f *flight) collect(sent []int) {
 	if f.a.journal != nil {
 		var accepted, refused []int
@@ -137,7 +139,7 @@ func (f *flight) collect(sent []int) {
 	}
 }
 
-// whyLeft is the caller's reason to leave, or patience if it was that which ran out.
+// whyLeft returns the error of ctx, or the argument patience if the patience ran out.
 func whyLeft(ctx context.Context, patience error) error {
 	if errors.Is(context.Cause(ctx), errImpatient) {
 		return patience
@@ -145,8 +147,8 @@ func whyLeft(ctx context.Context, patience error) error {
 	return ctx.Err()
 }
 
-// send puts submissions whose places are taken into the lists of their committers, and returns those that are there
-// now.
+// send puts submissions, whose places are taken, into the lists of their committers. It returns the submissions
+// that are in a list now.
 func (f *flight) send(ctx context.Context, now []int, who *caller) (sent []int) {
 	for len(now) > 0 {
 		n := min(len(now), job.MaxBatch)
@@ -170,8 +172,8 @@ func (f *flight) send(ctx context.Context, now []int, who *caller) (sent []int) 
 	return sent
 }
 
-// address gives a call's worth of submissions their entries. Those without a key go to one partition, to share calls;
-// the order is that of the partitions, and there that of the input.
+// address makes the entries of one call's worth of submissions. Those without a key go to one partition, to share
+// calls. The returned order is by partition, and within a partition that of the input.
 func (f *flight) address(now []int, who *caller) (addressed []int) {
 	var chosen *committer
 	for _, i := range now {

@@ -12,12 +12,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// ofTier is a batch of n submissions of one tier.
+// ofTier returns a batch of n submissions of one tier.
 func ofTier(tier job.Tier, n int) []job.Submission {
 	return slices.Repeat([]job.Submission{{Tier: tier, Type: "SIMULATION", MaxRetries: -1}}, n)
 }
 
-// slow is a queue whose calls take a (virtual) millisecond.
+// slow answers each call after a (virtual) millisecond.
 func slow(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 	pass(time.Millisecond)
 	return all(job.OK, batch), nil
@@ -120,8 +120,8 @@ func TestBatch_RefusedAsAWhole(t *testing.T) {
 	})
 }
 
-// A frozen Redis under a batch: all entries are answered within 2 s, and only one call's worth is in doubt, with its
-// ids.
+// With a frozen Redis all entries of a batch are answered within 2 s, and only one call's worth, with ids, is in
+// doubt.
 func TestBatch_AFrozenRedisHangsNobody(t *testing.T) {
 	t.Attr("proves", "F13")
 	synctest.Test(t, func(t *testing.T) {
@@ -147,13 +147,13 @@ func TestBatch_AFrozenRedisHangsNobody(t *testing.T) {
 	})
 }
 
-// The waiting list is bounded: a batch that does not fit goes in as room appears, within its patience; what finds none
-// is never sent.
+// The waiting list is bounded. A batch that does not fit enters as places become free, within its patience;
+// entries without a place are never sent.
 func TestBatch_WaitsForRoom(t *testing.T) {
 	t.Attr("proves", "S4-N8")
 	for name, c := range map[string]struct {
-		free int // places, of which a call's worth takes job.MaxBatch
-		held int // entries that are in at first
+		free int // free places; a call's worth takes job.MaxBatch
+		held int // entries in the list at first
 		want error
 		took time.Duration
 	}{

@@ -17,7 +17,7 @@ func BenchmarkMint(b *testing.B) {
 	}
 }
 
-// The fake takes 200 us a call, as a busy Redis does: concurrent submits must share calls.
+// The fake takes 200 us per call, as a busy Redis does: concurrent submits must share calls.
 func BenchmarkGroupCommit(b *testing.B) {
 	for name, parallel := range map[string]int{"1": 0, "64": 32, "256": 128} {
 		b.Run("clients="+name, func(b *testing.B) {
@@ -49,7 +49,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 	}
 }
 
-// A batch of 1000 pays for its ten calls of 200 us and little else.
+// A batch of 1000 costs its ten calls of 200 us and little else.
 func BenchmarkSubmitBatch(b *testing.B) {
 	q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 		<-time.After(200 * time.Microsecond)

@@ -14,12 +14,13 @@ import (
 
 const (
 	callTimeout = 600 * time.Millisecond
-	// callLimit is when a call that ignores its deadline is left to itself, and the next one is made without it.
+	// callLimit is when a call that ignores its deadline is abandoned, and the next call is made without waiting for
+	// it.
 	callLimit = callTimeout + 50*time.Millisecond
 )
 
-// committer sends the submits of one partition: whatever waits goes into one call, and what arrives meanwhile into the
-// next one. There is no timer before a call, so one lonely submit waits for nobody.
+// committer sends the submits of one partition: all waiting submits go into one call, and those that arrive
+// meanwhile into the next. There is no timer before a call, so a single submit is sent at once.
 type committer struct {
 	partition int
 	queue     Queue
@@ -28,14 +29,14 @@ type committer struct {
 	log       *slog.Logger
 	group     *sync.WaitGroup
 
-	elsewhere func(e *entry) bool // another partition may take what this one did not; nil = there is no other
+	elsewhere func(e *entry) bool // another partition may take an entry that this one did not; nil = there is no other
 	lately    refusals
-	remembers bool // lately is kept
+	remembers bool // lately is in use
 
 	load atomic.Int64 // submits without an answer
 
 	mu       sync.Mutex
-	work     *sync.Cond // something waits, or stopping
+	work     *sync.Cond // signals that entries wait, or stopping
 	waiting  loop.Batcher[*entry]
 	pausing  int  // groups of entries that come back to the list after a pause
 	holding  bool // the last call failed: nothing is sent before its entries are back, which go first
@@ -52,7 +53,7 @@ func newCommitter(partition int, o Options, room *room, group *sync.WaitGroup) *
 	return c
 }
 
-// start runs one loop. A second one runs only beside a call that was given up.
+// start runs one loop. A second loop runs only besides an abandoned call.
 func (c *committer) start() {
 	c.group.Go(func() {
 		for batch := c.take(); batch != nil; batch = c.take() {
@@ -70,7 +71,7 @@ func (c *committer) stop() {
 	c.work.Broadcast()
 }
 
-// add puts entries into the list, in their order. One whose caller has left meanwhile has its answer.
+// add puts entries into the list, in their order. It skips an entry that was answered because its caller left.
 func (c *committer) add(entries ...*entry) {
 	c.load.Add(int64(len(entries)))
 	c.mu.Lock()
@@ -90,8 +91,8 @@ func (c *committer) add(entries ...*entry) {
 	c.work.Signal()
 }
 
-// leave ends the wait for an entry that has no answer yet, because its caller left (why) or its patience is over (nil).
-// If it was never sent it never will be.
+// leave ends the wait for an entry without an answer, because its caller left (why) or its patience is over (nil).
+// An entry that was not sent never will be.
 func (c *committer) leave(e *entry, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,9 +107,9 @@ func (c *committer) leave(e *entry, why error) {
 	}
 }
 
-// take waits for work and takes what fits one call. While the gate is closed, what was never sent is refused instead;
-// what may have been executed is asked about all the same. It returns nil when the committer has stopped and nothing
-// waits any more.
+// take waits for entries and takes as many as fit into one call. While the gate is closed it refuses entries that
+// were never sent; entries that may have been executed are still sent again. It returns nil when the committer has
+// stopped and nothing waits.
 func (c *committer) take() []*entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +133,8 @@ func (c *committer) take() []*entry {
 	}
 }
 
-// turnAway refuses those of a batch that were not sent before, and returns the others. The lock is held.
+// turnAway refuses the entries of a batch that were not sent before, and returns the others. The caller holds the
+// lock.
 func (c *committer) turnAway(batch []*entry) (sent []*entry) {
 	sent = batch[:0]
 	for _, e := range batch {
@@ -145,8 +147,9 @@ func (c *committer) turnAway(batch []*entry) (sent []*entry) {
 	return sent
 }
 
-// call makes one call and settles its entries. The call's deadline is its own: a client that leaves does not take the
-// others' job away. If the call outlasts even that, another loop takes over and call returns false.
+// call makes one call and settles its entries. The call has its own deadline, so that a client that leaves does
+// not cancel the submits of others. If the call outlasts even that deadline, another loop takes over and call
+// returns false.
 func (c *committer) call(batch []*entry) bool {
 	open := make([]bool, len(batch)) // an earlier copy may have been executed
 	submissions := make([]job.Submission, len(batch))

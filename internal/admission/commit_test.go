@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// many submits n jobs at once and returns how each ended.
+// many submits n jobs at once and returns the results.
 func many(t *testing.T, a *Admission, n int, tier job.Tier) []result {
 	t.Helper()
 	results := make([]result, n)
@@ -27,7 +27,7 @@ func many(t *testing.T, a *Admission, n int, tier job.Tier) []result {
 func TestCommit_ConcurrentSubmitsShareCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
-			pass(time.Millisecond) // virtual: a call takes its time
+			pass(time.Millisecond) // virtual time: a call is not instant
 			return all(job.OK, batch), nil
 		}}
 		a, _ := begin(t, q, 1)
@@ -110,7 +110,7 @@ func TestCommit_TheWaitingListIsServedByTier(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		send(job.Public, 1) // in the call that holds
+		send(job.Public, 1) // in the call that is held
 		send(job.Public, 60)
 		send(job.Unpaid, 60)
 		send(job.Paid, 60)
@@ -156,12 +156,12 @@ func TestCommit_AFullListRefuses(t *testing.T) {
 	})
 }
 
-// A frozen Redis: every submit is answered within 2 s, what was not sent is certainly refused, and no more than one
-// call's worth is in doubt at a time.
+// With a frozen Redis every submit is answered within 2 s, submits that were not sent are certainly refused, and
+// at most one call's worth is in doubt at a time.
 func TestCommit_AFrozenRedisHangsNobody(t *testing.T) {
 	t.Attr("proves", "F13")
 	hang := func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
-		pass(5 * time.Second) // virtual: a client library that ignores its context
+		pass(5 * time.Second) // virtual time: a client library that ignores its context
 		return nil, job.ErrAmbiguous
 	}
 	for name, answer := range map[string]func(context.Context, int, []job.Submission) ([]job.SubmitReply,

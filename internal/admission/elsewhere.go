@@ -9,19 +9,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Where a submit goes, with several partitions. Each has its part of the capacity and of the quotas, and may live on a
-// server of its own. A submit without an Idempotency-Key goes to any; if that one certainly did not take it (no room,
-// over the quota, closed, not executed) it goes on to another, each at most once, and is refused when nobody is left.
-// One with a key stays at home: only there it is known to be a repeat.
+// This file decides which partition a submit goes to. Each partition has its part of the capacity and of the
+// quotas, and may be on a server of its own. A submit without an Idempotency-Key may go to any partition. If that
+// partition certainly did not take it (full, over the quota, gate closed, not executed), the submit goes on to
+// another, to each at most once, and is refused when none is left. A submit with a key stays in its home
+// partition: only there a repeat is recognized.
 
-// partitionSet is some of the 256 partitions there may be.
+// partitionSet is a set of partitions, of which there are at most 256.
 type partitionSet [4]uint64
 
 func (s *partitionSet) add(p int)      { s[p>>6] |= 1 << (p & 63) }
 func (s *partitionSet) has(p int) bool { return s[p>>6]&(1<<(p&63)) != 0 }
 
-// place is the committer that a submit goes to, or why there is none. before is its entry in the partition that it
-// moves from, or nil.
+// place returns the committer that a submit goes to, or the error if there is none. before is the submit's entry
+// in the partition that it moves from, or nil.
 func (a *Admission) place(s *job.Submission, before *entry) (*committer, error) {
 	var c *committer
 	if before != nil {
@@ -39,10 +40,10 @@ func (a *Admission) place(s *job.Submission, before *entry) (*committer, error) 
 	return c, nil
 }
 
-// choose picks a partition for a submit without a key: an open one, with the shortest waiting list; among equals they
-// take turns, so that each fills its own part of the capacity evenly. One that refused a submit like it a moment ago is
-// passed over; when all did, one is asked all the same, but only if none was before (asked is nil): so a full queue
-// costs a refused submit one question, not one per partition. nil = none.
+// choose picks a partition for a submit without a key: an open one with the shortest waiting list. Among equals
+// they take turns, so that the parts of the capacity fill evenly. It skips a partition that refused a similar
+// submit a moment ago. If all did, one of them is asked all the same, but only if none was asked before (asked is
+// nil): so a full queue costs a refused submit one call, not one per partition. nil means that there is none.
 func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 	if len(a.committers) == 1 {
 		return a.committers[0]
@@ -74,7 +75,8 @@ func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 	return best
 }
 
-// noRoom is what a FULL means: of the tier's share of the capacity, or of the living jobs.
+// noRoom returns the error of a FULL: the tier's share of the capacity is used up, or the limit of living jobs is
+// reached.
 func noRoom(reply job.SubmitReply) error {
 	if reply.Living {
 		return job.ErrLivingFull
@@ -83,20 +85,20 @@ func noRoom(reply job.SubmitReply) error {
 }
 
 const (
-	// shortMemory is how long a partition's refusal stands for the likes of what it refused.
+	// shortMemory is how long a partition's refusal counts for similar submits.
 	shortMemory = 100 * time.Millisecond
-	// mostRefusals bounds what is remembered; who is not is asked.
+	// mostRefusals bounds the remembered refusals; others are forgotten, and their submits sent.
 	mostRefusals = 1000
 )
 
-// likes is what submits have in common that a partition refuses: their tier, that they are delayed, or their owner.
+// likes is what similar submits have in common: their tier and whether they are delayed, or their owner.
 type likes struct {
 	tier    job.Tier
 	delayed bool
 	owner   string
 }
 
-// refusals remembers for a moment what a partition has no room for.
+// refusals remembers for a moment which kinds of submits a partition has refused.
 type refusals struct {
 	any atomic.Bool
 	mu  sync.Mutex
@@ -134,7 +136,7 @@ func (r *refusals) forget() {
 	r.any.Store(false)
 }
 
-// why is what the partition said to a submit like this one a moment ago, or nil.
+// why returns the partition's error for a similar submit a moment ago, or nil.
 func (r *refusals) why(s *job.Submission) error {
 	if !r.any.Load() {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// parts is a store of several partitions with room for so many jobs each. It knows a job, whatever id it comes under,
-// by its TraceID.
+// parts is a store of several partitions, each with room for a number of jobs. It recognizes a job under any id by
+// its TraceID.
 type parts struct {
 	mu      sync.Mutex
 	room    []int
-	word    job.Word // for who finds no room
+	word    job.Word // the answer if there is no room
 	trouble func(partition int) error
-	repeats bool              // a partition that did not execute may be asked again, if no other is left
+	repeats bool              // a partition that did not execute a call may be asked again, if no other is left
 	asked   map[string][]int  // partitions, by trace
 	has     map[string]job.ID // accepted, by trace
 	entries int
@@ -61,14 +61,14 @@ func (s *parts) Submit(_ context.Context, partition int, batch []job.Submission)
 	return replies, nil
 }
 
-// askedFor is the partitions that were asked to take a job, in their order.
+// askedFor returns the partitions that were asked to take a job, in order.
 func (s *parts) askedFor(trace string) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.asked[trace])
 }
 
-// check holds what each caller was told to what the store has.
+// check compares the callers' results with the jobs in the store, and counts the accepted ones.
 func (s *parts) check(t *testing.T, results map[string]result) (accepted int) {
 	t.Helper()
 	s.mu.Lock()
@@ -116,8 +116,8 @@ func flood(t *testing.T, a *Admission, n int) map[string]result {
 	return results
 }
 
-// What one partition has no room for goes to another, so that all of the capacity is used and not one place more;
-// likewise a quota.
+// A submit that one partition has no room for goes to another, so that exactly the whole capacity is used. The
+// same holds for a quota.
 func TestElsewhere_EveryPlaceIsUsed(t *testing.T) {
 	for word, want := range map[job.Word]error{job.Full: job.ErrQueueFull, job.Quota: job.ErrQuota} {
 		t.Run(string(word), func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestElsewhere_EveryPlaceIsUsed(t *testing.T) {
 	})
 }
 
-// A flood that finds no room anywhere costs about one question each, not one per partition; a moment later there is
-// room, and it is found.
+// A flood that no partition has room for costs about one call per submit, not one per partition. A moment later
+// there is room, and it is used.
 func TestElsewhere_AFullQueueIsNotAskedByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(make([]int, 16)...)
@@ -196,7 +196,7 @@ func TestElsewhere_AFullQueueIsNotAskedByAll(t *testing.T) {
 	})
 }
 
-// A key's submits meet in its home: only there it is known to be a repeat.
+// All submits with one key go to the key's home partition: only there a repeat is recognized.
 func TestElsewhere_AKeyStaysAtHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(0, 9, 9, 9)
@@ -223,8 +223,8 @@ func TestElsewhere_AKeyStaysAtHome(t *testing.T) {
 	})
 }
 
-// Only what a partition certainly did not take goes elsewhere. What may be there is asked about there, and nowhere
-// else.
+// Only a submit that a partition certainly did not take goes to another one. A submit in doubt is sent again to
+// the same partition only.
 func TestElsewhere_NotInDoubt(t *testing.T) {
 	t.Attr("proves", "F27")
 	for name, c := range map[string]struct {
@@ -235,7 +235,7 @@ func TestElsewhere_NotInDoubt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newParts(9, 9)
 				s.trouble = func(partition int) error {
-					if partition == 1 { // the first turn's
+					if partition == 1 { // the first in turn
 						return c.err
 					}
 					return nil
@@ -254,7 +254,7 @@ func TestElsewhere_NotInDoubt(t *testing.T) {
 	}
 }
 
-// A closed partition is avoided, and what waits for it when it closes goes elsewhere.
+// Submits avoid a closed partition, and submits that wait for a partition when it closes go to another one.
 func TestElsewhere_AroundAClosedPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(99, 99, 99)
@@ -262,7 +262,7 @@ func TestElsewhere_AroundAClosedPartition(t *testing.T) {
 		q := holding{s, hold}
 		a, gate := begin(t, q, 3)
 		waits := make(chan result, 2)
-		for i := range 4 { // one in a call of partition 1, 2 and 0 each, and then one that waits behind it
+		for i := range 4 { // one in a call of partitions 1, 2 and 0 each, and one that waits behind the first
 			trace := fmt.Sprint("early ", i)
 			go func() { waits <- a.one(t.Context(), trace, "") }()
 			synctest.Wait()
@@ -292,7 +292,7 @@ func TestElsewhere_AroundAClosedPartition(t *testing.T) {
 	})
 }
 
-// holding lets no call begin before it is closed.
+// holding blocks every call until hold is closed.
 type holding struct {
 	*parts
 	hold chan struct{}
@@ -303,7 +303,7 @@ func (h holding) Submit(ctx context.Context, partition int, batch []job.Submissi
 	return h.parts.Submit(ctx, partition, batch)
 }
 
-// Callers leave, partitions refuse, fail and close, all at once: whoever is told that the job is accepted has the id
+// Callers leave, partitions refuse, fail and close, all at once. Each caller whose job is accepted has the id
 // under which it is.
 func TestElsewhere_UnderFire(t *testing.T) {
 	t.Parallel()
@@ -352,8 +352,9 @@ func TestElsewhere_UnderFire(t *testing.T) {
 	}
 }
 
-// Where no partition executes anything each is asked in turn, the last a few times, and that is the end. Who was
-// refused for room by the first is told so: that says more than that nobody else could be asked.
+// If no partition executes anything, each is asked in turn, the last one a few times, and then the submit is
+// refused. A submit that the first partition refused for the capacity gets that error: it says more than that no
+// other partition could be asked.
 func TestElsewhere_HasAnEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		well map[int]bool
@@ -379,7 +380,7 @@ func TestElsewhere_HasAnEnd(t *testing.T) {
 	}
 }
 
-// A caller who leaves is answered at once also where his submit has moved to.
+// A caller that leaves is answered at once, also after its submit has moved.
 func TestElsewhere_LeavingAfterItMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moved := make(chan struct{})
@@ -402,7 +403,7 @@ func TestElsewhere_LeavingAfterItMoved(t *testing.T) {
 	})
 }
 
-// A partition that has no room for a tier's delayed jobs may have room for the delayed jobs of another tier.
+// A partition without room for a tier's delayed jobs may have room for the delayed jobs of another tier.
 func TestRefusals_KnowTheTierOfDelayedJobs(t *testing.T) {
 	t.Parallel()
 	submission := func(tier job.Tier, delay time.Duration) *job.Submission {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// dwell is the least time between two changes of the gate, in either direction: a flapping Redis does not make it
-	// flap.
+	// dwell is the least time between two changes of the gate, in either direction, so that the gate does not flap
+	// with a flapping Redis.
 	dwell        = 2 * time.Second
 	probeEvery   = 2 * time.Second
 	probeTimeout = 500 * time.Millisecond
@@ -23,10 +23,10 @@ const (
 
 // GateOptions are what a Gate needs. Probe is required, and with several partitions ProbePartition.
 type GateOptions struct {
-	// a tiny write to the store; with several partitions to what they share, the journal's store
+	// a tiny write to the store; with several partitions, to the store that they share: that of the journal
 	Probe       func(ctx context.Context) error
-	Threshold   int   // consecutive infrastructure errors that close it; default 3
-	OutboxCount int64 // undrained outcomes that close it; default 100,000
+	Threshold   int   // consecutive infrastructure errors that close the gate; default 3
+	OutboxCount int64 // outcomes in the outbox that close the gate; default 100,000
 	OutboxBytes int64 // their bytes; default 256 MiB
 	Log         *slog.Logger
 
@@ -36,35 +36,36 @@ type GateOptions struct {
 
 // GateState is the gate as users and operators see it.
 type GateState struct {
-	Open      bool // jobs may enter, in some partition at least
+	Open      bool // jobs may enter, in at least one partition
 	Failures  int  // consecutive infrastructure errors so far; with several partitions, of the worst of them
 	Threshold int
-	Reason    string    // why it is closed
+	Reason    string    // why the gate is closed
 	NextProbe time.Time // zero while open
 
 	Partitions int
 	Closed     []int // the partitions that take no jobs while others do, because their own server fails
 }
 
-// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure
-// errors, when the store has no memory left, on a full outbox, or when the accept journal fails, for at least 2 s; then
-// one write in 2 s probes the store, and the first that succeeds opens it. The retries and the back-off of jobs do not
-// change the gate's count of errors. Several partitions may live on several servers, so each partition has its own
-// count: a closed partition refuses nothing for the others. A Gate is safe for concurrent use.
+// Gate says whether the system is healthy enough to accept jobs. It closes after Threshold consecutive
+// infrastructure errors, when the store is out of memory, when the outbox is full, or when the accept journal
+// fails. It stays closed for at least 2 s. Then a write probes the store every 2 s, and the first that succeeds
+// opens the gate. The retries and the back-off of jobs do not change the count of errors. Each partition has its
+// own count, because it may be on a server of its own: a closed partition refuses nothing for the others. A Gate
+// is safe for concurrent use.
 type Gate struct {
 	options GateOptions
-	open    atomic.Bool // somewhere
+	open    atomic.Bool // in at least one partition
 
 	mu      sync.Mutex
-	whole   leaf   // with one partition its store's health too
-	parts   []leaf // the partitions', where there are several
+	whole   leaf   // with one partition it includes the health of that partition's store
+	parts   []leaf // one per partition, if there are several
 	onOpen  []func()
 	stop    context.CancelFunc
 	stopped bool
 	group   sync.WaitGroup
 }
 
-// leaf is the part of the gate that closes and opens by itself. Gate.mu guards all but open.
+// leaf is a part of the gate that closes and opens by itself. Gate.mu guards every field except open.
 type leaf struct {
 	open      atomic.Bool
 	partition int // wholeGate for all
@@ -74,7 +75,7 @@ type leaf struct {
 
 const wholeGate = -1
 
-// facts are what the verdict is made of.
+// facts are the input of judge.
 type facts struct {
 	open       bool
 	changed    time.Time // the last change; zero = none yet
@@ -82,23 +83,23 @@ type facts struct {
 	threshold  int
 	outboxFull bool
 	noMemory   bool // the store has just refused a call because it is full
-	unkept     bool // the journal does not take what was accepted
+	unkept     bool // the journal cannot write
 	nextProbe  time.Time
 }
 
-// verdict is what the gate should do now.
+// verdict says what the gate should do now.
 type verdict int
 
 const (
-	stay          verdict = iota // as it is
-	closeFailures                // the store fails
-	closeMemory                  // the store is full
-	closeOutbox                  // SQL does not keep up
-	closeJournal                 // SQL does not take the journal's rows
-	probe                        // ask the store; its answer opens
+	stay          verdict = iota // no change
+	closeFailures                // close: the store fails
+	closeMemory                  // close: the store is full
+	closeOutbox                  // close: SQL does not keep up
+	closeJournal                 // close: SQL does not take the journal's rows
+	probe                        // ask the store; a success opens the gate
 )
 
-// judge decides, from the facts alone.
+// judge decides from the facts alone.
 func judge(f facts, now time.Time) verdict {
 	switch {
 	case f.open && !f.changed.IsZero() && now.Sub(f.changed) < dwell:
@@ -117,7 +118,7 @@ func judge(f facts, now time.Time) verdict {
 	return stay
 }
 
-// NewGate returns an open gate. Until it is started it closes but never opens again.
+// NewGate returns an open gate. Before Start it can close but not open again.
 func NewGate(o GateOptions) *Gate {
 	if o.Threshold <= 0 {
 		o.Threshold = 3
@@ -148,7 +149,7 @@ func (l *leaf) begin(partition, threshold int) {
 	l.open.Store(true)
 }
 
-// of is the leaf that hears of a partition's store.
+// of returns the leaf for the health of a partition's store.
 func (g *Gate) of(partition int) *leaf {
 	if g.parts == nil {
 		return &g.whole
@@ -156,13 +157,13 @@ func (g *Gate) of(partition int) *leaf {
 	return &g.parts[partition]
 }
 
-// Open reports whether jobs may enter, somewhere. It costs one atomic read.
+// Open reports whether jobs may enter in at least one partition. It costs one atomic read.
 func (g *Gate) Open() bool { return g.open.Load() }
 
 // OpenAt reports whether jobs may enter a partition. It costs two atomic reads.
 func (g *Gate) OpenAt(partition int) bool { return g.whole.open.Load() && g.of(partition).open.Load() }
 
-// State is a consistent copy of what the gate knows.
+// State returns a consistent copy of the gate's state.
 func (g *Gate) State() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -181,8 +182,8 @@ func (g *Gate) State() GateState {
 	return s
 }
 
-// shut is what keeps a partition closed, or (wholeGate) everything: then it is the partition that is asked next. The
-// lock is held.
+// shut returns the leaf that keeps a partition closed. For wholeGate it returns the leaf that keeps everything
+// closed: if that is the partitions, the one that is probed next. The caller holds the lock.
 func (g *Gate) shut(partition int) *leaf {
 	switch {
 	case !g.whole.facts.open || g.parts == nil:
@@ -199,17 +200,17 @@ func (g *Gate) shut(partition int) *leaf {
 	return next
 }
 
-// OnOpen adds a function that is called each time the gate, or a partition's, opens again, by several at once if
-// several open. It must not block.
+// OnOpen adds a function that is called each time the gate, or a partition's part of it, opens again. Calls may
+// overlap if several parts open at once. The function must not block.
 func (g *Gate) OnOpen(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.onOpen = append(g.onOpen, f)
 }
 
-// Observe takes the outcome of a mutating call to a partition: nil, or its error. Infrastructure errors count, success
-// starts the count again; anything else says nothing about the store, a client that hung up least of all. Only a probe
-// opens a closed gate.
+// Observe counts the result of a mutating call to a partition: nil, or its error. An infrastructure error adds to
+// the count, a success resets it. Any other error, as that of a client that hung up, says nothing about the store.
+// Only a probe opens a closed gate.
 func (g *Gate) Observe(partition int, err error) {
 	infrastructure := job.Outage(err)
 	if err != nil && !infrastructure {
@@ -223,14 +224,15 @@ func (g *Gate) Observe(partition int, err error) {
 		return
 	}
 	l.facts.failures++
-	// What else succeeds on a full store starts the count again and again: it frees memory, or needs none.
+	// The count alone would not close the gate: on a full store other calls, which free memory or need none, succeed
+	// and reset it.
 	l.facts.noMemory = errors.Is(err, job.ErrNoMemory)
 	g.settle(l, time.Now(), err.Error())
 	l.facts.noMemory = false
 }
 
-// SetOutbox tells how much is decided but not yet in SQL. At its limits the gate closes; it counts as full down to 90 %
-// of them.
+// SetOutbox sets how much is in the outbox. At its limits the gate closes; the outbox then counts as full until it
+// is below 90 % of them.
 func (g *Gate) SetOutbox(count, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -242,9 +244,9 @@ func (g *Gate) SetOutbox(count, bytes int64) {
 	g.settle(&g.whole, time.Now(), "")
 }
 
-// ObserveJournal takes the outcome of a transaction of the accept journal: an error closes the gate, for without its
-// row nothing is accepted. While there is a journal, Probe must ask for a write of its store too: only that opens the
-// gate again.
+// ObserveJournal takes the result of a transaction of the accept journal. An error closes the gate, because
+// nothing is accepted without its row. With a journal, Probe must also try a write to the journal's store: only
+// that opens the gate again.
 func (g *Gate) ObserveJournal(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -260,7 +262,7 @@ func (g *Gate) ObserveJournal(err error) {
 	}
 }
 
-// settle closes a leaf if it must be closed, and returns the verdict. The lock is held.
+// settle closes a leaf if it must be closed, and returns the verdict. The caller holds the lock.
 func (g *Gate) settle(l *leaf, now time.Time, lastError string) verdict {
 	v := judge(l.facts, now)
 	switch v {
@@ -282,7 +284,7 @@ func (g *Gate) settle(l *leaf, now time.Time, lastError string) verdict {
 	return v
 }
 
-// look sets whether anything may enter. The lock is held.
+// look updates whether jobs may enter anywhere. The caller holds the lock.
 func (g *Gate) look() {
 	open := g.parts == nil
 	for p := range g.parts {
@@ -298,7 +300,7 @@ func (g *Gate) log(l *leaf) *slog.Logger {
 	return g.options.Log.With("partition", l.partition)
 }
 
-// refusal is what a submit is told while the gate is closed: a partition's, or (wholeGate) all.
+// refusal returns the error of a submit while a partition's part of the gate is closed, or (wholeGate) all of it.
 func (g *Gate) refusal(partition int) error {
 	g.mu.Lock()
 	next := g.shut(partition).facts.nextProbe

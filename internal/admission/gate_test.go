@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// store is a store that a test takes away and brings back.
+// store is a store that a test can make fail and recover.
 type store struct {
 	mu     sync.Mutex
 	err    error
@@ -30,7 +30,7 @@ func (s *store) probe(context.Context) error {
 	err, hangs := s.err, s.hangs
 	s.mu.Unlock()
 	if hangs {
-		pass(3 * time.Second) // virtual: ignores its deadline
+		pass(3 * time.Second) // virtual time: the probe ignores its deadline
 	}
 	return err
 }
@@ -92,8 +92,8 @@ func TestGate_ClosesAtItsThreshold(t *testing.T) {
 	}
 }
 
-// The gate's count has nothing to do with the retries of jobs: a job's failure is no infrastructure error, and nothing
-// but calls to the store moves the count.
+// The gate's count is independent of the retries of jobs: a job's failure is no infrastructure error, and only
+// calls to the store change the count.
 func TestGate_IsNotTheBackoff(t *testing.T) {
 	t.Attr("proves", "S2-P9")
 	g := NewGate(GateOptions{Threshold: 1})
@@ -149,7 +149,7 @@ func TestGate_OpensByAProbe(t *testing.T) {
 				for range 3 {
 					g.Observe(0, job.ErrUnavailable)
 				}
-				// Others go on failing: that must not keep the gate from probing.
+				// Other calls keep failing: that must not stop the gate from probing.
 				for range 200 {
 					pass(100 * time.Millisecond)
 					g.Observe(0, job.ErrUnavailable)
@@ -177,7 +177,7 @@ func TestGate_OpensByAProbe(t *testing.T) {
 	}
 }
 
-// One refusal for memory closes the gate, whatever succeeds around it; a write that succeeds opens it.
+// One refusal for memory closes the gate, even if other calls succeed; a write that succeeds opens it.
 func TestGate_ClosesOnAFullStore(t *testing.T) {
 	t.Attr("proves", "F22")
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestGate_DoesNotFlap(t *testing.T) {
 			t.Errorf("%d changes in a minute: the gate does not see the store flap", len(changes))
 		}
 		for i := 1; i < len(changes); i++ {
-			if d := changes[i].Sub(changes[i-1]); d < dwell-100*time.Millisecond { // the look's own step
+			if d := changes[i].Sub(changes[i-1]); d < dwell-100*time.Millisecond { // minus the step of the check
 				t.Errorf("changed twice within %s", d)
 			}
 		}
@@ -275,8 +275,8 @@ func TestGate_FullOutbox(t *testing.T) {
 	})
 }
 
-// Each partition has a gate of its own for its server's errors: one that is closed refuses nothing for the others. What
-// concerns all closes all.
+// Each partition has its own gate for its server's errors: a closed one refuses nothing for the others. A common
+// error closes all.
 func TestGate_OfPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -8,31 +8,33 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Journal keeps accepted jobs where Redis' loss does not reach them. A submit is written there first, with its
-// Idempotency-Key, so it is SQL that decides whose a key is.
+// Journal stores accepted jobs where they survive the loss of Redis. A submit is written there first, with its
+// Idempotency-Key, so SQL decides which job has a key.
 type Journal interface {
-	// Submit writes rows of jobs that Redis is about to be asked for, and says of each which other job has its key: such a
-	// row is not written. After job.ErrUnavailable none is written, after any other error some may be.
+	// Submit writes rows of jobs that Redis will be asked for next. For each row it returns the other job that has
+	// the row's key, if any; such a row is not written. After job.ErrUnavailable no row is written, after any other
+	// error some may be.
 	Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyHolder, error)
-	// Submitted hears that Redis has jobs: their ids, when they arrived and are due, and the life of Redis that was known
-	// before it was asked. It does not wait for SQL.
+	// Submitted stores that Redis has jobs: their ids, when they arrived and are due, and the incarnation that was
+	// known before Redis was asked. It does not wait for SQL.
 	Submitted(rows []job.JournalRow)
-	// TakeBack removes the rows of submits that Redis refused, and their keys. false: the row is not the submit's any
-	// more, Redis has its job or is given it.
+	// TakeBack removes the rows of submits that Redis refused, and their keys. false means that the submit can no
+	// longer take the row back: Redis has its job or will get it.
 	TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error)
-	// Holder is the job that a key stands for. It changes nothing.
+	// Holder returns the job that a key stands for. It changes nothing.
 	Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error)
 }
 
 const (
-	// rowsAtOnce is how many submits of a batch are written before Redis is asked for the first of them.
+	// rowsAtOnce is how many submits of a batch are written to the journal before Redis is asked for the first of
+	// them.
 	rowsAtOnce = 500
-	// backTimeout bounds TakeBack: with patience it leaves a submit within its 2 s.
+	// backTimeout bounds TakeBack: together with patience it keeps a submit within its 2 s.
 	backTimeout = 400 * time.Millisecond
 )
 
-// row is an entry as the journal keeps it. It arrives now as far as this process knows; Submitted tells the script's
-// own time.
+// row returns the journal row of an entry. Its arrival is now as far as this process knows; Submitted later gives
+// the script's own time.
 func (a *Admission) row(e *entry) job.JournalRow {
 	s := &e.submission
 	row := job.JournalRow{
@@ -43,12 +45,12 @@ func (a *Admission) row(e *entry) job.JournalRow {
 		Priority: e.priority, Idempotency: s.Idempotency, Submitting: true,
 	}
 	row.RunAt = due(s, row.ArrivedAt)
-	// Read before the script is sent: a Redis that loses what the script does has another one afterwards.
+	// Read before the script is sent: a Redis that loses the script's effect has another incarnation afterwards.
 	e.run = a.run(e.home.partition)
 	return row
 }
 
-// due is when a submission that arrives at a time is to run; the zero time = at once.
+// due returns when a submission that arrives at a time is due; the zero time means at once.
 func due(s *job.Submission, arrived time.Time) time.Time {
 	if s.RunAt.IsZero() && s.Delay > 0 {
 		return arrived.Add(s.Delay)
@@ -56,7 +58,8 @@ func due(s *job.Submission, arrived time.Time) time.Time {
 	return s.RunAt
 }
 
-// submitted tells the journal which entries Redis has. A job that Redis has forgotten has ended, and needs no row.
+// submitted tells the journal which entries Redis has. A duplicate whose job Redis has forgotten has ended, and
+// needs no row.
 func (f *flight) submitted(accepted []int) {
 	var rows []job.JournalRow
 	for _, i := range accepted {
@@ -75,8 +78,8 @@ func (f *flight) submitted(accepted []int) {
 	}
 }
 
-// journaled writes the rows of a batch's entries and returns those that Redis is to be asked for now. The others have
-// their results, or are to be tried again: a submit meets another one's key whose own fate is not decided yet.
+// journaled writes the rows of a batch's entries and returns those that Redis is asked for now. The others have
+// their results, or are tried again because the job that has their key is itself undecided.
 func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 	var rows []job.JournalRow
 	var of []int
@@ -112,8 +115,8 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 	return ready
 }
 
-// refusedLately refuses a submit like one that its partition had no room for a moment ago, so that a flood does not
-// reach SQL. One whose key stands for a job is no new job.
+// refusedLately refuses a submit if its partition refused a similar one a moment ago, so that a flood does not
+// reach SQL. A submit whose key stands for a job is not refused: it is a repeat.
 func (f *flight) refusedLately(ctx context.Context, i int) bool {
 	e := f.entries[i]
 	why := e.home.lately.why(&e.submission)
@@ -130,7 +133,7 @@ func (f *flight) refusedLately(ctx context.Context, i int) bool {
 }
 
 // repeats answers a submit whose key stands for another job. While that job's own submit is under way, Redis says
-// whether it is accepted; if Redis does not have it yet, the repeat is tried again.
+// whether the job is accepted; if Redis does not have it yet, the repeat is tried again.
 func (f *flight) repeats(ctx context.Context, i int, holder job.KeyHolder) {
 	switch {
 	case holder.OtherBody:
@@ -146,8 +149,8 @@ func (f *flight) repeats(ctx context.Context, i int, holder job.KeyHolder) {
 	f.results[i] = Result{Accepted: job.Accepted{ID: holder.ID, Replayed: true}}
 }
 
-// takeBack removes the rows of entries that Redis certainly does not have. One whose row stays is in doubt: Redis is
-// given its job, or was.
+// takeBack removes the rows of entries that Redis certainly does not have. An entry whose row stays is in doubt:
+// Redis has its job or will get it.
 func (f *flight) takeBack(refused []int) {
 	if len(refused) == 0 {
 		return

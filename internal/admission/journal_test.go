@@ -15,19 +15,19 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fakeJournal keeps rows and keys as SQL does, as far as a submit can tell.
+// fakeJournal stores rows and keys as SQL does, as far as a submit can see.
 type fakeJournal struct {
 	mu      sync.Mutex
-	rows    []job.JournalRow // that are there, in the order of their writing
-	back    []job.JournalRow // that were taken back
+	rows    []job.JournalRow // the present rows, in the order they were written
+	back    []job.JournalRow // the rows that were taken back
 	stamped []job.JournalRow
 	writes  []int // rows per call of Submit
 	holders map[string]job.KeyHolder
 	err     error                      // of Submit
 	slow    time.Duration              // of Submit
-	stays   bool                       // TakeBack finds the rows not to be their submits' any more
+	stays   bool                       // TakeBack answers that the submits can no longer take back their rows
 	backErr error                      // of TakeBack
-	asked   func(key string, call int) // before a row with a key is written
+	asked   func(key string, call int) // called before a row with a key is written
 	calls   int
 }
 
@@ -94,7 +94,7 @@ func (j *fakeJournal) has(id job.ID) bool {
 
 var clock = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 
-// journaled starts an Admission with a journal, on a Redis that has the jobs known.
+// journaled starts an Admission with a journal, on a Redis that has the jobs in known.
 func journaled(t *testing.T, q Queue, j *fakeJournal, partitions int, known ...job.ID) *Admission {
 	t.Helper()
 	plans := &job.PlanBook{}
@@ -119,7 +119,7 @@ func journaled(t *testing.T, q Queue, j *fakeJournal, partitions int, known ...j
 	return a
 }
 
-// The row is there, whole, before Redis is asked.
+// The complete row is in the journal before Redis is asked.
 func TestJournal_TheRowComesFirst(t *testing.T) {
 	t.Attr("proves", "F19")
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,8 @@ func TestJournal_TheRowComesFirst(t *testing.T) {
 	})
 }
 
-// What Redis certainly did not take leaves the journal before its client is told so. What may have been taken stays.
+// The row of a submit that Redis certainly did not take is removed before the client is told. The row of a submit
+// in doubt stays.
 func TestJournal_RefusalsAreTakenBack(t *testing.T) {
 	t.Attr("proves", "F19 S3")
 	for name, c := range map[string]struct {
@@ -226,7 +227,8 @@ func TestJournal_RefusalsAreTakenBack(t *testing.T) {
 	}
 }
 
-// Without its row nothing is sent: refused if there certainly is none, in doubt if there may be one.
+// A submit without a row is not sent: it is refused if the row certainly does not exist, and in doubt if it may
+// exist.
 func TestJournal_ARowThatIsNotWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -254,16 +256,16 @@ func TestJournal_ARowThatIsNotWritten(t *testing.T) {
 	}
 }
 
-// SQL says whose a key is. While that job's own submit is under way only Redis knows whether it is accepted, and the
-// repeat waits for that.
+// SQL decides which job has a key. While that job's own submit is under way, only Redis knows whether it is
+// accepted, and the repeat waits for that.
 func TestJournal_Repeats(t *testing.T) {
 	t.Attr("proves", "F19 S13")
 	for name, c := range map[string]struct {
 		holder job.KeyHolder
 		known  []job.ID
-		then   job.KeyHolder // from the third time on
+		then   job.KeyHolder // the holder from the third call on
 		want   error
-		first  bool // the answer names the holder
+		first  bool // the answer has the holder's id
 		sent   int
 	}{
 		"accepted":     {holder: job.KeyHolder{ID: "first"}, first: true},
@@ -303,7 +305,8 @@ func TestJournal_Repeats(t *testing.T) {
 	}
 }
 
-// A row that was written is decided on, also when its client has left: a flood of clients who hang up fills nothing.
+// A written row is decided even if its client has left, so that a flood of clients that hang up does not fill the
+// journal.
 func TestJournal_AClientThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &fakeJournal{slow: 100 * time.Millisecond}
@@ -317,7 +320,7 @@ func TestJournal_AClientThatLeaves(t *testing.T) {
 	})
 }
 
-// A flood that Redis has no room for does not reach SQL, and a repeat is answered all the same.
+// A flood that Redis has no room for does not reach SQL, and repeats are still answered.
 func TestJournal_AFloodStaysOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &fakeJournal{holders: map[string]job.KeyHolder{"k": {ID: "first"}}}
@@ -349,8 +352,8 @@ func TestJournal_AFloodStaysOutside(t *testing.T) {
 	})
 }
 
-// A submit that moves to another partition has one row at a time. Where the first one stays it does not move: it would
-// be two jobs.
+// A submit that moves to another partition has one row at a time. If its first row stays, the submit does not
+// move, because it would become two jobs.
 func TestJournal_RowsMove(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -368,7 +371,7 @@ func TestJournal_RowsMove(t *testing.T) {
 	}
 }
 
-// An error of the journal closes the gate; what opens it is a probe, which asks for a write there too.
+// An error of the journal closes the gate. Only a probe, which also writes to the journal's store, opens it.
 func TestGate_TheJournalCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// All submits under one key meet in one partition, alone or in a batch; those without one go around.
+// All submits with one key go to one partition, alone or in a batch; submits without a key go to the partitions in
+// turn.
 func TestKey_ChoosesThePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{}
@@ -33,7 +34,7 @@ func TestKey_ChoosesThePartition(t *testing.T) {
 	})
 }
 
-// What a submission asks for beyond its tier is the queue's business and reaches it as it is.
+// All other fields of a submission reach the queue unchanged.
 func TestSubmit_PassesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
-// fakeQueue answers with a function and remembers its calls.
+// fakeQueue answers with a function and records its calls.
 type fakeQueue struct {
 	mu     sync.Mutex
 	calls  [][]job.Submission
@@ -53,13 +53,13 @@ func all(word job.Word, batch []job.Submission) []job.SubmitReply {
 	return replies
 }
 
-// frozen is a queue whose calls run into their deadline.
+// frozen is an answer that blocks until the deadline of the call.
 func frozen(ctx context.Context, _ int, _ []job.Submission) ([]job.SubmitReply, error) {
 	<-ctx.Done()
 	return nil, fmt.Errorf("submit: %w", job.ErrAmbiguous)
 }
 
-// script answers the n-th call with the n-th answer, and all later ones with the last.
+// script answers the n-th call with the n-th answer, and all later calls with the last.
 func script(answers ...any) func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
 	return func(_ context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 		switch a := answers[min(call, len(answers))-1].(type) {
@@ -74,7 +74,7 @@ func script(answers ...any) func(context.Context, int, []job.Submission) ([]job.
 	}
 }
 
-// begin starts an Admission on a queue, with a gate that nobody closes unless the test does.
+// begin starts an Admission on a queue, with an open gate.
 func begin(t testing.TB, q Queue, partitions int) (*Admission, *Gate) {
 	t.Helper()
 	plans := &job.PlanBook{}
@@ -111,5 +111,5 @@ func submit(ctx context.Context, a *Admission, tier job.Tier) result {
 	return result{accepted.ID, err, time.Since(begun), accepted.Replayed}
 }
 
-// pass lets virtual time pass; it belongs into synctest's bubbles.
+// pass lets virtual time pass; it must be called in a synctest bubble.
 func pass(d time.Duration) { <-time.After(d) }

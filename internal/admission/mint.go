@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// mint makes ids: UUIDv7, growing within a process, with the partition in the last byte. The random bits come from the
-// system in blocks: one system call per id would cost more than the rest of it.
+// mint makes ids: UUIDv7, increasing within a process, with the partition in the last byte. It reads random bytes
+// from the system in blocks: one system call per id would cost more than the rest.
 type mint struct {
 	mu     sync.Mutex
 	random *bufio.Reader
@@ -19,7 +19,7 @@ type mint struct {
 
 func newMint() *mint { return &mint{random: bufio.NewReaderSize(rand.Reader, 4096)} }
 
-// next is an id greater than all before it.
+// next returns an id greater than all before it.
 func (m *mint) next(partition int) (job.ID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

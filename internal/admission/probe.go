@@ -34,7 +34,8 @@ func (g *Gate) Start(context.Context) error {
 	return nil
 }
 
-// Stop ends the loop. It returns ctx's error if a probe is still out by then. It is safe twice and before Start.
+// Stop ends the loop. It returns the error of ctx if a probe has not returned by then. It may be called twice and
+// before Start.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	g.stopped = true
@@ -48,7 +49,7 @@ func (g *Gate) Stop(ctx context.Context) error {
 	return nil
 }
 
-// runOnce is one look: it closes what is open and whose time has come, and probes for what is closed, all at once.
+// runOnce is one check: it closes the open leaves that must close, and probes for the closed ones, all at once.
 func (g *Gate) runOnce(ctx context.Context, now time.Time) {
 	var ask []*leaf
 	g.mu.Lock()
@@ -74,7 +75,7 @@ func (g *Gate) runOnce(ctx context.Context, now time.Time) {
 	group.Wait()
 }
 
-// tryOpen probes for a closed leaf, and opens it if that goes well.
+// tryOpen probes for a closed leaf, and opens the leaf if the probe succeeds.
 func (g *Gate) tryOpen(ctx context.Context, l *leaf) {
 	if err := g.probeOnce(ctx, l.partition); err != nil {
 		g.log(l).Debug("gate: probe failed", "err", err)
@@ -96,7 +97,7 @@ func (g *Gate) tryOpen(ctx context.Context, l *leaf) {
 	}
 }
 
-// probeOnce asks the store, for at most 500 ms even if the probe ignores its deadline.
+// probeOnce probes the store. It takes at most 500 ms, even if the probe ignores its deadline.
 func (g *Gate) probeOnce(ctx context.Context, partition int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

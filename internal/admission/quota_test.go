@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// overQuota answers as the script does about submits whose owner has as many jobs as it may: ann has, nobody else has.
+// overQuota answers as the script does if the owner ann has reached the quota and the others have not.
 func overQuota(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 	replies := all(job.OK, batch)
 	for i, s := range batch {
@@ -23,8 +23,8 @@ func overQuota(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitRe
 	return replies, nil
 }
 
-// A quota refuses its owner's entries, each by itself and at once, and nothing of them stays in the journal. For a
-// moment the owner's next one is not asked for again.
+// A quota refuses each of its owner's entries by itself and at once, and no row of them stays in the journal. For
+// a moment the owner's next submits are refused without a call.
 func TestQuota_RefusesEachByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, j := &fakeQueue{answer: overQuota}, &fakeJournal{}
@@ -60,8 +60,8 @@ func TestQuota_RefusesEachByItself(t *testing.T) {
 	})
 }
 
-// A flood of one key's submits over its quota, half of them aborted by the client, is nobody's outage: the gate stays,
-// and others get in.
+// A flood of submits over one key's quota, half of them aborted by the client, is no outage: the gate stays open,
+// and other submits are accepted.
 func TestQuota_AFloodLeavesTheGateOpen(t *testing.T) {
 	t.Attr("proves", "A29 A30")
 	synctest.Test(t, func(t *testing.T) {

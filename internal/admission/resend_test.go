@@ -69,8 +69,8 @@ func TestCommit_TheCallOutlivesItsClient(t *testing.T) {
 	})
 }
 
-// What an answer means depends on whether an earlier copy may still run: after a lost answer FULL and LATE prove
-// nothing, and what names a job, or the key that stands for one, does.
+// The meaning of an answer depends on whether an earlier copy may still be executed. After a lost answer FULL and
+// LATE prove nothing; an answer that names a job, or the job of the key, does.
 func TestCommit_ResendRules(t *testing.T) {
 	t.Attr("proves", "F27 S4-M5")
 	lost, away := job.ErrAmbiguous, job.ErrUnavailable
@@ -120,7 +120,7 @@ func TestCommit_ResendRules(t *testing.T) {
 					answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 						<-time.After(
 							time.Millisecond,
-						) // so that no pause ends in the very moment in which the patience does
+						) // so that no pause ends at the same moment as the patience
 						return answer(ctx, call, batch)
 					},
 				}
@@ -150,7 +150,7 @@ func TestCommit_ResendRules(t *testing.T) {
 	}
 }
 
-// A submit that is sent again goes before those of its tier that arrived after it.
+// A submit that is sent again goes before the submits of its tier that arrived after it.
 func TestCommit_AResentSubmitKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -163,7 +163,7 @@ func TestCommit_AResentSubmitKeepsItsPlace(t *testing.T) {
 		}}
 		a, _ := begin(t, q, 1)
 		var group sync.WaitGroup
-		// the first of them is in the call that holds, and the last finds no place in the second call
+		// The first is in the call that is held, and the last does not fit into the second call.
 		for range job.MaxBatch + 1 {
 			group.Go(func() { submit(t.Context(), a, job.Paid) })
 			synctest.Wait()
@@ -177,7 +177,7 @@ func TestCommit_AResentSubmitKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// One entry that breaks its call: the others are accepted all the same.
+// If one entry breaks its call, the others are still accepted.
 func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
 	t.Attr("proves", "S4-N3")
 	for name, fault := range map[string]error{"a fault": errors.New("script failed"),
@@ -222,7 +222,7 @@ func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// One call that hangs costs its submits the call's deadline and a pause, and the next ones hardly more.
+// A call that hangs costs its submits the call's deadline and a pause, and the next submits hardly more.
 func TestCommit_OneCallThatHangsIsGivenUp(t *testing.T) {
 	t.Attr("proves", "F27")
 	for name, c := range map[string]struct {

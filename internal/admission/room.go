@@ -7,20 +7,21 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// maxWaiting bounds the submits that wait for their answer, over all partitions of the process.
+// maxWaiting bounds the submits that wait for their answer, in all partitions of the process.
 const maxWaiting = 4096
 
-// room counts the submits that wait for their answer. A single submit that finds no room is refused at once; a batch
-// waits for it, one batch at a time, taking its places a call's worth at once, so that neither keeps the other out.
+// room counts the submits that wait for their answer. A single submit that finds no place is refused at once. A
+// batch waits for places, one batch at a time, and takes one call's worth of places at once, so that batches and
+// single submits do not shut each other out.
 type room struct {
 	taken atomic.Int64
-	turn  chan struct{} // held by the batch that waits
-	freed loop.Signal   // places were given back
+	turn  chan struct{} // held by the waiting batch
+	freed loop.Signal   // set when a place is given back
 }
 
 func newRoom() *room { return &room{turn: make(chan struct{}, 1), freed: loop.NewSignal()} }
 
-// take takes n places, or none if there are fewer.
+// take takes n places, or none if fewer are free.
 func (r *room) take(n int) bool {
 	for {
 		taken := r.taken.Load()
@@ -42,8 +43,8 @@ func (r *room) give() {
 	r.freed.Set()
 }
 
-// wait takes n places as soon as they are free; it is false if ctx ended before. Places are given back one by one, so n
-// is best small.
+// wait takes n places as soon as they are free, and returns false if ctx ends before. Places are given back one by
+// one, so n should be small.
 func (r *room) wait(ctx context.Context, n int) bool {
 	if r.take(n) {
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// settleAll answers the entries of a call, or sends them again after a pause.
+// settleAll answers the entries of a call, or schedules them to be sent again after a pause.
 func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitReply, err error) {
 	if err == nil && len(replies) != len(batch) {
 		err = fmt.Errorf("submit gave %d answers for %d entries", len(replies), len(batch))
@@ -73,8 +73,8 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 	}
 }
 
-// refuse answers an entry that this partition certainly did not take. Where another partition may take it, its caller
-// moves it there. The lock is held.
+// refuse answers an entry that this partition certainly did not take. If another partition may take it, e.moves is
+// set and its caller moves it there. The caller holds the lock.
 func (c *committer) refuse(e *entry, err error) {
 	noRoom := errors.Is(err, job.ErrQueueFull) || errors.Is(err, job.ErrQuota)
 	if noRoom && c.remembers {
@@ -86,19 +86,18 @@ func (c *committer) refuse(e *entry, err error) {
 	c.settle(e, err)
 }
 
-// mayMove says whether another partition may take an entry. One with an Idempotency-Key stays: only at home it is known
-// to be a repeat.
+// mayMove says whether another partition may take an entry. An entry with an Idempotency-Key stays: only at home a
+// repeat is recognized.
 func (c *committer) mayMove(e *entry) bool {
 	return c.elsewhere != nil && e.submission.Idempotency.Key == "" && c.elsewhere(e)
 }
 
-// isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself,
-// so that the others do not pay for one; which it is shows itself then, and sending it once more would not help. The
-// lock is held.
+// isolate handles an error that is caused by the content of a call. Each entry is sent again alone, so that only
+// the faulty one fails; a single entry that failed is not sent again. The caller holds the lock.
 func (c *committer) isolate(batch []*entry, open []bool, err error) {
 	c.log.Error("submit failed for what is in it", "entries", len(batch), "err", err)
 	for i, e := range batch {
-		unsent := errors.Is(err, job.ErrUnknownTier) && !open[i] // the tier went away meanwhile; the call was not made
+		unsent := errors.Is(err, job.ErrUnknownTier) && !open[i] // the tier was removed meanwhile; the call was not made
 		switch {
 		case len(batch) == 1 && unsent:
 			c.settle(e, job.ErrUnknownTier)
@@ -114,7 +113,7 @@ func (c *committer) isolate(batch []*entry, open []bool, err error) {
 	}
 }
 
-// resume puts entries back into the list, but for those whose caller has left meanwhile.
+// resume puts entries back into the list, except those whose caller has left.
 func (c *committer) resume(entries []*entry, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +129,7 @@ func (c *committer) resume(entries []*entry, failed bool) {
 	c.work.Broadcast()
 }
 
-// settle gives an entry its answer; only the first one counts. The lock is held.
+// settle gives an entry its answer; only the first answer counts. The caller holds the lock.
 func (c *committer) settle(e *entry, err error) {
 	if e.answered {
 		return
@@ -139,7 +138,7 @@ func (c *committer) settle(e *entry, err error) {
 	case e.why == nil && (errors.Is(err, job.ErrQueueFull) || errors.Is(err, job.ErrQuota)):
 		e.why = err
 	case e.why != nil && errors.Is(err, job.ErrUnhealthy):
-		err = e.why // an earlier partition that had no room says more than one that could not be asked
+		err = e.why // the refusal of an earlier full partition says more than a partition that could not be asked
 	}
 	e.answered, e.err = true, err
 	c.load.Add(-1)

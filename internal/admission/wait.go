@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// caller waits for the answers of its entries.
+// caller waits until all of its entries are answered.
 type caller struct {
 	left atomic.Int64  // entries without an answer
-	done chan struct{} // has room for what is sent once, when none is left
+	done chan struct{} // has space for the one value that is sent when none is left
 }
 
 func newCaller(entries int) *caller {
@@ -24,8 +24,8 @@ func (w *caller) answered() {
 	}
 }
 
-// wait is the caller of a single submit, and its patience. It serves one after the other: once its entry is answered
-// nothing comes to it any more.
+// wait is the caller of a single submit, with the timer of its patience. It is reused for one submit after
+// another: once its entry is answered, nothing more is sent to it.
 type wait struct {
 	caller
 	timer *time.Timer // stopped between two submits

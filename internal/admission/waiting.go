@@ -7,12 +7,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// inDoubtPriority comes before every tier: what may have been executed is decided before anything new is sent, and so a
-// frozen Redis puts one call's worth of submits in doubt, not all that wait.
+// inDoubtPriority comes before every tier: entries that may have been executed are decided before anything new is
+// sent. So a frozen Redis puts one call's worth of submits in doubt, not all that wait.
 const inDoubtPriority = 0
 
-// entry is one submit on its way through one partition. The lock of its home guards it until it is answered; then it is
-// its caller's to read.
+// entry is one submit in one partition. The lock of its home guards it until it is answered; after that its caller
+// may read it.
 type entry struct {
 	submission job.Submission
 	home       *committer
@@ -20,19 +20,20 @@ type entry struct {
 	priority   int          // the tier's, or inDoubtPriority
 	arrival    uint64       // order within a priority
 	sent       bool         // in a call now, or in an earlier one that may have been executed
-	refused    int          // times the store certainly did not execute it
-	alone      bool         // goes into a call by itself: a call with others failed for what is in it
-	asked      partitionSet // its own, and those that certainly did not take it before
-	why        error        // what the first of them said that had no room: job.ErrQueueFull or job.ErrQuota
+	refused    int          // how many times the store certainly did not execute it
+	alone      bool         // needs a call of its own: a call with other entries failed for its content
+	asked      partitionSet // its own partition, and those that certainly did not take it before
+	why        error        // the first refusal of a full partition: job.ErrQueueFull or job.ErrQuota
 	answered   bool
 	err        error     // the answer
-	arrived    time.Time // when the script let it arrive
-	first      job.ID    // and the first submit's job, of a replay
-	run        string    // the life of Redis that was known before it was sent; with a journal only
-	moves      bool      // and another partition may take it
+	arrived    time.Time // the script's arrival time
+	first      job.ID    // of a replay: the job of the first submit
+	run        string    // the incarnation that was known before it was sent; with a journal only
+	moves      bool      // another partition may take it
 }
 
-// size is about how many bytes the entry adds to a script call. An entry that goes alone fills a call.
+// size returns about how many bytes the entry adds to a script call. An entry that needs a call of its own fills a
+// call.
 func (e *entry) size() int {
 	if e.alone {
 		return job.MaxBatchBytes + 1
@@ -41,7 +42,7 @@ func (e *entry) size() int {
 	return len(s.Payload) + len(s.Type) + len(s.Owner) + len(s.TraceID) + len(s.CallbackURL) + len(s.SpanID) + 256
 }
 
-// order is negative if the entry goes before the other one: by priority, then by arrival.
+// order is negative if e goes before other: by priority, then by arrival.
 func (e *entry) order(other *entry) int {
 	return cmp.Or(cmp.Compare(e.priority, other.priority), cmp.Compare(e.arrival, other.arrival))
 }
@@ -50,24 +51,26 @@ func (e *entry) order(other *entry) int {
 type step int
 
 const (
-	accept    step = iota // it is in Redis
-	replay                // the first submit under its Idempotency-Key is in Redis, this one is not
+	accept    step = iota // the job is in Redis
+	replay                // the job of the first submit under its Idempotency-Key is in Redis, its own is not
 	mismatch              // refused for its Idempotency-Key: certainly not in Redis
-	full                  // refused for room: certainly not in Redis
+	full                  // refused for the capacity: certainly not in Redis
 	quota                 // refused for its owner's quota: certainly not in Redis
 	unhealthy             // refused for health: certainly not in Redis
 	again                 // certainly not executed this time: send it again
-	inDoubt               // it may have been executed: only the same id sent again can tell
+	inDoubt               // it may have been executed: only sending the same id again can tell
 )
 
-// fewTries is how often a store that certainly does not execute is asked before the submit is refused.
+// fewTries is how many times a submit is sent to a store that certainly does not execute it, before the submit is
+// refused.
 const fewTries = 3
 
 // pause is the wait before an entry is sent again.
 const pause = 50 * time.Millisecond
 
-// decide reads the answer to one entry. open says that an earlier copy may have been executed or may still be on its
-// way; refused counts the refusals so far, this one included. What each answer proves:
+// decide returns what the answer to one entry means. open says that an earlier copy may have been executed or may
+// still be on its way. refused counts how many times the store certainly did not execute the entry, this time
+// included. What each answer proves:
 //
 //	answer        no copy is open                   an earlier copy is open
 //	OK            this copy made the job            so it did; the other will find the job and answer DUPLICATE
@@ -81,8 +84,9 @@ const pause = 50 * time.Millisecond
 //	unavailable   not executed                      no proof of the other
 //	else          no proof                          no proof
 //
-// A key holds for a minute at least and a copy for 30 s at most (its not-after), so only a key that runs out in these
-// very seconds could let an open copy of a REPLAY or MISMATCH through: it is then a submit after the key's time.
+// A key stands for at least a minute and a copy can be executed for at most 30 s (its not-after). So only a key
+// that expires in these very seconds could let an open copy of a REPLAY or MISMATCH be executed: that copy is then
+// a submit after the key's time.
 func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 	switch word := reply.Word; {
 	case word == job.OK, word == job.Duplicate:
@@ -95,7 +99,7 @@ func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 		return inDoubt
 	case unavailable && refused >= fewTries:
 		return unhealthy
-	case unavailable, word == job.Late: // the queue has set its clock by now
+	case unavailable, word == job.Late: // the queue has corrected its clock by now
 		return again
 	case word == job.Full:
 		return full

@@ -16,9 +16,10 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// What follows fits one room's words to another's, and counts what passes.
+// The types in this file adapt one package's types to another's interfaces, and count the calls.
 
-// waking tells the pool of this process about a submit at once: its own doorbell would take a turn through Redis.
+// waking wakes the worker pool of this process right after a submit. The pool's own doorbell would take a round
+// trip through Redis.
 type waking struct {
 	*queue.Queue
 	wake func(partition int)
@@ -32,14 +33,15 @@ func (w waking) Submit(ctx context.Context, partition int, batch []job.Submissio
 	return replies, err
 }
 
-// recorder is the pool's way to SQL: the writer, or for what it did not offer the drainer.
+// recorder is how the pool's outcomes get to SQL: through the writer, or through the drainer for outcomes that the
+// pool did not offer.
 type recorder struct {
 	*archive.Writer
 	hub  *events.Hub
 	wake func()
 }
 
-// Offer tells those who wait at the hub before the outcome is written, if there is a hub.
+// Offer tells the callers that wait at the hub before the outcome is written, if there is a hub.
 func (r recorder) Offer(o job.Outcome) bool {
 	if r.hub != nil {
 		r.hub.Ended(&o.Job)
@@ -49,14 +51,14 @@ func (r recorder) Offer(o job.Outcome) bool {
 
 func (r recorder) Wake() { r.wake() }
 
-// outbox is the ledger's view of the way to SQL; the writer and the drainer are made after the ledger.
+// outbox is the ledger's access to the writer and the drainer, which are made after the ledger.
 type outbox struct{ v *server }
 
 func (o outbox) Written() <-chan struct{} { return o.v.writer.Written() }
 
 func (o outbox) Wake() { o.v.drainer.Wake() }
 
-// door is admission, counted.
+// door is admission with counts of its submits.
 type door struct {
 	*admission.Admission
 	metrics *telemetry.Metrics
@@ -82,7 +84,7 @@ func (d *door) SubmitBatch(ctx context.Context, batch []job.Submission) ([]job.A
 	return accepted, errs
 }
 
-// jobs is the ledger as HTTP calls it.
+// jobs is the ledger with the interface that the HTTP handlers call.
 type jobs struct{ *ledger.Ledger }
 
 func (j jobs) Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error) {
@@ -93,20 +95,21 @@ type streams struct{ *events.Hub }
 
 func (s streams) Stream(lastID string) httpapi.Subscription { return s.Hub.Stream(lastID) }
 
-// plans are read from the book and changed in both stores.
+// plans reads plans from the PlanBook and changes them in both stores.
 type plans struct {
 	*job.PlanBook
 	*ledger.Tiers
 }
 
-// rememberedPlans reads SQL's plans for a Redis that began anew. It leaves time to go on without them.
+// rememberedPlans reads SQL's plans for a Redis that lost its data. Its timeout leaves the caller time to go on
+// without them.
 func (v *server) rememberedPlans(ctx context.Context) ([]job.Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return v.stores.archive.Plans(ctx)
 }
 
-// recovered counts a job that a watch took back, by its tier, and tells the dashboard.
+// recovered counts a job that a watch reclaimed, by its tier, and tells the dashboard.
 func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 	v.metrics.Recovered(r.Tier, w, r.Word)
 	if v.feed != nil {
@@ -114,8 +117,8 @@ func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 	}
 }
 
-// probe asks the stores for a tiny write: Redis, but where each partition is asked by itself, and with a journal SQL,
-// for without its row nothing is accepted.
+// probe tries a tiny write to the stores: to Redis, unless each partition is probed separately, and with a journal
+// to SQL, because nothing is accepted without a journal row.
 func (v *server) probe(ctx context.Context) error {
 	if v.config.Partitions == 1 {
 		if err := v.queue.Probe(ctx); err != nil {
@@ -134,7 +137,7 @@ func (v *server) known(ctx context.Context, id job.ID) (bool, error) {
 	return len(missing) == 0, err
 }
 
-// work is where the pool gets its jobs.
+// work returns the queue from which the pool gets its jobs.
 func (v *server) work() worker.Queue {
 	if v.config.Embedded() {
 		return worker.Journaled(v.queue, v.journal, v.log)
@@ -142,7 +145,7 @@ func (v *server) work() worker.Queue {
 	return v.queue
 }
 
-// around is what surrounds a handler: a span, where traces are sent.
+// around returns what surrounds a handler: a span, if traces are sent.
 func (v *server) around() func(ctx context.Context, l *job.Lease) (context.Context, func(error)) {
 	if v.tracing == nil {
 		return nil
@@ -150,13 +153,14 @@ func (v *server) around() func(ctx context.Context, l *job.Lease) (context.Conte
 	return v.tracing.Process
 }
 
-// load is how much of the capacity is taken, and where a tier is refused, as of the last look of the viewPoller.
+// load returns how much of the capacity is used, and at which level a tier is refused, as of the viewPoller's last
+// read.
 func (v *server) load(t job.Tier) (filled, limit int64) {
 	plan, _ := v.plans.Plan(t)
 	return v.viewPoller.last().levels.Filled, int64(v.config.Capacity) * int64(plan.Share) / 100
 }
 
-// saw hears of each view.
+// saw is called with each new view.
 func (v *server) saw(now view) {
 	s := telemetry.Snapshot{SQLUp: !v.stores.database.Down(), Schedulers: map[string]time.Duration{}}
 	g := v.gate.State()

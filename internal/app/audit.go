@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// wireAudit makes the audit. Its loop runs in processes with the recovery role; any process makes a pass when it is
-// asked for one.
+// wireAudit makes the audit. Its loop runs in processes with the recovery role; every process can make a single
+// pass on request.
 func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
 		Queue: v.queue, Desk: v.queue, View: v.view, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
@@ -22,10 +22,10 @@ func (v *server) wireAudit() {
 	v.audit = recovery.NewAudit(o)
 }
 
-// audits is the audit as the API shows it.
+// audits gives the audit to the API.
 type audits struct{ *server }
 
-// quarantineShown is how many entries of the quarantine are shown.
+// quarantineShown is the largest number of quarantine entries that are shown.
 const quarantineShown = 100
 
 func (a audits) LastAudit(ctx context.Context) (httpapi.Audit, error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// addresses are where a process listens; "" for none.
+// addresses are the addresses on which a process listens; "" for none.
 type addresses struct{ api, ops, health string }
 
-// writeBanner says what a user wants to know first: the dashboard, a job to try and the API; then where the data is and
-// what a restart keeps. first is the text of a key that was just made; "" = none was.
+// writeBanner writes what a user wants to know first: the dashboard, a first job and the API; then where the data
+// is and what a restart keeps. first is the text of a key that was just made; "" = none.
 func writeBanner(
 	w io.Writer,
 	c config.Config,

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// The banner names the dashboard first, then the first job, its result and the API; where the data is comes after them.
+// The banner shows the dashboard first, then the first job, its result and the API; where the data is comes later.
 func TestBannerNamesTheDashboardFirst(t *testing.T) {
 	var b strings.Builder
 	c := config.Config{Workers: 3, Roles: config.Roles{API: true, Worker: true}}
@@ -30,7 +30,7 @@ func TestBannerNamesTheDashboardFirst(t *testing.T) {
 	}
 }
 
-// A process that takes no jobs names neither a dashboard nor a first job.
+// The banner of a process that takes no jobs shows neither a dashboard nor a first job.
 func TestBannerOfAWorker(t *testing.T) {
 	var b strings.Builder
 	c := config.Config{Workers: 3, Roles: config.Roles{Worker: true}}

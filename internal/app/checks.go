@@ -14,10 +14,10 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// checksBound is the longest that the checks wait for the stores.
+// checksBound is the longest time that the checks wait for the stores.
 const checksBound = 5 * time.Second
 
-// What a check finds. A warning is for somebody who has time, a failure for somebody now.
+// The statuses of a check. A warning can wait; an operator has to act on a failure now.
 const (
 	fine    = "ok"
 	warning = "warn"
@@ -31,7 +31,7 @@ func check(name, status, detail, fix string) httpapi.AuditCheck {
 	return httpapi.AuditCheck{Name: name, Status: status, Detail: detail, Fix: fix}
 }
 
-// checks are what this process sees of its stores, and of the cluster.
+// checks returns what this process sees of its stores and of the cluster.
 func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int64) []httpapi.AuditCheck {
 	ctx, cancel := context.WithTimeout(ctx, checksBound)
 	defer cancel()
@@ -84,7 +84,7 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	}
 }
 
-// looseHashes is what it costs that Redis does not keep the hash of a job compact.
+// looseHashes says what it costs if Redis does not store a job's hash compactly.
 const looseHashes = "an ended job takes 1,030 bytes instead of 490"
 
 func hashesCheck(d queue.Durability) httpapi.AuditCheck {
@@ -112,7 +112,7 @@ func orElse(text, otherwise string) string {
 	return text
 }
 
-// older compares the first two numbers of a version; one that cannot be read is not older.
+// older compares the first two numbers of a version; an unreadable version is not older.
 func older(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -123,7 +123,7 @@ func older(version string, major, minor int) bool {
 	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
 }
 
-// durability is what a crash of Redis takes with it.
+// durability says what a crash of Redis would lose.
 func durability(f queue.Facts, err error, embedded, journaled bool) httpapi.AuditCheck {
 	const name, fix = "durability", "set appendonly yes in Redis, or TIERQ_JOURNAL=on"
 	switch {
@@ -227,7 +227,8 @@ func quarantineCheck(n int64) httpapi.AuditCheck {
 	return check("quarantine", fine, "empty", "")
 }
 
-// oldPass is when a last pass is too long ago: they come every ten minutes, and one over a million jobs takes an hour.
+// oldPass is the age at which the last pass is too old: a pass starts every ten minutes, and one over a million
+// jobs takes an hour.
 const oldPass = 2 * time.Hour
 
 func auditCheck(r *job.AuditReport, now time.Time) httpapi.AuditCheck {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// What the doctor says about the memory of Redis: how full it is, and what an ended job costs in it.
+// The doctor's lines about the memory of Redis say how full it is, and what an ended job costs in it.
 func TestRedisChecks(t *testing.T) {
 	t.Parallel()
 	good := func(f queue.Facts) queue.Facts {
@@ -46,7 +46,7 @@ func TestRedisChecks(t *testing.T) {
 	}
 }
 
-// A server says at its start what Redis' default for hashes costs. It says nothing where Redis keeps jobs compact.
+// A server logs at its start what Redis' default for hashes costs. It logs nothing if Redis stores jobs compactly.
 func TestStartSaysWhatHashesCost(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// readers are what the dashboard's snapshots are made of.
+// readers returns the functions from which the dashboard's snapshots are made.
 func (o *overview) readers() pages.Readers {
 	return pages.Readers{
 		Gauges: o.gauges, Counted: o.countedWithin, EndedPerMinute: o.endedPerMinute, Leases: o.leases,
@@ -19,7 +19,7 @@ func (o *overview) readers() pages.Readers {
 	}
 }
 
-// gauges are those of the last look of the viewPoller.
+// gauges returns the gauges of the viewPoller's last read.
 func (o *overview) gauges() (web.Snapshot, error) {
 	v := o.viewPoller.last()
 	if !v.ok {

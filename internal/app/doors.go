@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// wireDoors makes what knows the callers. Keys expire by Redis' clock, as this process last read it.
+// wireDoors makes the parts that authenticate and limit callers. Keys expire by Redis' clock, as this process last
+// read it.
 func (v *server) wireDoors() (err error) {
 	c := v.config
 	v.keyring, err = auth.NewKeyring(auth.KeyringOptions{
@@ -38,8 +39,8 @@ func (v *server) wireDoors() (err error) {
 	return nil
 }
 
-// instance names this server among those on its host: by the data that its cluster shares, or for an embedded server,
-// whose Redis is another one after each start, by its folder.
+// instance returns a function that names this server among the servers of its host: by the data that its cluster
+// shares, or, for an embedded server, whose Redis is new after each start, by its folder.
 func (v *server) instance() func() string {
 	if v.stores.mode != "embedded" {
 		return v.view.Instance
@@ -53,24 +54,24 @@ func (v *server) instance() func() string {
 	return func() string { return name }
 }
 
-// listens says whether this process answers more to those who show a key, so that it must know the keys.
+// listens says whether this process answers more to callers with a key, so that it must load the keys.
 func (v *server) listens() bool { return v.admits() || v.healthForOthers() }
 
 // admits says whether this process serves more than its health.
 func (v *server) admits() bool { return v.config.Roles.API || v.config.OpsAddr != "" }
 
-// healthForOthers says whether this process serves its health, and nothing else, where other machines reach it.
+// healthForOthers says whether this process serves only its health, on an address that other machines reach.
 func (v *server) healthForOthers() bool {
 	return !v.config.Roles.API && !config.Loopback(v.config.Addr)
 }
 
-// shut says whether this server asks for keys before there is one: where the stores are shared, unless that was asked
-// for.
+// shut says whether this server asks for keys before the first key exists: with shared stores it does, unless
+// TIERQ_INSECURE is on.
 func (v *server) shut() bool { return v.stores.mode == "external" && !v.config.Insecure }
 
-// firstKey makes an admin key for a server that asks for keys and has none, and returns the key's text. Without it no
-// caller could use the server. Of several processes that start at once exactly one makes the key. "" means that there
-// was nothing to do, or that making the key failed, which the log says.
+// firstKey makes an admin key for a server that asks for keys and has none, and returns the key's text. Without it
+// no caller could use the server. Of several processes that start at once exactly one makes the key. "" means that
+// no key was needed, or that making it failed, which is logged.
 func (v *server) firstKey(ctx context.Context) (text string) {
 	if !v.config.Roles.API || !v.shut() || v.config.AdminKey != "" || v.keyring.Made() > 0 {
 		return ""
@@ -98,8 +99,8 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 	return text
 }
 
-// checkDoors refuses to let everybody on the network do everything, unless that is what was asked for. It needs the
-// keys.
+// checkDoors returns an error if everybody on the network could do everything, unless TIERQ_INSECURE is on. The
+// keys must be loaded.
 func (v *server) checkDoors() error {
 	if wide := v.config.Wide(); v.keyring.Open() && len(wide) > 0 && !v.config.Insecure {
 		return fmt.Errorf("%s can be reached from other machines, and there are no API keys: everybody there could do "+
@@ -111,7 +112,8 @@ func (v *server) checkDoors() error {
 	return nil
 }
 
-// callers is the banner's line about who may come in, and what its examples need for that.
+// callers returns the banner's line about who may use the server, and the header that the banner's examples need
+// for that.
 func (v *server) callers() (line, header string) {
 	const bearer = " -H 'Authorization: Bearer tq_...'"
 	switch {
@@ -127,7 +129,7 @@ func (v *server) callers() (line, header string) {
 	return fmt.Sprintf("only with an API key (TIERQ_ADMIN_KEY, and %d that were made)", v.keyring.Made()), bearer
 }
 
-// stopping is a part that has nothing to start.
+// stopping is a part that only has to be stopped.
 type stopping func()
 
 func (stopping) Start(context.Context) error { return nil }

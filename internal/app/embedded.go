@@ -20,8 +20,8 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// openEmbedded makes the stores of a process that was given none: a Redis in memory, reached without a port, and a
-// SQLite file under the data folder, which one process at a time may use.
+// openEmbedded makes the stores of a process without configured stores: a Redis in memory, reached without a port,
+// and a SQLite file in the data folder, which one process at a time may use.
 func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
@@ -57,16 +57,16 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 	}, nil
 }
 
-// embeddedKeep is all that the embedded server keeps of ended jobs: letting time pass costs it a walk over every key,
+// embeddedKeep is how long the embedded server keeps ended jobs. Each advance of its clock walks over every key,
 // and SQL, in the same process, answers as well.
 const embeddedKeep = time.Minute
 
-// embeddedKeys is the longest that it keeps an Idempotency-Key, for the same reason.
+// embeddedKeys is the longest time that the embedded server keeps an Idempotency-Key, for the same reason.
 const embeddedKeys = 10 * time.Minute
 
 var errInUse = errors.New("is in use by another tierq")
 
-// lockFolder keeps a second process off the folder for as long as the file stays open.
+// lockFolder locks the folder against a second process for as long as the file stays open.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "tierq.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -79,14 +79,14 @@ func lockFolder(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ageing lets the embedded server's keys expire: it does so only when told how much time has gone by.
+// ageing makes the embedded server's keys expire: miniredis expires keys only when its clock is advanced.
 func ageing(server *miniredis.Miniredis) *loop.Loop {
 	last := time.Now()
 	return loop.New(func(context.Context) time.Duration {
 		now := time.Now()
 		server.FastForward(now.Sub(last))
 		last = now
-		// It holds the server's only lock: at most a twentieth of the time.
+		// FastForward holds the server's only lock, so it may take at most a twentieth of the time.
 		return max(time.Second, 20*time.Since(now))
 	})
 }

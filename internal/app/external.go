@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// openExternal connects to a Redis and a MySQL that several processes may share.
+// openExternal connects to a Redis and a MySQL, which several processes may share.
 func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 	roots, err := authorities(c.CAFile)
 	if err != nil {
@@ -43,7 +43,8 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 	}, nil
 }
 
-// checkDurability says what Redis keeps through a crash, and refuses a server that would evict jobs to make room.
+// checkDurability logs what Redis keeps through a crash. It returns an error for a server that would evict jobs to
+// free memory.
 func checkDurability(ctx context.Context, v *queue.View, log *slog.Logger) error {
 	d, err := v.ReadDurability(ctx)
 	if d.Listpack > 0 && d.Listpack < queue.CompactHash {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// wirePages makes the pages, which ask the API as whoever looks at them, and the dashboard's stream.
+// wirePages makes the pages, which call the API with the rights of their viewer, and the dashboard's stream.
 func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 	v.live = pages.NewHub(pages.HubOptions{Snapshot: pages.Snapshots(o.readers()), Log: v.log})
 	v.alarms = events.New(events.Options{Source: alarms{v.queue}, Log: v.log})
@@ -36,7 +36,7 @@ func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 	return list
 }
 
-// drainStreams answers who waits, and ends the streams.
+// drainStreams answers the waiting callers, and ends the streams.
 func (v *server) drainStreams() {
 	v.hub.Drain()
 	if v.live != nil {
@@ -45,7 +45,7 @@ func (v *server) drainStreams() {
 	}
 }
 
-// dashboard is what runs behind it, while somebody looks.
+// dashboard is the part behind the dashboard. It reads the stores only while a browser shows it.
 type dashboard struct {
 	alarms *events.Hub
 	feed   *pages.Feed
@@ -58,7 +58,7 @@ func (d dashboard) Stop(ctx context.Context) error {
 	return errors.Join(d.feed.Stop(ctx), d.live.Stop(ctx), d.alarms.Stop(ctx))
 }
 
-// alarms are the events that operators hear of.
+// alarms is the source of the events that operators see.
 type alarms struct{ *queue.Queue }
 
 func (a alarms) Listen(ctx context.Context, heard func([]job.Event), up func()) error {

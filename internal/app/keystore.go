@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// NewKey is an API key that is to be made, in plain words.
+// NewKey describes an API key to be made, with plain types.
 type NewKey struct {
 	Name     string
 	Role     string // submit, read-only, admin or worker
@@ -25,16 +25,16 @@ type NewKey struct {
 	Expires  time.Duration // from now on; 0 = never
 }
 
-// GenerateKey makes the text of a key that no store knows: for TIERQ_ADMIN_KEY.
+// GenerateKey returns the text of a key that no store has: for TIERQ_ADMIN_KEY.
 func GenerateKey() string {
 	_, _, text := auth.Mint()
 	return text
 }
 
-// CreateKey makes an API key in the store that the settings name, without a server: the way to the first key, and back
-// in after the last one was lost. It returns the key's id and the text to show once; the error of a key that cannot be
-// names what is wrong with it. Servers that run on the store know the key within two seconds; an embedded one has its
-// store to itself.
+// CreateKey makes an API key in the store that the settings name, without a server: to make the first key, and to
+// get in after the last key was lost. It returns the key's id and the text to show once. The error of an invalid
+// key says what is wrong with it. Servers that use the store know the key within two seconds. An embedded server
+// locks its store.
 func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger) (id, text string, err error) {
 	s, err := openStores(c, log)
 	if errors.Is(err, errInUse) {
@@ -68,7 +68,7 @@ func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger)
 	return made.ID, text, nil
 }
 
-// shown is a key in the log of changes, in the form that the API gives it there.
+// shown returns a key as the API writes it to the log of changes.
 func shown(k *job.Key) []byte {
 	body := struct {
 		ID        string     `json:"id"`
@@ -86,7 +86,7 @@ func shown(k *job.Key) []byte {
 		at := k.ExpiresAt.UTC()
 		body.ExpiresAt = &at
 	}
-	text, _ := json.Marshal(body) // of these types it never fails
+	text, _ := json.Marshal(body) // cannot fail for these types
 	return text
 }
 

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// service is a part of the server that runs: Start begins, Stop ends and waits. Stop may be called twice and before
-// Start.
+// service is a part of the server that runs: Start begins, Stop ends it and waits. Stop may be called twice and
+// before Start.
 type service interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 }
 
-// part is a service with its name in the log and the time it has to stop.
+// part is a service with its name in the log and the longest time for its Stop.
 type part struct {
 	name string
 	service
 	within time.Duration
 }
 
-// together is several services that neither need nor wait for each other: they stop at the same time.
+// together is several independent services: they stop at the same time.
 type together []service
 
 func (t together) Start(ctx context.Context) error {
@@ -45,7 +45,7 @@ func (t together) Stop(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// start starts the parts in their order; if one cannot, those before it are stopped again.
+// start starts the parts in order. If one cannot start, the parts before it are stopped.
 func start(ctx context.Context, parts []part, log *slog.Logger) error {
 	for i, p := range parts {
 		if err := p.Start(ctx); err != nil {
@@ -55,8 +55,8 @@ func start(ctx context.Context, parts []part, log *slog.Logger) error {
 	return nil
 }
 
-// stop stops the parts in reverse order, each within its own time: what comes later in the list depends on what comes
-// before.
+// stop stops the parts in reverse order, each within its own time: a part depends on the parts before it in the
+// list.
 func stop(parts []part, log *slog.Logger) error {
 	var problems []error
 	for i := len(parts) - 1; i >= 0; i-- {

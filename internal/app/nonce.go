@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// newNonce names this process in lease tokens and in the history of attempts: host, pid, and enough chance that no two
-// ever agree.
+// newNonce names this process in lease tokens and in the history of attempts: host, pid, and enough random bytes
+// to be unique.
 func newNonce() string {
 	host, _ := os.Hostname()
 	host = strings.Map(func(r rune) rune {

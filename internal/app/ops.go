@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/httpapi"
 )
 
-// wireOps serves the metrics and the profiles on an address of their own, if there is one; else the API serves them.
-// Whoever is on this machine is asked for no key there.
+// wireOps serves the metrics and the profiles on an address of their own, if there is one; otherwise the API
+// serves them. On a loopback address no key is needed.
 func (v *server) wireOps() {
 	c := v.config
 	if c.OpsAddr == "" {
@@ -25,9 +25,9 @@ func (v *server) wireOps() {
 	v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(deps), connectionLimits(c), v.log)
 }
 
-// wireHealth serves the health of a process without the api role on TIERQ_ADDR, where an API would, and nothing else:
-// a container's check asks there, whatever the roles. Where other machines reach it, its probes may call it by any
-// name, and learn one word; the parts are for operators' keys.
+// wireHealth serves only the health of a process without the api role, on TIERQ_ADDR, where an API would be: a
+// container's health check asks there, whatever the roles are. If other machines reach the address, probes may use
+// any host name and get one word; the details need an operator's key.
 func (v *server) wireHealth() {
 	c := v.config
 	if c.Roles.API || c.OpsAddr == c.Addr && v.ops != nil && !strings.HasSuffix(c.Addr, ":0") {
@@ -47,7 +47,7 @@ func (v *server) wireHealth() {
 	v.health = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), connectionLimits(c), v.log)
 }
 
-// connectionLimits are those of every listener.
+// connectionLimits are the limits of every listener.
 func connectionLimits(c config.Config) httpapi.Limits {
 	return httpapi.Limits{Connections: c.Connections, PerAddress: c.PerAddress, TrustedProxies: c.Proxies()}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/tierq/tierq/internal/telemetry"
 )
 
-// outgoing is what leaves the process: mail, calls, files.
+// outgoing is what the process sends out: mail, HTTP calls and files.
 type outgoing struct {
 	mail   mail.Sender
 	calls  *outbound.Client
@@ -79,9 +79,9 @@ func (o *outgoing) close() error {
 	return o.files.Close()
 }
 
-// signer is what messages are signed with. Embedded mode makes a master of its own, once; several processes need a
-// common one, which only an operator can give them. The secret that all receivers share is of versions before: none is
-// made.
+// signer returns what messages are signed with. Embedded mode makes a master of its own, once. Several processes
+// need a common master, which only an operator can give them. The secret that all receivers share is from earlier
+// versions: a new one is never made.
 func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer, err error) {
 	master, shared := c.WebhookMaster, c.WebhookSecret
 	if master == "" && embedded {
@@ -112,11 +112,11 @@ func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer
 	return s, nil
 }
 
-// masterFile reads a master, or makes one if the file is not there.
+// masterFile reads a master, or makes one if the file does not exist.
 func masterFile(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	switch master := strings.TrimSpace(string(text)); {
-	case err == nil && master != "": // an empty one is of a start that was killed
+	case err == nil && master != "": // an empty file is left by a start that was killed
 		return master, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
@@ -127,7 +127,7 @@ func masterFile(file string) (string, error) {
 	return master, os.WriteFile(file, []byte(master+"\n"), 0o600)
 }
 
-// register adds the job types that reach out of the process.
+// register adds the job types that send something out of the process.
 func (o *outgoing) register(r *handler.Registry, tallies handlers.Tallies) {
 	handlers.RegisterMail(r, mailer{o.mail})
 	handlers.RegisterOutgoing(r, sender{o.calls})
@@ -148,7 +148,7 @@ func (s sender) Do(ctx context.Context, r handlers.Request) (handlers.Response, 
 	return handlers.Response(answer), err
 }
 
-// files gives the artifacts in the form that the API wants them: a job's file is its last attempt's.
+// files gives the API the artifacts of jobs: the file of a job is the file of its last attempt.
 type files struct {
 	*artifact.Store
 	jobs interface {
@@ -159,7 +159,7 @@ type files struct {
 func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, name, contentType string, size int64,
 	err error) {
 	j, err := f.jobs.Find(ctx, id)
-	if err != nil && !errors.Is(err, job.ErrNotFound) { // the file may have outlived what is known of its job
+	if err != nil && !errors.Is(err, job.ErrNotFound) { // the file may outlive both stores' knowledge of the job
 		return nil, "", "", 0, err
 	}
 	r, err := f.Read(ctx, id, j.Attempt)
@@ -169,8 +169,8 @@ func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, nam
 	return r, r.Name, r.ContentType, r.Size, nil
 }
 
-// owes is the row of the callback that is owed for an outcome. Where this process does not know the job's tier (its
-// plan is a newer build's), the callback is of the last tier.
+// owes returns the function that makes the journal row of the callback owed for an outcome. If this process does
+// not know the job's tier (its plan is from a newer build), the callback gets the last tier.
 func owes(plans *job.PlanBook) func(o *job.Outcome) (job.JournalRow, bool) {
 	return func(o *job.Outcome) (job.JournalRow, bool) {
 		if o.CallbackURL == "" || o.Status == job.Cancelled {

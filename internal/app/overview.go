@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// overview puts together what users and operators ask of the whole.
+// overview answers what users and operators ask about the whole cluster.
 type overview struct {
 	viewPoller *viewPoller
 	plans      *job.PlanBook
@@ -32,11 +32,11 @@ type overview struct {
 	letters *sharedLook[int64] // how many dead letters there are
 }
 
-// statsWindow is what counts, rates and percentiles are of.
+// statsWindow is the window of counts, rates and percentiles.
 const statsWindow = time.Hour
 
-// Stats is the answer of GET /api/stats: gauges as of the last look of the viewPoller, counts of the last hour over all
-// processes.
+// Stats is the answer of GET /api/stats: gauges of the viewPoller's last read, and counts of the last hour over
+// all processes.
 func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 	fields, err := o.view.ReadStats(ctx, statsWindow)
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *overview) Series(ctx context.Context, window time.Duration) ([]httpapi.
 	return points, nil
 }
 
-// age is how long ago the oldest ready job of a tier arrived.
+// age returns how long ago the oldest ready job of a tier arrived, 0 if there is none.
 func (v *view) age(t job.Tier) time.Duration {
 	arrived, waits := v.oldest[t]
 	if !waits {
@@ -127,7 +127,7 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 	}
 	if j.Status == job.Pending {
 		w.Ahead, err = o.view.Ahead(ctx, &j)
-		if errors.Is(err, job.ErrNotFound) { // it was claimed meanwhile: say what it is now
+		if errors.Is(err, job.ErrNotFound) { // the job was claimed meanwhile: show it as it is now
 			w.Job, err = o.ledger.Find(ctx, id)
 		}
 		if err != nil {
@@ -143,7 +143,7 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 	return w, nil
 }
 
-// Health is the answer of /actuator/health. SQL down alone only degrades.
+// Health is the answer of /actuator/health. If only SQL is down, the status is DEGRADED.
 func (o *overview) Health(ctx context.Context) httpapi.Health {
 	h := httpapi.Health{Status: "UP"}
 	up := func(c *httpapi.Component, ok bool, otherwise, detail, whole string) {
@@ -179,11 +179,11 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 	return h
 }
 
-// deadLetters counts them, or asks SQL only whether it is there: counting many takes time, so a count is good for a
-// while. One call of it comes after the other.
+// deadLetters counts dead letters. Counting many takes time, so a count is reused for countEvery; meanwhile SQL is
+// only pinged. Calls do not overlap.
 func deadLetters(a *archive.Archive, alive *sharedLook[struct{}]) *sharedLook[int64] {
 	var (
-		dead    int64 // as counted then
+		dead    int64 // the last count
 		counted time.Time
 	)
 	return newSharedLook(func(ctx context.Context) (int64, error) {
@@ -199,8 +199,8 @@ func deadLetters(a *archive.Archive, alive *sharedLook[struct{}]) *sharedLook[in
 	})
 }
 
-// countEvery is how long a count of dead letters is good for.
+// countEvery is how long a count of dead letters is reused.
 const countEvery = 5 * time.Second
 
-// healthBound is the longest that a call of a health check may take.
+// healthBound is the longest time of one call of a health check.
 const healthBound = 500 * time.Millisecond

@@ -11,21 +11,21 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// readiness says whether this process should get requests: it has migrated (or it would not serve), it does not drain,
-// its gate is open. SQL down alone only degrades it: work, polls and submits go on (with the journal it closes the
-// gate).
+// readiness says whether this process should get requests: its gate is open and it is not draining. (It has
+// migrated the schema, or it would not serve.) If only SQL is down the status is DEGRADED, because work, polls and
+// submits go on; with the journal, SQL down closes the gate.
 type readiness struct {
 	gate     *admission.Gate
-	sql      *sharedLook[struct{}] // whether it answers
-	sqlDown  func() bool           // it takes no rows
+	sql      *sharedLook[struct{}] // whether SQL answers
+	sqlDown  func() bool           // SQL takes no rows
 	pool     func() worker.Stats   // nil: this process runs no jobs
-	accepts  bool                  // it has the api role
+	accepts  bool                  // this process has the api role
 	draining atomic.Bool
 }
 
 func (r *readiness) drain() { r.draining.Store(true) }
 
-// Ready reports the state as it is now.
+// Ready reports the present state.
 func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	report := httpapi.Report{Ready: true, Status: "UP"}
 	check := func(name, status, detail string) {
@@ -73,7 +73,7 @@ func partitionsClosed(g admission.GateState) string {
 		strings.Trim(fmt.Sprint(g.Closed), "[]"))
 }
 
-// worse is the status of a process that serves, but not well.
+// worse returns the status of a process that serves with limitations.
 func worse(status string) string {
 	if status == "UP" {
 		return "DEGRADED"

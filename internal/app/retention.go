@@ -17,8 +17,8 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// wireRetention makes the loop that deletes what was kept for long enough: rows where this process has the recovery
-// role, and in any process the files that it may have written itself.
+// wireRetention makes the loop that deletes what is older than its retention: rows if this process has the
+// recovery role, and in every process the files that it may have written itself.
 func (v *server) wireRetention() {
 	c, ages := v.config, v.config.SQLAges()
 	o := recovery.RetentionOptions{
@@ -35,7 +35,7 @@ func (v *server) wireRetention() {
 	v.retention = recovery.NewRetention(o)
 }
 
-// oldFiles are the files that a process may have written itself.
+// oldFiles returns the kinds of files that a process may have written itself.
 func (v *server) oldFiles(ages config.Ages) (files []recovery.OldFiles) {
 	c := v.config
 	if age := ages.Of(config.Mails); age > 0 {
@@ -43,7 +43,7 @@ func (v *server) oldFiles(ages config.Ages) (files []recovery.OldFiles) {
 			return mail.DeleteOld(ctx, c.DataDir, time.Now().Add(-age))
 		}})
 	}
-	// Embedded mode locks the folder. Any other folder may be another cluster's too, and that one's files are not left.
+	// Embedded mode locks the folder. Any other folder may also belong to another cluster, whose files must stay.
 	if age := ages.Shortest(); age > 0 && c.Embedded() && c.BlobURL == "" {
 		left := leftFiles{
 			dir: filepath.Join(c.DataDir, "artifacts"), age: age, archive: v.stores.archive, queue: v.queue,
@@ -54,7 +54,7 @@ func (v *server) oldFiles(ages config.Ages) (files []recovery.OldFiles) {
 	return files
 }
 
-// wordOf is the word of TIERQ_SQL_RETENTION for jobs that ended so.
+// wordOf returns the word of TIERQ_SQL_RETENTION for jobs with this outcome.
 func wordOf(s job.Status) string {
 	switch s.Shown() {
 	case job.Completed:
@@ -88,7 +88,8 @@ func retentionCheck(last recovery.RetentionReport, ran, rows bool, now time.Time
 	return check(name, fine, detail, "")
 }
 
-// leftFiles are the files in this process' own folder whose jobs neither store knows any more: a crash lost the job.
+// leftFiles are the files in this process' own folder whose jobs neither store knows, because a crash lost the
+// job.
 type leftFiles struct {
 	dir        string
 	age        time.Duration

@@ -21,7 +21,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// aging is an embedded server whose Redis forgets what ended at once, and its SQLite file from beside.
+// aging is an embedded server whose Redis forgets ended jobs at once, with a second connection to its SQLite file.
 type aging struct {
 	*server
 	t    *testing.T
@@ -84,7 +84,7 @@ func (a *aging) get(path string) (status int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// done submits a job and waits until SQL alone knows it.
+// done submits a job and waits until only SQL knows it.
 func (a *aging) done(body string) job.ID {
 	a.t.Helper()
 	r, err := http.Post(a.base+"/paid/submit", "application/json", strings.NewReader(body))
@@ -107,7 +107,7 @@ func (a *aging) done(body string) job.ID {
 	return id
 }
 
-// age lets SQL have a job's outcome for days.
+// age sets the time of a job's outcome in SQL to some days ago.
 func (a *aging) age(id job.ID, days int) {
 	a.t.Helper()
 	at := time.Now().UTC().AddDate(0, 0, -days).Format("2006-01-02 15:04:05.000000")
@@ -117,7 +117,7 @@ func (a *aging) age(id job.ID, days int) {
 	}
 }
 
-// retain makes a run of the retention.
+// retain makes the retention run once.
 func (a *aging) retain() {
 	a.t.Helper()
 	before, _ := a.retention.Last()
@@ -135,8 +135,7 @@ func (a *aging) retain() {
 	})
 }
 
-// A job that is old is not there any more, as one that never was: its poll is 404, and so is its file. Its neighbour
-// is.
+// A job past its retention is like a job that never existed: its poll and its file are 404. Younger jobs stay.
 func TestRetentionOfAServer(t *testing.T) {
 	a := newAging(t, "TIERQ_SQL_RETENTION=90d,PAID.results=30d,mails=2d")
 	const pdf = `{"type": "GENERATE_PDF", "payload": {"title": "t", "paragraphs": ["p"]}}`
@@ -152,7 +151,7 @@ func TestRetentionOfAServer(t *testing.T) {
 	}
 	lost := job.ID(
 		"019a0000-0000-7000-8000-000000000100",
-	) // its worker died behind the file, and nobody knows it any more
+	) // its worker crashed after writing the file, and no store knows the job
 	aged := time.Now().AddDate(0, 0, -31)
 	for name, left := range map[string]bool{file(lost): true, filepath.Join(mails, string(lost)+".eml"): true,
 		file(young): false} {
@@ -210,7 +209,7 @@ func TestRetentionOfAServer(t *testing.T) {
 	}
 }
 
-// Kept for ever, and by default after a month, nothing goes.
+// By default a job of 89 days stays; with "forever" a job of any age.
 func TestRetentionKeepsByDefault(t *testing.T) {
 	for setting, days := range map[string]int{"": 89, "forever": 4000} {
 		t.Run(fmt.Sprintf("%q", setting), func(t *testing.T) {
@@ -225,8 +224,8 @@ func TestRetentionKeepsByDefault(t *testing.T) {
 	}
 }
 
-// Only an embedded server takes a folder for its own: no other may open it. In external mode two clusters may have been
-// started from one folder, and the files that one of them knows no job for are the other's.
+// Only an embedded server deletes files of unknown jobs, because it locks its folder. In external mode two
+// clusters may use one folder, and files of jobs that one cluster does not know may belong to the other.
 func TestLeftFilesAreSweptInALockedFolderOnly(t *testing.T) {
 	external := []string{"REDIS_URL=redis://127.0.0.1:1/0", "MYSQL_DSN=tierq@tcp(127.0.0.1:1)/tierq"}
 	for _, tc := range []struct {
@@ -251,7 +250,7 @@ func TestLeftFilesAreSweptInALockedFolderOnly(t *testing.T) {
 	}
 }
 
-// What the doctor says of the retention: only a run that failed is a warning.
+// The doctor warns about the retention only if a run failed.
 func TestRetentionCheck(t *testing.T) {
 	now := time.Now()
 	at := now.Add(-time.Minute)

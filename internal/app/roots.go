@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// authorities are who may sign the certificates of Redis, MySQL and the mail server: the system's and those of
-// TIERQ_CA_FILE; nil = the system's alone.
+// authorities returns the authorities that may sign the certificates of Redis, MySQL and the mail server: the
+// system's and those of TIERQ_CA_FILE; nil = only the system's.
 func authorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -19,7 +19,7 @@ func authorities(file string) (*x509.CertPool, error) {
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // a system without any
+		pool = x509.NewCertPool() // the system has no pool
 	}
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, errors.New("TIERQ_CA_FILE: no certificate in that file: it must be PEM")

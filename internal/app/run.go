@@ -1,5 +1,6 @@
-// Package app is the only room that knows all the others: it opens the stores, wires the rooms, starts them in order
-// and stops them in reverse. external.go and embedded.go know the two kinds of stores, server.go what is made of them.
+// Package app is the only package that knows all the others: it opens the stores, wires the packages, starts the
+// parts in order and stops them in reverse. external.go and embedded.go know the two kinds of stores, server.go
+// what is built on them.
 package app
 
 import (
@@ -15,20 +16,20 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// Options is what Run needs besides the settings.
+// Options are what Run needs besides the settings.
 type Options struct {
 	Version string
 	Out     io.Writer // for the banner
 	Log     *slog.Logger
-	// Handlers registers job types besides the built-in ones; may be nil.
+	// Handlers registers job types besides the built-in ones; it may be nil.
 	Handlers func(r *handler.Registry)
 }
 
-// notice is how long a stopping server still answers while its readiness already says no, so that whoever sends it
-// requests can hear of it.
+// notice is how long a stopping server still answers while its readiness is already negative, so that load
+// balancers notice and send requests elsewhere.
 const notice = time.Second
 
-// Run serves until ctx ends, then drains: what runs may finish, what is left goes back to the queue unharmed. A nil
+// Run serves until ctx ends, then drains: running jobs may finish, and the rest is released to the queue. A nil
 // error means that everything stopped as it should.
 func Run(ctx context.Context, c config.Config, o Options) error {
 	began := time.Now()
@@ -93,8 +94,8 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()
-	server.drainStreams() // who waits is answered now, and comes again elsewhere
-	// an embedded server has nobody who takes over: it takes no more at once
+	server.drainStreams() // waiting callers are answered now, and ask another server next
+	// an embedded server has no other server that takes over: it stops at once
 	if c.Roles.API && broken == nil && !c.Embedded() {
 		<-time.After(notice)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// server is the rooms of one process, wired, in the order they start.
+// server is the wired parts of one process, in the order they start.
 type server struct {
 	config  config.Config
 	nonce   string
@@ -38,11 +38,11 @@ type server struct {
 	outgoing *outgoing
 	plans    *job.PlanBook
 	registry *handler.Registry
-	types    offered // of the registry, to submits
+	types    offered // the types of the registry that submits may name
 
 	gate       *admission.Gate
 	queue      *queue.Queue
-	view       *queue.View // of the queue
+	view       *queue.View // the read side of the queue
 	viewPoller *viewPoller
 	ready      *readiness
 	metrics    *telemetry.Metrics
@@ -51,16 +51,16 @@ type server struct {
 	ledger     *ledger.Ledger
 	tiers      *ledger.Tiers
 	writer     *archive.Writer
-	journal    *archive.Journal // nil: none is kept
+	journal    *archive.Journal // nil: no journal
 	pool       *worker.Pool
 	hub        *events.Hub
 	http       *httpapi.Server // nil without the api role, as is door
 	door       *door
-	health     *httpapi.Server // nil with the api role, which serves the same on that address
-	ops        *httpapi.Server // nil without an address of its own
+	health     *httpapi.Server // nil with the api role: then http serves the health on that address
+	ops        *httpapi.Server // nil if it has no address of its own
 
 	sqlAlive *sharedLook[struct{}] // whether SQL answers, for all health checks
-	letters  *sharedLook[int64]    // how many dead letters there are, for the same
+	letters  *sharedLook[int64]    // how many dead letters there are, for all health checks
 
 	keyring  *auth.Keyring
 	sessions *auth.Sessions
@@ -76,10 +76,10 @@ type server struct {
 	feed           *pages.Feed      // the same
 	alarms         *events.Hub      // the same
 	face           *pages.Pages     // the same
-	boxes          *sandbox.Manager // of /demo; nil = it is not served
+	boxes          *sandbox.Manager // the sandboxes of /demo; nil = /demo is not served
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
-	forgetter      *recovery.Forgetter // nil: Redis is embedded, without a limit
+	forgetter      *recovery.Forgetter // nil: Redis is embedded and has no limit
 	retention      *recovery.Retention
 
 	parts []part
@@ -104,8 +104,8 @@ func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, e
 	return v, nil
 }
 
-// order lists the parts as they start; in reverse they stop: no more requests, then no more jobs, then what the pool
-// left in the outbox goes to SQL while the writer still runs.
+// order lists the parts in the order they start. They stop in reverse: first no more requests, then no more jobs,
+// then the outcomes that the pool left in the outbox go to SQL while the writer still runs.
 func (v *server) order() {
 	c := v.config
 	add := func(name string, within time.Duration, s service) {
@@ -123,10 +123,10 @@ func (v *server) order() {
 		add("keys", 3*time.Second, v.keyring)
 	}
 	if v.ops != nil {
-		add("ops http", 2*time.Second, v.ops) // it answers until the end
+		add("ops http", 2*time.Second, v.ops) // answers until the end
 	}
 	if v.health != nil {
-		add("health http", 2*time.Second, v.health) // so does it
+		add("health http", 2*time.Second, v.health) // answers until the end
 	}
 	add("view of the cluster", 3*time.Second, v.viewPoller)
 	add("gate", 2*time.Second, v.gate)
@@ -159,7 +159,7 @@ func (v *server) order() {
 	}
 }
 
-// self describes this process to the others; nil if it runs no jobs.
+// self describes this process to other processes; nil if it runs no jobs.
 func (v *server) self() *job.WorkerInfo {
 	if !v.config.Roles.Worker {
 		return nil
@@ -173,8 +173,8 @@ func (v *server) self() *job.WorkerInfo {
 	}
 }
 
-// prepare brings the stores to where the parts can start: the schema is there, the set-up is the cluster's, the plans
-// are read, the address is ours. Stores that are still booting are waited for, both at once.
+// prepare makes the stores ready for the parts: it migrates the schema, checks that the set-up is the cluster's,
+// loads the plans, and binds the addresses. It waits for both stores at once if they are still starting.
 func (v *server) prepare(ctx context.Context) error {
 	var sql, redis error
 	var group sync.WaitGroup
@@ -236,15 +236,15 @@ func (v *server) prepareRedis(ctx context.Context) error {
 	return checkDurability(call, v.view, v.log)
 }
 
-// preparePlans takes the first view of the whole. A Redis that began anew gets its plans back from SQL in this step,
-// before any job needs them: so both stores are there by now.
+// preparePlans reads the first view of the cluster. In this step a Redis that lost its data gets its plans back
+// from SQL, before any job needs them; so both stores must be ready.
 func (v *server) preparePlans(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return v.viewPoller.read(call)
 }
 
-// wakeUp gives the embedded server what the last process left, before anybody asks for it.
+// wakeUp restores the embedded server's jobs that the last process left, before any caller asks for them.
 func (v *server) wakeUp(ctx context.Context) error {
 	if _, err := v.ledger.Reconcile(ctx); err != nil {
 		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
@@ -252,7 +252,7 @@ func (v *server) wakeUp(ctx context.Context) error {
 	return nil
 }
 
-// address is where a server listens; "" for none.
+// address returns where a server listens; "" without a server.
 func address(s *httpapi.Server) string {
 	if s == nil {
 		return ""
@@ -260,7 +260,8 @@ func address(s *httpapi.Server) string {
 	return s.Addr()
 }
 
-// failed gets an error if a server stops serving by itself; nil, which never gets one, for none.
+// failed returns a channel that gets an error if a server stops serving by itself; without a server it is nil and
+// never gets one.
 func failed(s *httpapi.Server) <-chan error {
 	if s == nil {
 		return nil

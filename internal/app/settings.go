@@ -11,11 +11,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// difference is a setting that another process has otherwise.
+// difference is a setting that another process has with another value.
 type difference struct{ setting, here, there, worker string }
 
-// differences are the settings in which processes that run jobs differ from this one: of each setting and value, one.
-// A process of an older version tells no settings.
+// differences returns the settings in which processes that run jobs differ from this process, one for each setting
+// and value. A process of an older version reports no settings.
 func differences(here map[string]string, workers []job.WorkerInfo) (all []difference) {
 	for _, setting := range slices.Sorted(maps.Keys(here)) {
 		seen := map[string]bool{here[setting]: true}
@@ -30,7 +30,7 @@ func differences(here map[string]string, workers []job.WorkerInfo) (all []differ
 	return all
 }
 
-// comparer warns of settings that differ between processes: of each difference once, and again when it comes back.
+// comparer logs settings that differ between processes: each difference once, and again when it comes back.
 type comparer struct {
 	here map[string]string
 	told map[difference]bool
@@ -49,7 +49,7 @@ func (c *comparer) compare(workers []job.WorkerInfo) {
 	c.told = now
 }
 
-// settingsCheck is the doctor's line about the same.
+// settingsCheck is the doctor's line about these differences.
 func settingsCheck(here map[string]string, workers []job.WorkerInfo) httpapi.AuditCheck {
 	var lines []string
 	for _, d := range differences(here, workers) {

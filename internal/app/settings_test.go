@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A difference is told once, by the value and not by the process, and again after it was gone.
+// A difference is logged once for each value, not for each process, and again after it had gone.
 func TestSettingsCompared(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// lookAge is how long what a health check saw of a store is good for.
+// lookAge is how long the answer of a store to a health check is reused.
 const lookAge = 250 * time.Millisecond
 
-// sharedLook asks a store something for everybody who wants to know it: one call at a time, whose answer is good for
-// lookAge. Health needs no key and counts against no rate, so its calls must not grow with its requests.
+// sharedLook asks a store one question for all callers: one call at a time, whose answer is reused for lookAge.
+// Health checks need no key and have no rate limit, so the calls to the store must not grow with the requests.
 type sharedLook[T any] struct {
 	ask func(ctx context.Context) (T, error)
 
 	mu     sync.Mutex
-	flight chan struct{} // closed when the call that is under way has its answer; nil = none is
-	at     time.Time     // of the answer; zero = there is none
+	flight chan struct{} // closed when the present call has its answer; nil = there is no call
+	at     time.Time     // the time of the answer; zero = none yet
 	answer T
 	err    error
 }
@@ -25,8 +25,8 @@ func newSharedLook[T any](ask func(ctx context.Context) (T, error)) *sharedLook[
 	return &sharedLook[T]{ask: ask}
 }
 
-// look returns an answer that is at most lookAge old, or ctx's error. The call itself does not end with ctx, which is
-// one caller's of many, but after healthBound.
+// look returns an answer that is at most lookAge old, or the error of ctx. The call to the store does not end with
+// ctx, which belongs to one of many callers, but after healthBound.
 func (s *sharedLook[T]) look(ctx context.Context) (T, error) {
 	for {
 		s.mu.Lock()

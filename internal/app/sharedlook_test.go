@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// However many ask, the store is asked once per 250 ms, and they all hear its answer, an error too.
+// The store is asked once per 250 ms for any number of callers, and all of them get its answer, or its error.
 func TestSharedLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asks, broken := 0, error(nil)
 		s := newSharedLook(func(ctx context.Context) (int, error) {
 			asks++
-			select { // a store takes its time
+			select { // a store is not instant
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
 			}
@@ -57,7 +57,7 @@ func TestSharedLook(t *testing.T) {
 	})
 }
 
-// Health checks by the hundred cost a store's command per 250 ms, and /livez costs none.
+// Hundreds of health checks cost one command of a store per 250 ms, and /livez costs none.
 func TestHealthChecksShareTheirLooks(t *testing.T) {
 	t.Attr("proves", "A31")
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestHealthChecksShareTheirLooks(t *testing.T) {
 		})
 	}
 	group.Wait()
-	// An ask begins at least lookAge after the answer of the one before it.
+	// A call begins at least lookAge after the answer of the call before it.
 	most := 1 + int64(time.Since(began)/lookAge)
 	for name, n := range map[string]int64{"pings": pings.Load(), "counts of dead letters": counts.Load()} {
 		if n < 1 || n > most {

@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// stores are the two places where jobs live, and what to tell the user about them.
+// stores are Redis and SQL, and what the banner says about them.
 type stores struct {
 	clients  queue.Clients
 	database *database.DB
@@ -23,8 +23,8 @@ type stores struct {
 	access   *access.Store
 	mode     string // embedded or external
 	where    []string
-	survives string        // what a restart keeps
-	keep     time.Duration // the longest that Redis may keep ended jobs; 0 = as configured
+	survives string        // what a restart keeps, for the banner
+	keep     time.Duration // the longest time that Redis may keep ended jobs; 0 = as configured
 	close    func() error
 	server   service // runs with the stores: the embedded server's clock; nil = none
 }
@@ -36,7 +36,7 @@ func openStores(c config.Config, log *slog.Logger) (*stores, error) {
 	return openExternal(c, log)
 }
 
-// retention is how long Redis answers for ended jobs: as configured, or less where the stores ask for that.
+// retention returns how long Redis keeps ended jobs: as configured, or less if the stores need that.
 func (s *stores) retention(configured time.Duration) time.Duration {
 	if s.keep > 0 {
 		return min(configured, s.keep)
@@ -44,7 +44,7 @@ func (s *stores) retention(configured time.Duration) time.Duration {
 	return configured
 }
 
-// keys is how long an Idempotency-Key is kept: as configured, or less where the stores ask for that.
+// keys returns how long an Idempotency-Key is kept: as configured, or less if the stores need that.
 func (s *stores) keys(configured time.Duration) time.Duration {
 	if s.keep > 0 {
 		return min(configured, embeddedKeys)
@@ -53,12 +53,13 @@ func (s *stores) keys(configured time.Duration) time.Duration {
 }
 
 const (
-	bootPatience = 60 * time.Second // how long a starting process waits for stores that are still booting
+	bootPatience = 60 * time.Second // how long a starting process waits for stores that are still starting
 	bootSayEvery = 10 * time.Second
 )
 
-// waitFor repeats try while the store is unavailable, saying so now and then, until bootPatience is over. What waiting
-// does not mend (a wrong password, another set-up) is an error at once. setting names where to look.
+// waitFor repeats try while the store is unavailable, until bootPatience is over, and logs now and then that it
+// waits. An error that waiting does not mend (a wrong password, another set-up) is returned at once. setting is
+// the setting that the error names.
 func (v *server) waitFor(ctx context.Context, setting string, try func(ctx context.Context) error) error {
 	deadline := time.Now().Add(bootPatience)
 	pause, said := 100*time.Millisecond, time.Time{}

@@ -6,14 +6,15 @@ import (
 	"unsafe"
 )
 
-// What the standard library has no call for.
+// The Windows calls for which the standard library has no function.
 var (
 	kernel     = syscall.NewLazyDLL("kernel32.dll")
 	lockFileEx = kernel.NewProc("LockFileEx")
 	diskFree   = kernel.NewProc("GetDiskFreeSpaceExW")
 )
 
-// lockFile locks a file for this process until it is closed, or fails at once if another one has it.
+// lockFile locks a file for this process until the file is closed, or fails at once if another process has the
+// lock.
 func lockFile(f *os.File) error {
 	const failImmediately, exclusive = 1, 2
 	var o syscall.Overlapped
@@ -24,7 +25,7 @@ func lockFile(f *os.File) error {
 	return nil
 }
 
-// diskSpace is how many bytes a folder's file system has for this process, and how many in all.
+// diskSpace returns how many bytes of a folder's file system are free for this process, and its whole size.
 func diskSpace(dir string) (free, whole uint64, err error) {
 	name, err := syscall.UTF16PtrFromString(dir)
 	if err != nil {

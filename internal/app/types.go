@@ -9,14 +9,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// offered are the job types that submits may name. Jobs of other types that were accepted already run all the same: the
-// workers have the whole registry.
+// offered are the job types that submits may name. Accepted jobs of other types still run: the workers have the
+// whole registry.
 type offered struct {
 	*handler.Registry
 	only []string // nil = every type
 }
 
-// offer makes them of TIERQ_TYPES: an error for a type that this server does not run.
+// offer makes the types of TIERQ_TYPES. A type that this server does not run is an error.
 func offer(r *handler.Registry, only []string) (offered, error) {
 	all := r.Types()
 	for _, typ := range only {
@@ -28,7 +28,7 @@ func offer(r *handler.Registry, only []string) (offered, error) {
 	return offered{r, only}, nil
 }
 
-// Check refuses a type that TIERQ_TYPES leaves out with the words for a type that does not exist.
+// Check refuses a type that TIERQ_TYPES leaves out with the same error as a type that does not exist.
 func (o offered) Check(typ string, payload []byte) error {
 	if o.only != nil && !slices.Contains(o.only, typ) {
 		return job.ErrUnknownType
@@ -36,7 +36,7 @@ func (o offered) Check(typ string, payload []byte) error {
 	return o.Registry.Check(typ, payload)
 }
 
-// Types lists those that are on, sorted.
+// Types returns the types that are on, sorted.
 func (o offered) Types() []string {
 	if o.only == nil {
 		return o.Registry.Types()
@@ -46,8 +46,8 @@ func (o offered) Types() []string {
 	return slices.Compact(on)
 }
 
-// typesWarning is for a server with API keys whose operator has not said which job types are on; "" = there is nothing
-// to say. A server that had keys before there was TIERQ_TYPES goes on with what it had.
+// typesWarning returns a warning for a server with API keys whose operator has not set TIERQ_TYPES; "" = no
+// warning. Such a server keeps offering every type, as before that setting existed.
 func (v *server) typesWarning() string {
 	if !v.config.Roles.API || v.config.Types != "" || v.keyring.Open() {
 		return ""

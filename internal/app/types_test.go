@@ -9,7 +9,7 @@ import (
 
 const typesAdmin = "tq_aaaaaaaaaaaaaaaa_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// submit makes a submit with the administrator's key.
+// submit makes a submit with the admin key.
 func (a *aging) submit(body string) (status int, answer string) {
 	a.t.Helper()
 	q, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, a.base+"/paid/submit", strings.NewReader(body))
@@ -32,7 +32,7 @@ func (a *aging) submit(body string) (status int, answer string) {
 
 const mailTo = `{"type":"SEND_EMAIL","payload":{"to":"ada@example.com","subject":"Hello"}}`
 
-// With TIERQ_TYPES submits may name the types of the list and no other; a body without a type means SIMULATION.
+// With TIERQ_TYPES submits may name only the types of the list; a body without a type means SIMULATION.
 func TestTypes_AreOnByTheList(t *testing.T) {
 	t.Parallel()
 	a := newAging(t, "TIERQ_ADMIN_KEY="+typesAdmin, "TIERQ_TYPES=SEND_WEBHOOK, SEND_EMAIL")
@@ -51,7 +51,7 @@ func TestTypes_AreOnByTheList(t *testing.T) {
 	}
 }
 
-// Without TIERQ_TYPES every type is on, as it was before there was such a setting, and a server with keys warns of it.
+// Without TIERQ_TYPES every type is on, as before that setting existed, and a server with keys logs a warning.
 func TestTypes_WithoutAList(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestTypes_WithoutAList(t *testing.T) {
 	}
 }
 
-// A list that names a type which this server does not run ends the start.
+// A list with a type that this server does not run stops the start.
 func TestTypes_UnknownOnes(t *testing.T) {
 	t.Parallel()
 	a := newAging(t)

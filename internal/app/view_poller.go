@@ -12,28 +12,28 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// viewPoller reads once a second what every process must know of the whole (the plans, Redis' time, how full everything
-// is) and says that this process is there.
+// viewPoller reads once a second what every process must know of the cluster (the plans, Redis' time, the levels),
+// and registers this process if it runs jobs.
 type viewPoller struct {
 	*loop.Loop
 	queue   *queue.Queue
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
 	seen    atomic.Pointer[view]
 	heard   func(view)
-	changed func()           // is called when a partition has another incarnation; nil = nothing is
+	changed func()           // called when a partition has another incarnation; nil = not called
 	journal bool             // each living job has a row in SQL
-	missing func(jobs int64) // called with what Redis does not have any more then
+	missing func(jobs int64) // called with the number of jobs that Redis then lacks
 
 	settings *comparer
-	remember func(ctx context.Context) error // brings SQL the plans that Redis has; it logs its own errors
+	remember func(ctx context.Context) error // copies to SQL the plans that Redis has; it logs its own errors
 
 	runs   []string
-	anew   bool // it began a new life, and what it has left was not read yet
+	anew   bool // Redis began a new incarnation, and the levels were not read since
 	log    *slog.Logger
 	failed bool
 }
 
-// view is the whole as it was last seen. A look that failed leaves the view as it was, with ok false.
+// view is the cluster as it was last read. After a failed read the view keeps its values, with ok false.
 type view struct {
 	ok      bool
 	levels  queue.Levels
@@ -59,7 +59,7 @@ func newViewPoller(
 	return p
 }
 
-// last is the last view, an empty one before the first.
+// last returns the last view, an empty view before the first read.
 func (p *viewPoller) last() view {
 	if v := p.seen.Load(); v != nil {
 		return *v
@@ -67,7 +67,7 @@ func (p *viewPoller) last() view {
 	return view{}
 }
 
-// runOnce logs a failure once, when it begins: the gate and the watches speak of the rest.
+// runOnce logs a failure once, when it begins: the gate and the watches log the rest.
 func (p *viewPoller) runOnce(ctx context.Context) time.Duration {
 	err := errors.Join(bounded(ctx, p.read), bounded(ctx, p.present))
 	if err != nil && !p.failed && ctx.Err() == nil {
@@ -84,7 +84,7 @@ func bounded(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// read takes a new view.
+// read reads a new view and passes it on.
 func (p *viewPoller) read(ctx context.Context) error {
 	v := p.last()
 	err := p.look(ctx, &v)
@@ -99,12 +99,14 @@ func (p *viewPoller) look(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	// The set-up is looked at each time: a Redis that lost everything must not take another one from whoever starts next.
+	// The set-up is checked each time: a Redis that lost everything must not accept another set-up from the next
+	// process that starts.
 	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx), p.queue.FitMemory(ctx))
 	began := p.lookAtRun(ctx)
 	p.anew = p.anew || began
 	levels, err := p.queue.View().Levels(ctx)
-	// behind the count of what is missing: it brings that back. Where there was no count it may be too low
+	// After the levels were read, because the reconciler changes them. If they were not read, the count of missing
+	// jobs may be too low.
 	if began && p.changed != nil {
 		p.changed()
 	}
@@ -129,9 +131,9 @@ func (p *viewPoller) look(ctx context.Context, v *view) error {
 	return errors.Join(trouble, err)
 }
 
-// lookAtRun says whether Redis began a new life, in any partition: it may have forgotten jobs.
+// lookAtRun says whether Redis began a new incarnation in any partition: then it may have lost jobs.
 func (p *viewPoller) lookAtRun(ctx context.Context) (began bool) {
-	runs, _ := p.queue.Incarnations(ctx) // who does not answer is asked again in a second
+	runs, _ := p.queue.Incarnations(ctx) // a server that does not answer is asked again in a second
 	if p.runs == nil {
 		p.runs = make([]string, len(runs))
 	}
@@ -144,7 +146,8 @@ func (p *viewPoller) lookAtRun(ctx context.Context) (began bool) {
 	return began
 }
 
-// tellLoss says and counts what the last look saw in Redis and this one, the first of its new life, does not.
+// tellLoss logs and counts the jobs that Redis had at the last read and lacks now, at the first read of its new
+// incarnation.
 func (p *viewPoller) tellLoss(last *view, now queue.Levels) {
 	gone, journal := missing(last.levels, now), "on: what is missing is given back"
 	if !p.journal {
@@ -155,7 +158,7 @@ func (p *viewPoller) tellLoss(last *view, now queue.Levels) {
 		"last_seen", last.at.UTC(), "journal", journal)
 }
 
-// unfinished is how many jobs have no outcome in SQL yet.
+// unfinished returns how many jobs have no outcome in SQL yet.
 func unfinished(l queue.Levels) int64 {
 	n := l.Outbox
 	for _, t := range l.Tiers {
@@ -164,15 +167,15 @@ func unfinished(l queue.Levels) int64 {
 	return n
 }
 
-// missing is how many of the unfinished jobs of the look before are not there any more. With those that are in SQL they
-// are all that Redis was ever given, a number that only grows as long as it loses none; what came in between the two
-// looks hides as many.
+// missing returns how many of the unfinished jobs of the read before are gone. Unfinished and acknowledged jobs
+// together are all jobs that Redis ever got; that number only grows unless Redis loses jobs. Jobs that arrived
+// between the two reads hide as many losses.
 func missing(before, now queue.Levels) int64 {
 	lost := unfinished(before) + before.Acknowledged - unfinished(now) - now.Acknowledged
 	return min(max(lost, 0), unfinished(before))
 }
 
-// present says that this process runs jobs.
+// present registers this process as one that runs jobs.
 func (p *viewPoller) present(ctx context.Context) error {
 	if self := p.self(); self != nil {
 		return p.queue.Register(ctx, *self)
@@ -180,7 +183,7 @@ func (p *viewPoller) present(ctx context.Context) error {
 	return nil
 }
 
-// Stop also says good-bye.
+// Stop also unregisters this process.
 func (p *viewPoller) Stop(ctx context.Context) error {
 	err := p.Loop.Stop(ctx)
 	if self := p.self(); self != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// What went missing is neither what ended meanwhile nor what a Redis that lost nothing still has.
+// Jobs that ended meanwhile, and jobs that Redis still has, are not missing.
 func TestMissing(t *testing.T) {
 	t.Attr("proves", "F19")
 	levels := func(ready, running, outbox, acknowledged int64) queue.Levels {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// walkthrough is /demo on the sandbox's boxes.
+// walkthrough serves /demo with the boxes of the sandbox.
 type walkthrough struct{ boxes *sandbox.Manager }
 
 func (w walkthrough) Play(ctx context.Context, session, scenario string) error {

@@ -22,9 +22,9 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// Who is told of whom, room by room. server.go has the order in which they start.
+// This file wires the parts with each other. server.go has the order in which they start.
 
-// wireQueue makes the queue and what looks at it.
+// wireQueue makes the queue and the parts that observe it.
 func (v *server) wireQueue() {
 	c := v.config
 	v.metrics = telemetry.NewMetrics(v.version, v.plans)
@@ -51,13 +51,14 @@ func (v *server) wireQueue() {
 		Log:             v.log,
 		RememberedPlans: v.rememberedPlans,
 		Observe: func(script string, partition int, took time.Duration, err error) {
-			// it moves no job: a flood that keeps its few connections busy closes no gate, and its success opens none
+			// the script rate moves no job: a flood that keeps its few connections busy must not close the gate, and its
+			// success says nothing
 			if script != "rate" {
 				v.gate.Observe(partition, err)
 			}
 			v.metrics.RedisOp(script, took)
 		},
-		Cancelled: v.metrics.Cancelled, // of the waiting: those of running jobs are counted where they end
+		Cancelled: v.metrics.Cancelled, // of waiting jobs; the cancels of running jobs are counted where they end
 	})
 	v.view = v.queue.View()
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
@@ -93,7 +94,7 @@ func (v *server) wireQueue() {
 	}
 }
 
-// wireRegistry registers every job type this process runs, and checks at submit.
+// wireRegistry registers every job type that this process runs, and the checks for submits.
 func (v *server) wireRegistry(o Options) (err error) {
 	v.registry = handler.NewRegistry()
 	handlers.Register(v.registry)
@@ -107,7 +108,7 @@ func (v *server) wireRegistry(o Options) (err error) {
 	return err
 }
 
-// wireWork makes what runs jobs, brings them back, and brings their endings to SQL.
+// wireWork makes the parts that run jobs, reclaim them, and write their outcomes to SQL.
 func (v *server) wireWork() {
 	c, log := v.config, v.log
 	wake := func() {
@@ -138,7 +139,7 @@ func (v *server) wireWork() {
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
 	told := recorder{Writer: v.writer, hub: v.hub, wake: v.drainer.Wake}
 	if c.Embedded() {
-		told.hub = nil // waiting polls are answered once SQL has the end: the hub reads it through the ledger
+		told.hub = nil // waiting polls are answered once SQL has the end: the hub reads through the ledger
 	}
 	v.pool = worker.New(worker.Config{
 		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval,
@@ -198,7 +199,7 @@ func (v *server) wireAPI() {
 		deps.Metrics = v.metrics.Handler()
 	}
 	if c.H2C {
-		deps.Requests = c.Connections // as many as HTTP/1 could bring
+		deps.Requests = c.Connections // as many as HTTP/1 would allow
 	}
 	engine = httpapi.NewHandler(deps)
 	limits := connectionLimits(c)

@@ -50,7 +50,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// The module's name is written in the checker; this holds it to go.mod.
+// The module's name in the checker is that of go.mod.
 func TestModule(t *testing.T) {
 	text, err := os.ReadFile(root + "/go.mod")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// Only rooms with a reason to know each other are named in the table.
+// The table lets a room import only job, or another room for which there is a reason.
 func TestTable(t *testing.T) {
 	forHandlers := []string{
 		"internal/handlers", "internal/worker", "internal/outbound", "internal/mail", "internal/telemetry",
@@ -73,7 +73,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has two rows", r.dir)
 		}
 		seen[r.dir] = true
-		// the sandbox is a small app
+		// The sandbox wires rooms together, as app does.
 		if r.testOnly || r.dir == "internal/app" || r.dir == "internal/sandbox" || r.dir == "cmd/tierq" {
 			continue
 		}
@@ -88,7 +88,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The checker sees what it is there for.
+// check finds each kind of forbidden import.
 func TestCheck(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file, imports string

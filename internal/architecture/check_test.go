@@ -12,7 +12,7 @@ import (
 
 const module = "github.com/tierq/tierq/"
 
-// imports parses one file and gives what it imports. src is as for go/parser: nil = read the file.
+// imports parses one file and returns its imports. src is that of go/parser: nil = read the file.
 func imports(file string, src any) ([]string, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
 	if err != nil {
@@ -29,7 +29,7 @@ func imports(file string, src any) ([]string, error) {
 	return list, nil
 }
 
-// check gives what is wrong with a file's imports, nil if nothing. file is its path in the repository.
+// check returns the problems of a file's imports; nil if there are none. file is its path in the repository.
 func check(file string, imported []string) []string {
 	at, ok := roomOf(path.Dir(file))
 	if !ok {
@@ -44,7 +44,7 @@ func check(file string, imported []string) []string {
 	return list
 }
 
-// refuses gives the reason why a file of the room may not import name, "" if it may.
+// refuses returns the reason why a file of the room must not import name; "" if it may.
 func (r room) refuses(file, name string) string {
 	test := strings.HasSuffix(file, "_test.go")
 	if ours, ok := strings.CutPrefix(name, module); ok {
@@ -74,7 +74,7 @@ func (r room) refuses(file, name string) string {
 	return fmt.Sprintf("of libraries, %s may import only %q", r.dir, r.libs)
 }
 
-// roomOf is the row of a folder: its own, else that of the nearest folder above.
+// roomOf returns the row of a folder: its own, or that of the nearest folder above.
 func roomOf(dir string) (room, bool) {
 	for ; dir != "."; dir = path.Dir(dir) {
 		for _, r := range table {
@@ -86,7 +86,7 @@ func roomOf(dir string) (room, bool) {
 	return room{}, false
 }
 
-// within reports whether a package is one of the libraries or lies below one.
+// within reports whether a package is one of the libraries or below one.
 func within(libs []string, name string) bool {
 	return slices.ContainsFunc(libs, func(lib string) bool { return name == lib || strings.HasPrefix(name, lib+"/") })
 }

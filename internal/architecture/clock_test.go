@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// readers are the files that read the host's clock, and what for. A span is the difference of two readings, or a
-// deadline that this process keeps: both are taken from the monotonic clock, which no clock change moves. What decides
-// over a job is Redis' TIME, read in the scripts.
+// readers maps the files that read the host's clock to their purpose. A span is the difference of two readings, or
+// a deadline that this process keeps. Both use the monotonic clock, which no change of the clock moves. Decisions
+// over a job use Redis' TIME, read in the scripts.
 var readers = map[string]string{
 	"internal/admission/gate.go":            "span: since when the gate is as it is",
 	"internal/admission/probe.go":           "span: the same",
@@ -87,7 +87,8 @@ var readers = map[string]string{
 	"cmd/tierq/session.go":                  "shown: the same",
 }
 
-// numbers are the files where an instant becomes a number, which could travel to a store, and whose clock it is from.
+// numbers maps the files that convert an instant to a number, which could travel to a store, to the clock that the
+// instant comes from.
 var numbers = map[string]string{
 	"internal/archive/cursor.go":  "SQL's",
 	"internal/archive/tally.go":   "given by the request",
@@ -101,7 +102,7 @@ var numbers = map[string]string{
 	"internal/telemetry/otlp.go":  "the host's, of a span",
 }
 
-// A process whose clock is off does the same as one whose clock is right: nothing that decides reads it.
+// A process with a wrong clock behaves as one with a right clock: no decision reads it.
 func TestHostClocksDecideNothing(t *testing.T) {
 	t.Attr("proves", "F35")
 	found, converted := map[string]bool{}, map[string]bool{}
@@ -116,7 +117,7 @@ func TestHostClocksDecideNothing(t *testing.T) {
 		file := filepath.ToSlash(rel)
 		at, ok := roomOf(path.Dir(file))
 		if !ok || at.testOnly || at.dir == "client" || at.dir == "internal/testreport" {
-			return nil // not of the server
+			return nil // not a part of the server
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -155,7 +156,7 @@ func agree(t *testing.T, what string, found map[string]bool, listed map[string]s
 	}
 }
 
-// clocks says whether a file reads the host's clock, and whether it makes a number of an instant.
+// clocks reports whether a file reads the host's clock, and whether it converts an instant to a number.
 func clocks(text []byte) (reads, converts bool, err error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
@@ -171,14 +172,14 @@ func clocks(text []byte) (reads, converts bool, err error) {
 		case "Now", "Since", "Until":
 			reads = reads || isName && x.Name == "time"
 		case "Unix", "UnixMilli", "UnixMicro", "UnixNano":
-			converts = converts || !isName || x.Name != "time" // time.UnixMilli goes the other way
+			converts = converts || !isName || x.Name != "time" // time.UnixMilli converts a number to an instant
 		}
 		return true
 	})
 	return reads, converts, nil
 }
 
-// The checker sees what it is there for.
+// clocks finds each kind of reading and conversion.
 func TestClocks(t *testing.T) {
 	for body, want := range map[string][2]bool{
 		"_ = time.Now()":               {true, false},

@@ -29,7 +29,7 @@ func names(t *testing.T, pattern string) []string {
 	return found
 }
 
-// The pages that draw the house are held to the house: its rooms, its scripts, its decisions.
+// The pages about the architecture match the code: its rooms, scripts and decisions.
 func TestDocs(t *testing.T) {
 	t.Attr("proves", "S2-W6 S2-C3 S2-P17")
 	architecture, states, index := read(t, "docs", "ARCHITECTURE.md"), read(t, "docs", "STATES.md"),
@@ -63,7 +63,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// KEYS.md is held to the one file that spells keys, and to the hash fields the scripts write.
+// KEYS.md matches the file that spells the keys, and the hash fields that the scripts write.
 func TestKeysPage(t *testing.T) {
 	t.Attr("proves", "S2-K4")
 	page, source := read(t, "docs", "KEYS.md"), read(t, "internal", "queue", "keys.go")

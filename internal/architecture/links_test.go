@@ -17,7 +17,7 @@ var (
 	noAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// pagesOf are the texts of all pages of the repository, by their paths from its root.
+// pagesOf returns the texts of all pages of the repository, by their paths from its root.
 func pagesOf(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -46,7 +46,7 @@ func pagesOf(t *testing.T) map[string]string {
 	return found
 }
 
-// anchors are what links may lead to in a page: its headings, as a forge writes their anchors.
+// anchors returns the anchors of a page's headings, as a forge spells them.
 func anchors(page string) []string {
 	var list []string
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
@@ -56,7 +56,7 @@ func anchors(page string) []string {
 	return list
 }
 
-// brokenLinks says which links of a page lead nowhere: to no file, or to no heading of the page they name.
+// brokenLinks returns the links of a page whose file, or whose heading in that file, does not exist.
 func brokenLinks(name string, pages map[string]string) []string {
 	var list []string
 	for _, m := range pageLink.FindAllStringSubmatch(fenced.ReplaceAllString(pages[name], ""), -1) {
@@ -79,7 +79,7 @@ func brokenLinks(name string, pages map[string]string) []string {
 	return list
 }
 
-// Every link of every page leads to a file that is there, and to a heading that is in it.
+// Every link of every page leads to an existing file, and to an existing heading in it.
 func TestLinks(t *testing.T) {
 	pages := pagesOf(t)
 	if len(pages) < 30 {
@@ -99,7 +99,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The index of the documentation names every page but the single decisions, which have an index of their own.
+// The index of the documentation names every page except the decisions, which have an index of their own.
 func TestIndexNamesEveryPage(t *testing.T) {
 	pages := pagesOf(t)
 	index := pages["docs/README.md"]

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// rows are the cells of the first table behind a heading, without its own head.
+// rows returns the cells of the first table after a heading, without the table's own head.
 func rows(t *testing.T, page, heading string) (list [][]string) {
 	t.Helper()
 	_, text, found := strings.Cut(page, "\n"+heading+"\n")
@@ -43,7 +43,7 @@ func rows(t *testing.T, page, heading string) (list [][]string) {
 	return list[2:]
 }
 
-// filled holds a table to its shape: each row with so many cells, none of them empty.
+// filled checks that each row of a table has this number of cells, none of them empty.
 func filled(t *testing.T, list [][]string, cells int) {
 	t.Helper()
 	for _, row := range list {
@@ -53,7 +53,7 @@ func filled(t *testing.T, list [][]string, cells int) {
 	}
 }
 
-// constants are the texts of the constants of a type, by their names, as a folder's files declare them.
+// constants returns the texts of a type's constants in a folder, by their names.
 func constants(t *testing.T, folder, typ string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -81,7 +81,7 @@ func constants(t *testing.T, folder, typ string) map[string]string {
 	return found
 }
 
-// A table to weigh polling against a queue by; what its page names is there.
+// TRADEOFFS.md has a table that compares polling with a queue, and the things that the page names exist.
 func TestTradeoffs(t *testing.T) {
 	t.Attr("proves", "S0-P13 S0-P8 S3-I12")
 	page := read(t, "docs", "TRADEOFFS.md")
@@ -110,7 +110,7 @@ func TestTradeoffs(t *testing.T) {
 	}
 }
 
-// The document seed's one status is two fields here, and the page that says so speaks the words of the code.
+// The document seed's one status is two fields in tierq. The page about this uses the words of the code.
 func TestTwoFields(t *testing.T) {
 	t.Attr("proves", "S3-S12")
 	jobs := slices.Collect(maps.Values(constants(t, "internal/job", "Status")))
@@ -144,7 +144,8 @@ func TestTwoFields(t *testing.T) {
 	}
 }
 
-// Every cause has its row: who says so, and what follows. The API's own codes are on the API's page.
+// STATES.md has a row for every failure cause, with its source and its consequence. The API's own codes are on the
+// API's page.
 func TestCodes(t *testing.T) {
 	t.Attr("proves", "S4-E5")
 	table := rows(t, read(t, "docs", "STATES.md"), "## Causes")
@@ -170,7 +171,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// The decisions are published with their reasons: the seed had ten.
+// The decisions are published with their reasons: at least the ten of the seed.
 func TestDecisions(t *testing.T) {
 	t.Attr("proves", "S2-P17")
 	decisions := rows(t, read(t, "docs", "ARCHITECTURE.md"), "## Decisions")
@@ -179,7 +180,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// The two diagrams name the scripts and loops that move a job there and back.
+// The two diagrams name the scripts and loops that move a job forward and back.
 func TestDiagrams(t *testing.T) {
 	t.Attr("proves", "S2-W6")
 	page := read(t, "docs", "ARCHITECTURE.md")

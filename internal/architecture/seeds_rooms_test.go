@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// importers gives the folders whose files, tests apart, import something that is or lies below what.
+// importers returns the folders whose files, except tests, import one of these packages or a package below it.
 func importers(t *testing.T, what ...string) (folders []string) {
 	t.Helper()
 	for _, top := range []string{"cmd", "internal", "client", "web", "docs", "lua"} {
@@ -38,8 +38,8 @@ func importers(t *testing.T, what ...string) (folders []string) {
 	return folders
 }
 
-// Who delivers jobs and who stores them is known to one room each, and to the one that wires: with another there,
-// nobody else changes, the handlers least of all.
+// Only one room, and the one that wires, imports the package for the delivery of jobs; the same holds for their
+// storage. If either is replaced, no other room changes, and above all no handler.
 func TestDeliveryIsReplaceable(t *testing.T) {
 	t.Attr("proves", "S0-P8 S3-I7 S4-P4")
 	for name, c := range map[string]struct{ what, who []string }{
@@ -63,7 +63,8 @@ func TestDeliveryIsReplaceable(t *testing.T) {
 	}
 }
 
-// Whoever submits takes one dependency: the client brings no other with it, and nothing of the server.
+// A program that submits jobs needs one dependency: the client requires no other module, and imports nothing of
+// the server.
 func TestClientIsOneDependency(t *testing.T) {
 	t.Attr("proves", "S1-P6 S3-I15")
 	mod := read(t, "client", "go.mod")
@@ -95,7 +96,8 @@ func TestClientIsOneDependency(t *testing.T) {
 	}
 }
 
-// A new job type is a file of handlers and one line of registration: neither the pool nor the API names a type.
+// A new job type is a file with its handler and one line of registration: neither the pool nor the API names a
+// type.
 func TestNewTypeIsOneHandler(t *testing.T) {
 	t.Attr("proves", "S1-P5 S1-P10")
 	types := []string{`"SIMULATION"`, `"SEND_EMAIL"`, `"EMAIL"`, `"SEND_WEBHOOK"`, `"GENERATE_PDF"`, `"REPORT"`,

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Save would overwrite the row of another writer; AutoMigrate would change a schema that the migrations own.
+// The code calls neither GORM's Save, which would overwrite another writer's row, nor AutoMigrate, which would
+// change a schema that the migrations own.
 func TestNoSaveNoAutoMigrate(t *testing.T) {
 	t.Attr("proves", "S2-G4")
 	files := 0

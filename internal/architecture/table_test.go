@@ -1,17 +1,17 @@
-// Package architecture holds the import table: which room may import which, and which library lives where. It is read
-// by its test only.
+// Package architecture holds the import table: which room may import which other rooms, and which library belongs
+// to which room. Only its tests read the table.
 package architecture
 
-// room is one row: a folder with what its files may import besides the standard library and itself. Its subfolders
-// belong to it unless they have a row of their own.
+// room is one row: a folder and the packages that its files may import besides the standard library and the room
+// itself. Subfolders belong to the room unless they have a row of their own.
 type room struct {
 	dir      string
-	rooms    []string            // ours
-	libs     []string            // theirs, with all packages below
+	rooms    []string            // tierq's own
+	libs     []string            // foreign, with all packages below
 	inFile   map[string][]string // more libraries, in one file only
-	inTests  []string            // more of both, in _test.go files only
-	std      []string            // the standard library's part it may use; nil = all
-	testOnly bool                // imported by _test.go files and test-only rooms only
+	inTests  []string            // more rooms and libraries, in _test.go files only
+	std      []string            // the allowed part of the standard library; nil = all
+	testOnly bool                // only _test.go files and test-only rooms may import it
 }
 
 // Short names for the table.
@@ -60,10 +60,10 @@ const (
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
-// Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. The rooms
-// that run a handler, or act for one, also know internal/handler, and the rooms that have rows in SQL know
-// internal/database. Only app knows all rooms, and cmd knows app. So a library can be replaced by rewriting one room,
-// and a room is tested without the others.
+// table lists the rooms. A room may import internal/job (and the failpoints and loops), but no other room. The
+// rooms that run a handler, or act for one, may also import internal/handler, and the rooms that have rows in SQL
+// internal/database. Only app imports all rooms, and cmd imports app. So a library can be replaced by rewriting
+// one room, and a room is tested without the others.
 var table = []room{
 	{dir: "lua", std: []string{"embed", "io/fs", "slices", "strconv", "strings"}},
 	{dir: job},
@@ -196,7 +196,7 @@ var table = []room{
 	{dir: "internal/release", testOnly: true},
 	{
 		dir: "bench", testOnly: true,
-		// A module of its own: what tierq is compared with is no dependency of tierq.
+		// A module of its own, so that the compared engines are no dependency of tierq.
 		rooms: []string{
 			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", testkit,
 		},
@@ -204,6 +204,6 @@ var table = []room{
 	},
 }
 
-// Any test may use these, and every test-only room of ours.
+// testLibs are the libraries that any test may import, in addition to tierq's own test-only rooms.
 var testLibs = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp", miniredis,
 	"internal/fuzz"}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// oldWords are names that a room does not define any more, with the field's word for each. A room may use such a word
-// in a sentence; it may not call a type, a function, a method, a field or a variable so.
+// oldWords maps names that a room must not define to the field's word for each. A room may use such a word in a
+// sentence, but not as the name of a type, function, method, field or variable.
 var oldWords = map[string]map[string]string{
 	"internal/job": {
 		"RunID": "Incarnation", "GiveBack": "Release",
@@ -54,7 +54,7 @@ var oldWords = map[string]map[string]string{
 	"internal/app": {"pulse": "viewPoller"},
 }
 
-// TestOldWords holds the rooms to the field's words.
+// TestOldWords checks that the rooms use the field's words.
 func TestOldWords(t *testing.T) {
 	for room, words := range oldWords {
 		err := filepath.WalkDir(filepath.Join(root, room), func(name string, d fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func TestOldWords(t *testing.T) {
 	}
 }
 
-// definedIn are the names that a file defines.
+// definedIn returns the names that a file defines.
 func definedIn(t *testing.T, name string) (defined []*ast.Ident) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
@@ -114,7 +114,8 @@ func definedIn(t *testing.T, name string) (defined []*ast.Ident) {
 	return defined
 }
 
-// luaDefines are where a script defines names: locals, parameters, loops, and the arguments of its header.
+// luaDefines match the places where a script defines names: locals, parameters, loops, and the arguments in its
+// header.
 var luaDefines = []*regexp.Regexp{
 	regexp.MustCompile(`\blocal (?:function )?(\w+(?:,\s*\w+)*)`),
 	regexp.MustCompile(`\bfunction ?\w*\(([^)]+)\)`),
@@ -122,7 +123,7 @@ var luaDefines = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^-- ARGV\[[^\]]*\] (\w+):`),
 }
 
-// definedInLua are the names that a script defines.
+// definedInLua returns the names that a script defines.
 func definedInLua(t *testing.T, name string) (defined []string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -139,7 +140,7 @@ func definedInLua(t *testing.T, name string) (defined []string) {
 	return defined
 }
 
-// identsOf are the plain names among expressions.
+// identsOf returns the plain names among expressions.
 func identsOf(all ...ast.Expr) (plain []*ast.Ident) {
 	for _, e := range all {
 		if name, ok := e.(*ast.Ident); ok {
@@ -149,7 +150,7 @@ func identsOf(all ...ast.Expr) (plain []*ast.Ident) {
 	return plain
 }
 
-// The lint finds each kind of definition, and nothing that is only used.
+// definedIn finds each kind of definition, and no name that is only used.
 func TestDefinedIn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "some.go")
 	text := `package some
@@ -188,7 +189,7 @@ func (p *pool) heed() (behind error) {
 	}
 }
 
-// The lint finds each kind of definition in a script, and nothing that is only used.
+// definedInLua finds each kind of definition in a script, and no name that is only used.
 func TestDefinedInLua(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "some.lua")
 	text := `-- some: an example

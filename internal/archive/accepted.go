@@ -45,8 +45,8 @@ func textOrNull(s string) any {
 	return s
 }
 
-// laterStands says what becomes of a row of accepted_jobs that is there: a later generation replaces it, anything else
-// leaves it as it is.
+// laterStands is the update for a row of accepted_jobs that exists: a later generation replaces the row, anything
+// else leaves it unchanged.
 func laterStands(d database.Dialect) string {
 	later := d.Offered("generation") + " > generation"
 	set := func(column, to string) string {
@@ -58,11 +58,11 @@ func laterStands(d database.Dialect) string {
 			sets = append(sets, set(c.name, d.Offered(c.name)))
 		}
 	}
-	// Last, because MySQL goes from left to right: the others ask for it as it was.
+	// generation is last, because MySQL assigns from left to right: the other columns compare its old value.
 	return strings.Join(append(sets, set("generation", d.Offered("generation"))), ", ")
 }
 
-// living is the job of a row; the error says that its options cannot be read, and it comes without them.
+// living returns the job of a row. An error says that the options cannot be read; the job comes without them.
 func (r *acceptedRow) living() (l job.JournalRow, err error) {
 	l = job.JournalRow{
 		Job: job.Job{
@@ -85,13 +85,13 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 }
 
 const (
-	// Of a second copy nothing is counted again: the job does not run any more.
+	// A second note of the same attempt counts nothing again, because the row says that the job no longer runs.
 	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', retry_count = retry_count + ?, due_at = ? " +
 		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
-	// Who cancels a job knows its id, so its submit was accepted.
+	// A caller who cancels a job knows its id, so the job's submit was accepted.
 	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
-	// A claim says that Redis has the job, and since when. One that comes late, or again, changes nothing.
+	// A claim proves that Redis has the job, and gives its arrival. A late or repeated claim changes nothing.
 	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, first_tried_at = ?, started_at " +
 		"= ?, worker = ?, " +
 		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
@@ -100,7 +100,7 @@ const (
 		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = ? AND o.generation >= ?)"
 )
 
-// owe writes the row of a job that SQL owes Redis, unless the job has ended.
+// owe writes the row of a job that SQL owes to Redis, unless the job has ended.
 func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
 	queries := append(a.inserts.statements(acceptedTable.name, 1), dropIfEnded)
 	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
@@ -114,14 +114,14 @@ func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
 	})
 }
 
-// dropAccepted removes the rows of size jobs that are of a generation or an earlier one.
+// dropAccepted removes the rows of size jobs that are of a given generation or an earlier one.
 func (a *Archive) dropAccepted(size int) string {
 	return a.db.Dialect.DeleteFrom("accepted_jobs") + " WHERE job_id IN " + database.Marks(size) +
 		" AND generation <= ?"
 }
 
-// dropRows removes the rows of these generations and earlier ones, at most size jobs. drop is dropAccepted of that
-// size.
+// dropRows removes the rows of these generations and earlier ones, at most size jobs per statement. drop is
+// dropAccepted(size).
 func dropRows(ctx context.Context, conn gorm.ConnPool, ended []key, drop string, size int) error {
 	slices.SortFunc(ended, func(x, y key) int {
 		return cmp.Or(cmp.Compare(x.generation, y.generation), strings.Compare(string(x.id), string(y.id)))
@@ -141,7 +141,8 @@ func dropRows(ctx context.Context, conn gorm.ConnPool, ended []key, drop string,
 	return nil
 }
 
-// padded are at most size ids as arguments, the last one repeated, so that there are few texts to prepare.
+// padded returns size arguments: the ids, of which there are at most size, and then the last id repeated. So there
+// are few statements to prepare.
 func padded(ids []job.ID, size int) []any {
 	args := make([]any, size)
 	for i := range args {

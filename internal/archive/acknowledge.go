@@ -8,12 +8,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// ackTimeout is far above a Redis call's own deadline; it only keeps a broken Acknowledger from holding the writer for
-// ever.
+// ackTimeout is far above the deadline of a Redis call. It only keeps a broken Acknowledger from blocking the
+// writer for ever.
 const ackTimeout = 5 * time.Second
 
-// acknowledge tells Redis of a batch. What fails is left to the outbox: the drainer brings it again, the insert finds
-// its row, and it is acknowledged then.
+// acknowledge tells Redis that SQL has a batch. The outbox keeps each outcome whose acknowledge fails: the drainer
+// delivers it again, record finds its row, and it is acknowledged then.
 func (w *Writer) acknowledge(ctx context.Context, batch []settled) {
 	batch, owed, since := w.debts(ctx, batch)
 	id := func(s *settled) job.ID { return s.ID }
@@ -34,7 +34,7 @@ func (w *Writer) acknowledge(ctx context.Context, batch []settled) {
 	w.give(ctx, owed, since)
 }
 
-// acknowledged ends the waiting of those who asked for these outcomes.
+// acknowledged settles the Record calls that wait for these outcomes.
 func (w *Writer) acknowledged(part []settled, err error) {
 	if err != nil {
 		w.stats.unacknowledged.Add(int64(len(part)))

@@ -7,12 +7,12 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// entry is one outcome that waits for SQL.
+// entry is one outcome that waits to be written to SQL.
 type entry struct {
 	job.Outcome
 	bytes int
 	since time.Time
-	of    *recording // nil: offered, nobody waits
+	of    *recording // nil for an offered outcome: no caller waits for it
 }
 
 // recording is one call of Record. The writer's lock guards it.
@@ -22,7 +22,7 @@ type recording struct {
 	done chan struct{}
 }
 
-// settle counts one entry as dealt with, or ends the whole recording with an error.
+// settle counts one entry as finished, or ends the whole recording with an error.
 func (r *recording) settle(err error) {
 	if r == nil || r.left == 0 {
 		return
@@ -36,12 +36,12 @@ func (r *recording) settle(err error) {
 	}
 }
 
-// overhead is about what an outcome weighs beside its texts.
+// overhead is roughly the size of an outcome in memory without its texts.
 const overhead = 512
 
 func newEntry(o job.Outcome, r *recording, now time.Time) *entry {
 	if o.Status != job.Failed && o.Status != job.NeedDiscard {
-		o.Payload = nil // only a dead letter keeps it
+		o.Payload = nil // only a dead letter stores the payload
 	}
 	e := &entry{Outcome: o, since: now, of: r, bytes: overhead + len(o.Payload) + len(o.Result) + len(o.LastError)}
 	for i := range o.Attempts {
@@ -53,12 +53,12 @@ func newEntry(o job.Outcome, r *recording, now time.Time) *entry {
 // maxBatchBytes keeps a transaction below MariaDB's default max_allowed_packet of 16 MiB.
 const maxBatchBytes = 4 << 20
 
-// offerAge is how long an offered outcome may wait while SQL is behind: half of the time after which the outbox hands
-// it out to whoever asks. What waits longer would be written twice, and SQL, which is what is short then, would do half
-// its work for nothing.
+// offerAge is how long an offered outcome may wait while SQL is behind: half of the time after which the outbox
+// delivers it again. An outcome that waits longer would be written twice, and an overloaded SQL would do half its
+// work for nothing.
 const offerAge = 5 * time.Second
 
-// backlog is what waits for the writer's transactions.
+// backlog holds the outcomes that wait for the writer's transactions.
 type backlog struct{ loop.Batcher[*entry] }
 
 func newBacklog() backlog {
@@ -66,9 +66,9 @@ func newBacklog() backlog {
 	return backlog{loop.Batcher[*entry]{MaxEntries: maxBatch, MaxBytes: maxBatchBytes, Size: size}}
 }
 
-// take removes the next batch: different keys, at most maxBatch, about maxBatchBytes. A second ending of a job that is
-// in the batch already waits for the next batch, where it meets the first in SQL. While more than a batch waits, take
-// drops offers older than offerAge on its way; left is how many.
+// take removes the next batch: different keys, at most maxBatch outcomes, about maxBatchBytes. The second outcome
+// of a key in the batch stays for the next batch, which finds the first one in SQL. While more than one batch
+// waits, take also drops offered outcomes older than offerAge; left is their number.
 func (b *backlog) take(now time.Time) (batch []*entry, left int) {
 	behind := b.Len() > maxBatch
 	seen := make(map[key]bool, min(b.Len(), maxBatch))
@@ -90,12 +90,12 @@ func (b *backlog) take(now time.Time) (batch []*entry, left int) {
 	return batch, left
 }
 
-// dropRecorded removes every entry that a Record waits for and ends those calls with err: their callers come again.
+// dropRecorded removes every entry that a Record waits for and ends those calls with err. Their callers try again.
 func (b *backlog) dropRecorded(err error) {
 	b.drop(func(r *recording) bool { return r != nil }, err)
 }
 
-// drop removes the entries of the recordings that are meant, and ends those recordings with err.
+// drop removes the entries of the recordings that meant selects, and ends those recordings with err.
 func (b *backlog) drop(meant func(*recording) bool, err error) {
 	b.Remove(func(e *entry) bool {
 		if !meant(e.of) {

@@ -14,15 +14,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// uuid is a time-ordered id as the server mints them: n-th of its kind, the rest is noise, partition 0.
+// uuid returns the n-th time-ordered id as the server makes them, with noise behind the time, in partition 0.
 func uuid(n int) job.ID {
 	noise := binary.BigEndian.Uint64(binary.BigEndian.AppendUint64(nil, uint64(n)*0x9E3779B97F4A7C15))
 	return job.ID(fmt.Sprintf("%08x-%04x-7%03x-a%03x-%010x00", 0x019a0000+n>>28, n>>12&0xffff, n&0xfff, noise&0xfff,
 		noise>>20&0xffffffffff))
 }
 
-// BenchmarkRecord: COMPLETED outcomes with 100 bytes of result, two rows each. "record" waits for each batch; "offer"
-// lets the writer run free, as completions do. The figure to look at is outcomes/s.
+// BenchmarkRecord records COMPLETED outcomes with 100 bytes of result, two rows each. "record" waits for each
+// batch; "offer" does not wait, as completes do not. The figure to compare is outcomes/s.
 func BenchmarkRecord(b *testing.B) {
 	result := []byte(fmt.Sprintf("%q", make([]byte, 16)))
 	for _, backend := range []string{"sqlite", "mariadb"} {
@@ -66,9 +66,9 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkJournal: living jobs with 100 bytes of payload. "accept" is callers of one row each, many at a time; "batch"
-// is one caller with 100 rows; "whole" is submit and record of 100 jobs, row in and row out; "off" is the same record
-// without the journal.
+// BenchmarkJournal journals living jobs with 100 bytes of payload. "accept" has many concurrent callers with one
+// row each; "batch" has one caller with 100 rows; "whole" is the submit and the record of 100 jobs, which writes
+// and deletes each row; "off" is the same record without the journal.
 func BenchmarkJournal(b *testing.B) {
 	for _, backend := range []string{"sqlite", "mariadb"} {
 		run := func(name string, on bool, rows int,

@@ -10,10 +10,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// newest is above every id.
+// newest sorts above every id.
 const newest = "~"
 
-// readListCursor reads where a List goes on: below this id. The cursor is the id itself.
+// readListCursor returns the id below which a List goes on. The cursor is the id itself.
 func readListCursor(cursor string) (before string, err error) {
 	if cursor == "" {
 		return newest, nil
@@ -25,26 +25,26 @@ func readListCursor(cursor string) (before string, err error) {
 	return cursor, nil
 }
 
-// place is where a list of dead letters, newest first, goes on: below this key. With no id it is below everything
-// discarded at that very time.
+// place is the key below which a list of dead letters, newest first, goes on. A place without an id is below
+// everything that was discarded at that very time.
 type place struct {
 	at         time.Time
 	id         job.ID
 	generation int
 }
 
-// The ends of the time that DATETIME knows.
+// earliest and latest are the limits of the SQL type DATETIME.
 var (
 	earliest = time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 )
 
-// String is the cursor of a place: <microseconds>_<generation>_<id>.
+// String returns the cursor of a place: <microseconds>_<generation>_<id>.
 func (p place) String() string {
 	return fmt.Sprintf("%d_%d_%s", p.at.UnixMicro(), p.generation, p.id)
 }
 
-// readPlace reads what String wrote, and nothing else; "" is the beginning.
+// readPlace parses what String wrote and refuses everything else. "" is the beginning.
 func readPlace(cursor string) (place, error) {
 	if cursor == "" {
 		return place{at: latest}, nil

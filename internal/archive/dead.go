@@ -8,9 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Everything that lists dead letters walks the index failed_jobs_open, or that of its scope (failed_jobs_owner_open,
-// failed_jobs_trace_open), newest discarded first, and asks for the rest only of those that it shows. @from and @at
-// bound the walk; the rest of the first line is the exact place within one moment.
+// Every list of dead letters walks the index failed_jobs_open, or the index of its scope (failed_jobs_owner_open,
+// failed_jobs_trace_open), newest discarded first. It reads the other columns only of the letters that it shows.
+// @from and @at bound the walk; the rest of the first condition is the exact place within one moment.
 const (
 	openDead = "open_at >= @from AND open_at <= @at AND (open_at < @at OR job_id < @id OR job_id = @id AND " +
 		"generation < @generation)"
@@ -23,7 +23,7 @@ const (
 		"f.requeued_at, f.trace_id"
 )
 
-// deadWalk is the statements of the lists of dead letters.
+// deadWalk holds the statements of the lists of dead letters.
 type deadWalk struct{ end, count, page, whole string }
 
 func deadWalkOf(d *database.Dialect, s scope) deadWalk {
@@ -38,21 +38,21 @@ func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	}
 }
 
-// Dead reads open dead letters (nobody has asked for a requeue), the newest discarded first, without payloads and
-// options. cursor is "" or an earlier call's next; limit is at most 1,000. A page looks at a bounded number of rows, so
-// it may hold fewer than limit, even none, and still have a next; next is "" at the end. It returns job.ErrBadCursor
-// for a cursor that no Dead gave.
+// Dead reads open dead letters (no requeue was asked for), the newest discarded first, without payloads and
+// options. cursor is "" or the next of an earlier call; limit is at most 1,000. A page reads a bounded number of
+// rows, so it may hold fewer than limit letters, or none, and still have a next; next is "" at the end. Dead
+// returns job.ErrBadCursor for a cursor that no Dead returned.
 func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter,
 	next string, err error) {
 	return a.deadFrom(ctx, deadWalkOf(&a.db.Dialect, scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))
 }
 
-// exportPage is how many letters EachDead holds at once, with their payloads.
+// exportPage is how many letters EachDead holds in memory at once, with their payloads.
 const exportPage = 100
 
 // EachDead calls do with every open dead letter that passes the filter, newest discarded first, with payload and
-// options. It reads in small pages, so what changes meanwhile may be there or not. It ends with the first error of do,
-// which it returns as it is.
+// options. It reads small pages, so a letter that changes meanwhile may be included or not. The first error of do
+// ends it and is returned unchanged.
 func (a *Archive) EachDead(ctx context.Context, f job.Filter, do func(job.DeadLetter) error) error {
 	whole, cursor := deadWalkOf(&a.db.Dialect, scopeOf(&f)).whole, ""
 	for {
@@ -82,7 +82,7 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 	db := a.db.Read.WithContext(ctx)
 	next := ""
 	if f.Tier != "" || f.Type != "" || f.Cause != "" {
-		// Where the window ends: everything discarded at that very time still belongs to it.
+		// Find where the window ends: everything discarded at that very time still belongs to the window.
 		args["limit"], args["offset"] = 1, window-1
 		var ends []time.Time
 		if err := db.Raw(deadWalkOf(&a.db.Dialect, scopeOf(&f)).end, args).Scan(&ends).Error; err != nil {
@@ -105,13 +105,13 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 	return letters, next, nil
 }
 
-// MostCounted is where the counting of dead letters ends: how many more there are costs more than it says.
+// MostCounted is where counting dead letters stops: an exact larger number would cost more than it is worth.
 const MostCounted = 10_000
 
-// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads and
-// options, and how many there are in all, as CountDead has it. The first page is 0; size is at most 1,000. Its cost
-// grows with the page's number, so what lies behind the first MostCounted is in no page; Dead's cost does not grow, and
-// it has all of them.
+// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads
+// and options. total is their number as CountDead returns it. The first page is 0; size is at most 1,000. The cost
+// grows with the page's number, so no page shows letters behind the first MostCounted. Dead shows all of them, at
+// a constant cost per page.
 func (a *Archive) DeadPage(ctx context.Context, f job.Filter, page, size int) (letters []job.DeadLetter, total int64,
 	err error) {
 	return a.deadPage(ctx, f, page, size, MostCounted)
@@ -125,7 +125,7 @@ func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, mo
 	}
 	page = max(page, 0)
 	if int64(page) > (total-1)/int64(size) || total == 0 {
-		return nil, total, nil // also what would overflow
+		return nil, total, nil // also guards page*size against an overflow
 	}
 	args := deadArgs(f, place{at: latest})
 	args["limit"], args["offset"] = min(size, int(total)-page*size), page*size
@@ -133,7 +133,7 @@ func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, mo
 	return letters, total, err
 }
 
-// CountDead counts the open dead letters that pass the filter, but not beyond MostCounted.
+// CountDead counts the open dead letters that pass the filter, up to MostCounted.
 func (a *Archive) CountDead(ctx context.Context, f job.Filter) (int64, error) {
 	return a.countDead(ctx, f, MostCounted)
 }
@@ -150,11 +150,11 @@ func (a *Archive) countDead(ctx context.Context, f job.Filter, most int64) (n in
 	return n, nil
 }
 
-// failedOnly says whether a filter lets dead letters pass at all.
+// failedOnly says whether a filter can pass dead letters.
 func failedOnly(f job.Filter) bool { return f.Status == "" || f.Status.Shown() == job.Failed }
 
-// deadArgs are a filter's arguments for the letters below a place. What was discarded at To or later lies above the
-// place (To, no id).
+// deadArgs returns a filter's arguments for the letters below a place. A letter discarded at To or later is above
+// the place (To, no id).
 func deadArgs(f job.Filter, below place) map[string]any {
 	if !f.To.IsZero() && !f.To.After(below.at) {
 		below = place{at: f.To.UTC()}
@@ -178,7 +178,7 @@ func (a *Archive) letters(ctx context.Context, query string, args map[string]any
 	letters := make([]job.DeadLetter, len(rows))
 	for i := range rows {
 		var err error
-		// it is listed without what cannot be read; its neighbours must not wait for it
+		// the letter is listed without the unreadable part, so that one bad row does not hide the others
 		if letters[i], err = rows[i].letter(); err != nil {
 			a.db.Log.Error("a dead letter cannot be read whole",
 				"job_id", rows[i].JobID, "generation", rows[i].Generation, "err", err)

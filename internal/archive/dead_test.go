@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// discarded is a dead letter some seconds after arrival.
+// discarded returns a dead letter that was discarded some seconds after its arrival.
 func discarded(n, seconds int) job.Outcome {
 	o := failed(n)
 	o.EndedAt, o.Attempts = arrival.Add(time.Duration(seconds)*time.Second), nil
@@ -33,7 +33,7 @@ func names(letters []job.DeadLetter) (all string) {
 	return all
 }
 
-// dead walks a whole list of dead letters in pages of size.
+// dead reads a whole list of dead letters in pages of size.
 func dead(t *testing.T, a *archive.Archive, f job.Filter, size int) (all []job.DeadLetter) {
 	t.Helper()
 	cursor := ""
@@ -52,8 +52,7 @@ func dead(t *testing.T, a *archive.Archive, f job.Filter, size int) (all []job.D
 	return nil
 }
 
-// What is kept of a job that failed, for both causes that the watches find: all that its inspection and its next life
-// need.
+// A dead letter has everything that its inspection and its requeue need, for both causes that the watches report.
 func TestDeadLetterIsWhole(t *testing.T) {
 	t.Attr("proves", "T-7 S0-P2 S1-P3 S4-T1 S4-T2")
 	t.Parallel()
@@ -65,7 +64,7 @@ func TestDeadLetterIsWhole(t *testing.T) {
 			o.Options = job.Options{CallbackURL: "https://example.com/done?a=1&b=<2>", SpanID: "00f067aa0ba902b7"}
 			record(t, w, o)
 			want := job.DeadLetter{Job: o.Job}
-			want.Status, want.Worker = job.Failed, "" // the attempts say who
+			want.Status, want.Worker = job.Failed, "" // the attempts have the worker
 			got, err := a.DeadLetter(t.Context(), id(n))
 			if diff := cmp.Diff(want, got); diff != "" || err != nil || !got.Open() {
 				t.Errorf("%s: %v, open %v (-want +got):\n%s", cause, err, got.Open(), diff)
@@ -97,7 +96,7 @@ func TestDeadLists(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
-		// 5, 6 and 7 were discarded in the same millisecond; 8 is no dead letter, 9 has a new life that ended.
+		// 5, 6 and 7 were discarded in the same millisecond; 8 is no dead letter; 9 was requeued and has ended again.
 		batch := []job.Outcome{
 			discarded(1, 10), discarded(2, 40), discarded(3, 20), discarded(4, 50), discarded(5, 30), discarded(6, 30),
 			discarded(7, 30), completed(8), discarded(9, 35),
@@ -142,8 +141,8 @@ func TestDeadLists(t *testing.T) {
 	})
 }
 
-// Two lives of a job recorded in the wrong order leave two open letters, perhaps of one millisecond: no page repeats or
-// misses one.
+// Two generations of a job that are recorded in the wrong order leave two open letters, perhaps of the same
+// millisecond. No page repeats or misses one of them.
 func TestDeadListsBothLives(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
@@ -195,7 +194,7 @@ func TestEachDead(t *testing.T) {
 	})
 }
 
-// A filter that few letters pass does not make a page look at more than 5,000 rows.
+// A page reads at most 5,000 rows, even for a filter that few letters pass.
 func TestDeadLooksAtBoundedRows(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
@@ -205,7 +204,7 @@ func TestDeadLooksAtBoundedRows(t *testing.T) {
 			batch[i] = discarded(i+1, i)
 		}
 		batch[1].Type, batch[3].Type = "RARE", "RARE" // the 5,002nd and the 5,000th from the newest
-		batch[3].EndedAt = batch[2].EndedAt           // with the 5,001st at the same time
+		batch[3].EndedAt = batch[2].EndedAt           // discarded at the same time as the 5,001st
 		record(t, w, batch...)
 		f := job.Filter{Type: "RARE"}
 		letters, next, err := a.Dead(t.Context(), f, "", 10)

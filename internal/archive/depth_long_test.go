@@ -15,9 +15,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A million outcomes, each tenth a dead letter, every hundredth of one owner: lists and reports go by their indexes,
-// and a page in the middle or at the end reads as many rows as the first one. MariaDB counts the rows it reads;
-// SQLite's plans are the same, and its times are shown.
+// Lists and reports use their indexes among a million outcomes, of which every tenth is a dead letter and every
+// hundredth belongs to one owner. A page in the middle or at the end reads as many rows as the first page. MariaDB
+// counts the rows it reads; SQLite does not, so the test logs its times.
 func TestListsAtDepth(t *testing.T) {
 	const n = 1_000_000
 	db := testkit.NewMariaDB(t)
@@ -74,7 +74,7 @@ func TestListsAtDepth(t *testing.T) {
 	}
 }
 
-// reads holds a call to how many rows MariaDB may read for it.
+// reads checks that MariaDB reads at most a number of rows for a call.
 func reads(t *testing.T, a *Archive, what string, most int64, call func(context.Context) error) {
 	t.Helper()
 	before, began := rowsRead(t, a), time.Now()
@@ -88,7 +88,7 @@ func reads(t *testing.T, a *Archive, what string, most int64, call func(context.
 	}
 }
 
-// rowsRead is how many rows the server has read so far; of SQLite, which does not count, 0.
+// rowsRead returns how many rows the server has read so far; 0 for SQLite, which does not count.
 func rowsRead(t *testing.T, a *Archive) (sum int64) {
 	t.Helper()
 	if a.db.Read != a.db.Write {
@@ -110,14 +110,14 @@ func rowsRead(t *testing.T, a *Archive) (sum int64) {
 	return sum
 }
 
-// A job a second since the beginning.
+// deepTime returns the time of the n-th job: there is one job per second.
 func deepTime(n int) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Second)
 }
 
 func deepID(n int) string { return fmt.Sprintf("%s-7000-8000-%012x", firstID(deepTime(n), ""), n<<8) }
 
-// deepen writes n outcomes, with what belongs to them, past the writer.
+// deepen inserts n outcomes with their results and dead letters directly, without the writer.
 func deepen(t *testing.T, a *Archive, n int) {
 	t.Helper()
 	const step = 500
@@ -126,7 +126,7 @@ func deepen(t *testing.T, a *Archive, n int) {
 		for i := first; i < first+step; i++ {
 			at := deepTime(i).Format("2006-01-02 15:04:05.000000")
 			tier, typ, owner := []string{"PAID", "UNPAID", "PUBLIC"}[i%3], []string{"SIMULATION", "REPORT"}[i/3%2], ""
-			if i%100 == 10+i/100%10 { // one in a hundred, and of these each tenth a dead letter
+			if i%100 == 10+i/100%10 { // one job in a hundred, of which every tenth is a dead letter
 				owner = "key-7"
 			}
 			status := "COMPLETED"

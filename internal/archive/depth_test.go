@@ -6,8 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Beyond a bound nobody counts dead letters, and no page by number begins or ends behind it. The list by cursor has
-// them all.
+// Dead letters are counted up to a bound, and no numbered page begins or ends behind it. The list by cursor has
+// all of them.
 func TestDeadAreCountedToABound(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// behind is a migrated archive that reaches its database through a proxy, with n dead letters.
+// behind returns a migrated archive with n dead letters that reaches its database through a proxy.
 func behind(t *testing.T, n int) (*archivetest.Store, *testkit.TCPProxy) {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(databasetest.MariaDB(t).MySQLDSN)
@@ -31,7 +31,7 @@ func behind(t *testing.T, n int) (*archivetest.Store, *testkit.TCPProxy) {
 	return s, proxy
 }
 
-// lost says whether an error leaves it open if the promise was made.
+// lost says whether an error leaves open whether the promise was made.
 func lost(err error) bool {
 	return errors.Is(err, job.ErrAmbiguous) && !errors.Is(err, job.ErrUnavailable)
 }
@@ -47,7 +47,7 @@ func askFor(t *testing.T, a *archive.Archive, request string, lives ...job.Journ
 	return a.PromiseRequeues(t.Context(), lives, job.Request{ID: request})
 }
 
-// The promise is made and its answer lost: the same request asks again and hears of its own promise.
+// If a promise is made and its answer is lost, a repeat of the same request gets its own promise.
 func TestPromiseAnswerLost(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
@@ -81,14 +81,14 @@ func TestPromiseAnswerLost(t *testing.T) {
 	})
 }
 
-// The line breaks within the transaction: nothing was promised, and the error says so.
+// If the connection breaks within the transaction, nothing is promised, and the error says so.
 func TestPromiseBrokenOff(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		for _, statement := range []string{"requeue_request_id FROM failed_jobs", "request-1"} {
 			s, proxy := behind(t, 1)
-			proxy.DropReply(statement) // the id is not in the text that is prepared, only where it is executed
+			proxy.DropReply(statement) // the prepared text does not have the id; only its execution has
 			if _, err := askFor(t, s.Archive, "request-1", next(0, 1)); !refused(err) || proxy.Cuts() != 1 {
 				t.Fatalf("%v after %d cuts", err, proxy.Cuts())
 			}
@@ -103,7 +103,7 @@ func TestPromiseBrokenOff(t *testing.T) {
 	})
 }
 
-// Without a connection, and where the server does not let us in, no promise was made, and the error says so.
+// Without a connection, and if the server refuses the login, no promise is made, and the error says so.
 func TestPromiseNotMade(t *testing.T) {
 	t.Attr("proves", "F14")
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestPromiseNotMade(t *testing.T) {
 		if _, err := askFor(t, s.Archive, "request-1", letters[job.MaxBatch]); !refused(err) {
 			t.Errorf("%v", err)
 		}
-		// One transaction is carried out and the next one refused: some promises were made.
+		// The first transaction succeeds and the next one is refused: some promises were made.
 		if _, err := askFor(t, s.Archive, "request-1", letters...); !lost(err) {
 			t.Errorf("half of many: %v", err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fill makes n jobs with a minute between two, every second one a dead letter.
+// fill records n jobs, one per minute; every second one is a dead letter.
 func fill(t *testing.T, a *Archive, n int) {
 	t.Helper()
 	if err := a.db.Migrate(t.Context()); err != nil {
@@ -38,7 +38,7 @@ func fill(t *testing.T, a *Archive, n int) {
 	}
 }
 
-// queries are the statements of the lists.
+// queries returns the statements of the lists, by name.
 func (a *Archive) queries() map[string]string {
 	all := map[string]string{
 		"find":               findJob,
@@ -61,8 +61,8 @@ func (a *Archive) queries() map[string]string {
 	return all
 }
 
-// No statement of a list reads a table without a key, nor sorts more than the page that it shows, whatever it is
-// filtered by. (At a million jobs the plans are the same: TestListsAtDepth.)
+// No statement of a list reads a table without a key, or sorts more than the page that it shows, for any filter.
+// (The plans at a million jobs are the same: TestListsAtDepth.)
 func TestListsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
@@ -80,7 +80,8 @@ func TestListsUseTheirIndexes(t *testing.T) {
 	})
 }
 
-// heldToIndexes explains every statement of the lists under every combination of filters, at a place in the middle.
+// heldToIndexes explains every statement of the lists under every combination of filters, from a place in the
+// middle.
 func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -114,7 +115,7 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 				page = page || databasetest.OfPage(step)
 				sorts := strings.Contains(step, "filesort") && !databasetest.OfPage(step) ||
 					strings.Contains(step, "FOR ORDER BY") && !page
-				if databasetest.WholeTable(step) || sorts && !strings.Contains(name, "tally") { // a report's groups are few
+				if databasetest.WholeTable(step) || sorts && !strings.Contains(name, "tally") { // a report has few groups
 					t.Errorf("%s, %+v: %s", name, f, step)
 				}
 			}
@@ -132,7 +133,7 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 	}
 }
 
-// filters are all combinations of what a list may be filtered by.
+// filters returns all combinations of a list's filters.
 func filters() (all []job.Filter) {
 	for _, status := range []job.Status{"", job.Completed, job.Failed, job.Cancelled} {
 		for _, tier := range []job.Tier{"", job.Public} {

@@ -2,7 +2,7 @@ package archive
 
 import "github.com/tierq/tierq/internal/job"
 
-// FirstWaiting is the outcome that the next transaction takes first.
+// FirstWaiting returns the job whose outcome the next transaction takes first.
 func FirstWaiting(w *Writer) job.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()

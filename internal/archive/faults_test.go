@@ -22,7 +22,7 @@ import (
 
 const within = 30 * time.Second
 
-// outage takes SQL away while outcomes come, and gives it back.
+// outage makes SQL unreachable while outcomes arrive, and then reachable again.
 func outage(t *testing.T, server *testkit.MariaDB, away, back func() error) {
 	t.Helper()
 	s := archivetest.New(t, database.Options{MySQLDSN: server.NewDatabase(t) + "?readTimeout=500ms&timeout=500ms"})
@@ -89,7 +89,7 @@ func TestSQLKilled(t *testing.T) {
 	})
 }
 
-// With nothing to write the writer looks for itself when SQL is back.
+// With nothing to write, the writer itself finds out that SQL is back.
 func TestDownEndsByItself(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestDownEndsByItself(t *testing.T) {
 	})
 }
 
-// A stop while SQL is away ends soon and leaves the rest to the outbox.
+// A stop while SQL is unreachable ends soon and leaves the rest to the outbox.
 func TestStopWithoutSQL(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestStopWithoutSQL(t *testing.T) {
 	})
 }
 
-// The COMMIT is done, its answer is lost: doing it again finds the rows.
+// If the COMMIT succeeds and its answer is lost, a repeat finds the rows.
 func TestCommitAnswerLost(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestCommitAnswerLost(t *testing.T) {
 	})
 }
 
-// The connection breaks anywhere in a transaction.
+// The connection may break at any point of a transaction without losing or doubling an outcome.
 func TestConnectionCutAnywhere(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestReadOnly(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		dsn := server.NewDatabase(t)
 		root := open(t, dsn)
-		// root may write on a read-only server; a user with no more than the rights on one database may not.
+		// root may write on a read-only server; a user with rights on one database only may not.
 		execute(t, root, "CREATE USER tierq@'%' IDENTIFIED BY 'secret'")
 		execute(t, root, "GRANT ALL ON "+databaseOf(t, dsn)+".* TO tierq@'%'")
 		s := archivetest.New(t, database.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1)})
@@ -243,7 +243,7 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// connections are the server's ids of those that a user has.
+// connections returns the server's ids of a user's connections.
 func connections(t *testing.T, db *sql.DB, user string) (ids []int) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT id FROM information_schema.processlist WHERE user = ?", user)
@@ -264,7 +264,7 @@ func connections(t *testing.T, db *sql.DB, user string) (ids []int) {
 	return ids
 }
 
-// databaseOf is the name that a DSN ends with.
+// databaseOf returns the name of a DSN's database.
 func databaseOf(t *testing.T, dsn string) string {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(dsn)

@@ -12,8 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// endedColumns and endedJoins read ended jobs: an outcome with what its ending wrote beside it, but for result, payload
-// and options. The worker of the latest claim is known from the result, or from the attempt of that number.
+// endedColumns and endedJoins read ended jobs: an outcome with its result's or dead letter's columns, except
+// result, payload and options. The worker of the last claim comes from the result, or else from the attempt of
+// that number.
 const (
 	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, " +
 		"o.max_retries, o.arrived_at, " +
@@ -66,7 +67,7 @@ func (r *endedRow) job() job.Job {
 	default:
 		j.FirstTriedAt, j.StartedAt, j.EndedAt =
 			database.OrZero(o.FirstTriedAt), database.OrZero(o.StartedAt), database.OrZero(o.EndedAt)
-		if j.EndedAt.IsZero() { // recorded by a version that did not keep it
+		if j.EndedAt.IsZero() { // the row was recorded by a version without ended_at
 			j.EndedAt = o.RecordedAt
 		}
 	}
@@ -74,8 +75,8 @@ func (r *endedRow) job() job.Job {
 }
 
 // Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or
-// CANCELLED. Payload and options are not read. It returns job.ErrNotFound for a job that has no outcome here, and an
-// error that is job.ErrUnavailable if the database did not answer.
+// CANCELLED. Payload and options are not read. Find returns job.ErrNotFound for a job that has no outcome here,
+// and job.ErrUnavailable if the database did not answer.
 func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	var row endedRow
 	if err := a.db.Read.WithContext(ctx).Raw(findJob, string(id)).Take(&row).Error; err != nil {
@@ -84,20 +85,20 @@ func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	return row.job(), nil
 }
 
-// maxAttempts bounds a history. A life keeps 50 attempts, so that twenty lives fit.
+// maxAttempts bounds a history. A generation stores at most 50 attempts, so twenty generations fit.
 const maxAttempts = 1000
 
-// attemptsOf reads a history. A row without a generation was written before the column was there: attempts count on
-// over generations, and each outcome says which was its last.
+// attemptsOf reads a history. For a row from before the column generation, the query derives the generation:
+// attempts are numbered on over all generations, and each outcome says which attempt was its last.
 const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finished_at, a.outcome, a.error, " +
 	"a.until_at, " +
 	"CASE WHEN a.generation > 0 THEN a.generation ELSE COALESCE((SELECT MIN(o.generation) FROM job_outcomes o " +
 	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), 0) END AS generation " +
 	"FROM job_attempts a WHERE a.job_id = ? ORDER BY a.attempt DESC LIMIT ?"
 
-// Attempts reads the attempts of a job that did not end well, over all its generations, oldest first; of more than
-// 1,000 the latest. (The one that completed it is not among them: Find has its worker and times.) A job without any, or
-// unknown, has none.
+// Attempts reads the unsuccessful attempts of a job over all its generations, the oldest first; if there are more
+// than 1,000, the latest 1,000. The attempt that completed the job is not among them: Find returns its worker and
+// times. The answer is empty for a job without such attempts and for an unknown job.
 func (a *Archive) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	var rows []attemptRow
 	err := a.db.Read.WithContext(ctx).Raw(attemptsOf, string(id), maxAttempts).Scan(&rows).Error

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whatever a cursor says, it is bound as a value: what is taken is exactly what was handed out once.
+// readPlace and readListCursor accept only cursors that the server can have returned, for any text.
 func FuzzCursors(f *testing.F) {
 	f.Attr("proves", "A57 A60")
 	fuzz.Text(f, func(t *testing.T, cursor string) {

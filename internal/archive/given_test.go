@@ -57,7 +57,7 @@ func cancelled(n int) job.Outcome {
 	return o
 }
 
-// many is n completed outcomes.
+// many returns n completed outcomes.
 func many(n int) []job.Outcome {
 	all := make([]job.Outcome, n)
 	for i := range all {
@@ -116,7 +116,7 @@ func start(t testing.TB, a *archive.Archive, acks archive.Acknowledger, o archiv
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		_ = w.Stop(ctx) // what is left is the test's business
+		_ = w.Stop(ctx) // the test checks what is left
 	})
 	return w
 }
@@ -130,7 +130,7 @@ func record(t testing.TB, w *archive.Writer, outcomes ...job.Outcome) {
 	}
 }
 
-// nobody takes every acknowledgement and forgets it.
+// nobody accepts every acknowledge and stores nothing.
 type nobody struct{}
 
 func (nobody) Acknowledge(_ context.Context, _ int, batch []job.Ack) ([]job.Word, error) {

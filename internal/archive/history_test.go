@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// An attempt says the generation it was of, and a LATER until when it was and why. Rows of a build that knew neither
-// have no time, and the generation that the outcomes tell.
+// An attempt has its generation; a LATER has its reason and the time until which it was put off. Rows of an older
+// version have no such time, and the generation is derived from the outcomes.
 func TestAttemptsTellGenerationAndLater(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -49,7 +49,8 @@ func TestAttemptsTellGenerationAndLater(t *testing.T) {
 	})
 }
 
-// The note of a result is found without reading the result: by Find and in lists. What is no note is none.
+// Find and the lists return the note of a result without reading the result. A result without a valid note has
+// none.
 func TestNotesAreListed(t *testing.T) {
 	t.Attr("proves", "S3-S6")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {

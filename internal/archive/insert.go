@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// column is one value of a row on its way into a table.
+// column is one column of a table and the function that gives its value for a row.
 type column[T any] struct {
 	name  string
 	value func(T) any
@@ -41,7 +41,8 @@ var outcomeTable = table[*job.Outcome]{"job_outcomes", []column[*job.Outcome]{
 	{"ended_at", func(o *job.Outcome) any { return ifCancelled(o, o.EndedAt) }},
 }}
 
-// ifCancelled is a time of a cancelled job; the others have a row of their own for their times.
+// ifCancelled returns t for a cancelled job and nil otherwise: the other jobs have a row of their own with their
+// times.
 func ifCancelled(o *job.Outcome, t time.Time) any {
 	if o.Status != job.Cancelled {
 		return nil
@@ -105,7 +106,7 @@ var attemptTable = table[attemptOf]{"job_attempts", []column[attemptOf]{
 	{"until_at", func(a attemptOf) any { return database.OrNull(a.Until) }},
 }}
 
-// options are what a row keeps of the submit beyond its payload; nil = nothing.
+// options returns what a row stores of the submit besides its payload; nil means nothing.
 func options(o job.Options) []byte {
 	if text := o.Text(); text != "" {
 		return []byte(text)
@@ -113,7 +114,7 @@ func options(o job.Options) []byte {
 	return nil
 }
 
-// cut is how many of the n rows left the next statement takes.
+// cut returns how many of the n remaining rows the next statement takes.
 func cut(n int) int {
 	for _, s := range database.Sizes {
 		if s <= n {
@@ -123,7 +124,7 @@ func cut(n int) int {
 	return 0
 }
 
-// inserts holds the text of each statement by table and rows.
+// inserts holds the text of each insert statement, by table and number of rows.
 type inserts map[string]map[int]string
 
 func buildInserts(d database.Dialect) inserts {
@@ -138,7 +139,8 @@ func buildInserts(d database.Dialect) inserts {
 	return all
 }
 
-// addInserts builds the inserts of a table. around says of some columns what expression their value's ? stands in.
+// addInserts builds the inserts of a table. around names, for some columns, the expression that stands in place of
+// the ? of the value.
 func addInserts[T any](all inserts, t table[T], ending func(key string) string, around map[string]string) {
 	names, values := make([]string, len(t.columns)), make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -152,7 +154,7 @@ func addInserts[T any](all inserts, t table[T], ending func(key string) string, 
 	}
 }
 
-// insert writes rows and returns how many were not there before.
+// insert writes rows. For tables whose inserts end with KeepFirst it returns how many of the rows were new.
 func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T], rows []T) (int, error) {
 	written := 0
 	for len(rows) > 0 {
@@ -177,7 +179,7 @@ func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T
 	return written, nil
 }
 
-// statements are the texts that insert will use for n rows.
+// statements returns the texts that insert uses for n rows.
 func (all inserts) statements(table string, n int) []string {
 	var queries []string
 	for ; n > 0; n -= cut(n) {

@@ -13,31 +13,32 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// JournalOptions bound what waits in memory, and say what the rows need; zero means the default.
+// JournalOptions bound the rows that wait in memory, and give what the rows need. Zero means the default.
 type JournalOptions struct {
-	Limit      int // rows that wait; 8,192
-	LimitBytes int // 64 MiB
-	// of one transaction, its repeats after deadlocks included; 1 s, because a submit waits for it
+	Limit      int // rows that may wait; 8,192
+	LimitBytes int // bytes that may wait; 64 MiB
+	// for one transaction, including its repeats after deadlocks; 1 s, because a submit waits for it
 	Timeout  time.Duration
 	KeepKeys time.Duration // how long an Idempotency-Key stands for its job; 1 h
 	Log      *slog.Logger
 
-	// Incarnation is the life of a partition's data that is known now, for the row of a claimed job; nil = "". It may be
-	// an older one than the claim's, never a newer one: the job would not be missed when the newer one does not have it.
+	// Incarnation returns the known incarnation of a partition's Redis, for the row of a claimed job; nil = always
+	// "". It may be older than the incarnation of the claim, but never newer: with a newer one, a job that the newer
+	// Redis does not have would not be missed.
 	Incarnation func(partition int) string
-	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL
-	// refuses for its data is none. It is called one at a time, and must not block.
+	// Observe receives the result of each transaction: nil, or the error of a database that could not serve. A row
+	// that SQL refuses for its data counts as no error. Calls do not overlap. Observe must not block.
 	Observe func(err error)
 }
 
-// Journal is a process' writer of the accept journal. What waits goes into the next transaction, up to 500 rows; there
-// is no timer, so a lone row waits for nobody. Each call returns when its rows are committed. Errors say how much is
-// known:
+// Journal writes the accept journal of one process. All waiting rows, up to 500, go into the next transaction.
+// There is no timer, so a single row is written at once. Each call returns when its rows are committed. The errors
+// say how much is known:
 //
-//   - job.ErrUnavailable: certainly nothing of it was written, and will not be;
-//   - job.ErrAmbiguous: some or all of it may have been. Doing it again is right.
+//   - job.ErrUnavailable: nothing of the call was written, and nothing will be;
+//   - job.ErrAmbiguous: some or all of it may be written. Repeating the call is safe.
 //
-// When ctx ends, what has not been sent is taken back; it does not end a transaction.
+// When ctx ends, the rows of the call that were not sent are removed. The end of ctx does not stop a transaction.
 type Journal struct {
 	archive *Archive
 	opts    JournalOptions
@@ -46,16 +47,16 @@ type Journal struct {
 
 	mu       sync.Mutex
 	waiting  loop.Batcher[*noted]
-	running  bool // calls are served
+	running  bool // calls are accepted
 	stopping bool
 	cancel   context.CancelFunc
 	done     chan struct{} // nil before Start
-	wake     loop.Signal   // something came, or Stop
+	wake     loop.Signal   // set by new notes and by Stop
 
 	written, batches, refused atomic.Int64
 }
 
-// JournalStats is what a journal did so far, and how it stands.
+// JournalStats are a journal's counts since its start, and the number of rows that wait now.
 type JournalStats struct {
 	Waiting int   // rows in memory that SQL does not have yet
 	Written int64 // rows and changes of rows that were committed
@@ -63,7 +64,8 @@ type JournalStats struct {
 	Refused int64 // rows that SQL refused for their data
 }
 
-// NewJournal makes the journal of an archive that was opened with Options.Journal. It does nothing before Start.
+// NewJournal makes the journal of an archive that was made with Options.Journal. The journal does nothing before
+// Start.
 func NewJournal(a *Archive, o JournalOptions) *Journal {
 	if o.Limit <= 0 {
 		o.Limit = 8192
@@ -92,12 +94,12 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 	}
 }
 
-// Submit writes rows of submits that Redis is about to be asked for, and their Idempotency-Keys. A row whose key stands
-// for another job is not written: the answer names that one.
+// Submit writes the rows of submits that Redis will be asked for next, and their Idempotency-Keys. If a key stands
+// for another job, the row is not written and the answer names that job.
 func (j *Journal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyHolder, error) {
 	notes := make([]*noted, len(rows))
 	for i := range rows {
-		l := rows[i] // the caller may go on with its own
+		l := rows[i] // a copy: the caller may change its own
 		notes[i] = &noted{kind: submitNote, row: &l}
 	}
 	if err := j.put(ctx, "journal submits", notes); err != nil {
@@ -110,12 +112,13 @@ func (j *Journal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyH
 	return held, nil
 }
 
-// Submitted hears that Redis has taken submits: of a row it reads the id, the arrival, when the job is due, and the
-// run. It returns at once, and SQL is told within a moment, if SQL serves.
+// Submitted stores that Redis accepted submits. Of each row it reads the id, the arrival, the due time and the
+// incarnation. It returns at once; SQL gets the rows a moment later, if SQL serves.
 func (j *Journal) Submitted(rows []job.JournalRow) { j.stamps.add(rows) }
 
-// TakeBack removes the rows of submits that Redis refused, and their keys; of a row it reads the id and the key. It
-// says of each whether it is gone by this: false for a row that is not the submit's any more, or not there.
+// TakeBack removes the rows of submits that Redis refused, and their keys. Of each row it reads the id and the
+// key. The answer says for each row whether this call removed it: false if the row no longer belongs to the
+// submit, or does not exist.
 func (j *Journal) TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error) {
 	notes := make([]*noted, len(rows))
 	for i := range rows {
@@ -134,13 +137,13 @@ func (j *Journal) TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, 
 	return gone, nil
 }
 
-// Holder is the job that an Idempotency-Key stands for. It changes nothing.
+// Holder returns the job that an Idempotency-Key stands for. It changes nothing.
 func (j *Journal) Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error) {
 	return j.archive.Holder(ctx, key)
 }
 
-// Claimed notes that jobs are in somebody's hands: attempt, retries, times and worker. What comes with a lower attempt
-// than the row's, or the same, changes nothing.
+// Claimed stores that workers hold jobs: attempt, retries, times and worker. A lease whose attempt is not above
+// the row's changes nothing.
 func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	notes := make([]*noted, len(leases))
 	for i := range leases {
@@ -150,8 +153,8 @@ func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	return j.put(ctx, "journal claims", notes)
 }
 
-// Waits notes that attempts ended and their jobs wait again. It changes a row only if that attempt is the one that
-// runs.
+// Waits stores that attempts ended and that their jobs wait again. It changes a row only if that attempt is the
+// running one.
 func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
 	notes := make([]*noted, len(waits))
 	for i := range waits {
@@ -161,8 +164,8 @@ func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
 	return j.put(ctx, "journal waits", notes)
 }
 
-// Down says whether the last transaction, or look, found the database unable to serve. While it is, the journal looks
-// again by itself.
+// Down says whether the database was unable to serve at the last transaction or probe. While it is, the journal
+// probes it by itself.
 func (j *Journal) Down() bool { return j.archive.db.Down() }
 
 // Stats reads the counts.
@@ -173,7 +176,7 @@ func (j *Journal) Stats() JournalStats {
 	return JournalStats{Waiting: waiting, Written: j.written.Load(), Batches: j.batches.Load(), Refused: j.refused.Load()}
 }
 
-// put hands notes to the loop and waits until they are dealt with.
+// put hands notes to the loop and waits until all of them are settled.
 func (j *Journal) put(ctx context.Context, verb string, notes []*noted) error {
 	if len(notes) == 0 {
 		return nil
@@ -210,7 +213,7 @@ func (j *Journal) put(ctx context.Context, verb string, notes []*noted) error {
 	return c.verdict(verb)
 }
 
-// Start begins to write, until Stop; it does not end with ctx.
+// Start begins to write, until Stop. The end of ctx does not stop it.
 func (j *Journal) Start(context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -231,8 +234,8 @@ func (j *Journal) Start(context.Context) error {
 	return nil
 }
 
-// Stop refuses what comes from now on, writes what waits, and ends. When ctx ends first the rest is given up: its
-// callers are told.
+// Stop refuses new calls, writes what waits, and returns. When ctx ends first, Stop gives up the rest and their
+// callers get an error.
 func (j *Journal) Stop(ctx context.Context) error {
 	j.mu.Lock()
 	j.running, j.stopping = false, true

@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// prepared are the statements of a call which the archive had not prepared before.
+// prepared returns the statements of a call that the archive had not prepared before.
 func prepared(t *testing.T, a *Archive, call func(ctx context.Context) error) (queries []string) {
 	t.Helper()
 	pool := a.db.Write.ConnPool.(*gorm.PreparedStmtDB)
@@ -32,8 +32,8 @@ func prepared(t *testing.T, a *Archive, call func(ctx context.Context) error) (q
 	return queries
 }
 
-// No statement of the journal reads a table without a key, however small the tables: what is read to be changed is
-// locked.
+// No statement of the journal reads a table without a key, however small the tables: a statement that changes rows
+// locks all rows that it reads.
 func TestJournalUsesItsIndexes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
@@ -44,7 +44,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 			text string
 			args []any
 		}
-		inline := map[string]query{} // statements whose text no function gives
+		inline := map[string]query{} // statements that no function returns
 		for _, n := range sizesOfCalls {
 			ids, rows := make([]job.ID, n), make([]job.JournalRow, min(n, stampsAtOnce))
 			for i := range ids {
@@ -121,7 +121,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 				steps := databasetest.Plan(t, a.db, q.text, q.args)
 				t.Logf("%d rows, %-14s %s", size, name, strings.Join(steps, "; "))
 				for _, step := range steps {
-					// These lock nothing: three rows they may walk along an index.
+					// These statements lock nothing, so they may walk three rows along an index.
 					reads := strings.HasPrefix(name, "known") || strings.HasPrefix(name, "holders") ||
 						strings.HasPrefix(name, "living of")
 					if databasetest.WholeTable(step) && !strings.Contains(step, "<union") && (size > 3 || !reads) {

@@ -21,7 +21,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// proxied is an archive with the journal on that reaches its database through a proxy.
+// proxied returns an archive with the journal on that reaches its database through a proxy.
 func proxied(t *testing.T) (*archivetest.Store, *testkit.TCPProxy) {
 	t.Helper()
 	direct := databasetest.MariaDB(t).MySQLDSN
@@ -30,11 +30,11 @@ func proxied(t *testing.T) (*archivetest.Store, *testkit.TCPProxy) {
 	proxy := testkit.NewTCPProxy(t, cfg.Addr)
 	cfg.Addr = proxy.Addr()
 	s := archivetest.NewJournal(t, database.Options{MySQLDSN: cfg.FormatDSN()})
-	s.DB = open(t, direct) // looks at the rows past the proxy
+	s.DB = open(t, direct) // reads the rows without the proxy
 	return s, proxy
 }
 
-// The COMMIT is done and its answer lost: the caller hears that it may be, and doing it again is right.
+// If the COMMIT succeeds and its answer is lost, the caller gets job.ErrAmbiguous, and a repeat is right.
 func TestJournalCommitLost(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestJournalCommitLost(t *testing.T) {
 		var heard atomic.Value
 		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(err error) { heard.Store(&err) }})
 		done(t, submit(t.Context(), j, living(0)))
-		proxy.DropReply("\x03COMMIT") // as a command: READ COMMITTED is none
+		proxy.DropReply("\x03COMMIT") // only the command COMMIT, not READ COMMITTED
 		if err := submit(t.Context(), j, living(1)); !lost(err) || proxy.Cuts() != 1 {
 			t.Fatalf("%v after %d cuts", err, proxy.Cuts())
 		}
@@ -56,7 +56,7 @@ func TestJournalCommitLost(t *testing.T) {
 			t.Errorf("the gate heard %v, down %v, %d rows", err, j.Down(), s.Count(t, "accepted_jobs"))
 		}
 
-		// The same of a row that is taken back: the submit is in doubt, and hears later that it did not do it.
+		// The same happens to a take back: it is in doubt, and its repeat says that it did not remove the row.
 		done(t, submit(t.Context(), j, submitting(2)))
 		proxy.DropReply("\x03COMMIT")
 		gone, err := j.TakeBack(t.Context(), []job.JournalRow{submitting(2)})
@@ -70,7 +70,8 @@ func TestJournalCommitLost(t *testing.T) {
 	})
 }
 
-// The connection breaks anywhere in a transaction: what the caller is told is true, and nothing is left half done.
+// The connection may break at any point of a transaction: the error tells the caller the truth, and nothing is
+// half done.
 func TestJournalCutAnywhere(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
@@ -104,7 +105,8 @@ func TestJournalCutAnywhere(t *testing.T) {
 	})
 }
 
-// The same while a row is taken back: row and key are both there or both gone, and a refusal means that they are there.
+// The same holds for a take back: row and key are both there or both gone, and job.ErrUnavailable means that both
+// are there.
 func TestTakeBackCutAnywhere(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
@@ -141,8 +143,8 @@ func TestTakeBackCutAnywhere(t *testing.T) {
 	})
 }
 
-// Without SQL nothing is written, and everybody is told so soon: those who were sent, those who wait. Down ends by
-// itself.
+// Without SQL nothing is written, and every caller gets an error soon, whether its rows were sent or waited. Down
+// ends by itself.
 func TestJournalWithoutSQL(t *testing.T) {
 	t.Attr("proves", "F14 F36")
 	t.Parallel()
@@ -151,7 +153,7 @@ func TestJournalWithoutSQL(t *testing.T) {
 		s := archivetest.NewJournal(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		accept := func(j *archive.Journal) {
 			testkit.Eventually(t, within, "an accepted job", func() (bool, string) {
-				err := submit(t.Context(), j, submitting(0)) // SQL could take this one back
+				err := submit(t.Context(), j, submitting(0)) // SQL could take back this row
 				return err == nil, fmt.Sprint(err)
 			})
 		}
@@ -192,7 +194,7 @@ func TestJournalWithoutSQL(t *testing.T) {
 	})
 }
 
-// A database that can be read and not written is down for the journal, whatever a ping says.
+// A database that can be read but not written is down for the journal, even if a ping succeeds.
 func TestJournalReadOnly(t *testing.T) {
 	t.Attr("proves", "F37")
 	t.Parallel()
@@ -217,7 +219,7 @@ func TestJournalReadOnly(t *testing.T) {
 	})
 }
 
-// A row that SQL refuses for its data is its own caller's trouble; the gate does not hear of it.
+// A row that SQL refuses for its data is an error for its own caller only, and the gate does not count it.
 func TestJournalBadRow(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -244,7 +246,7 @@ func TestJournalBadRow(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// In one call with others it is not known as certainly unwritten: they are.
+		// In a call with good rows the error is job.ErrAmbiguous: the good rows are written.
 		if err := submit(t.Context(), j, living(10), bad, living(11)); !lost(err) {
 			t.Errorf("together: %v", err)
 		}
@@ -257,7 +259,7 @@ func TestJournalBadRow(t *testing.T) {
 	})
 }
 
-// What waits behind a transaction that failed is refused with it: it has waited as long, and SQL would only fail it
+// Rows that wait behind a failed transaction are refused with it: they have waited as long, and would only fail
 // later.
 func TestJournalFailsWhatWaits(t *testing.T) {
 	t.Attr("proves", "F14")

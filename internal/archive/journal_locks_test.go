@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Two processes submit and record the same fresh jobs at the same time: all goes through, and what crossed is swept.
+// Two processes may submit and record the same fresh jobs at the same time: all calls succeed, and Sweep removes
+// rows that crossed their outcome.
 func TestJournalAndOutcomesAtOnce(t *testing.T) {
 	t.Attr("proves", "F38")
 	t.Parallel()
@@ -34,7 +35,7 @@ func TestJournalAndOutcomesAtOnce(t *testing.T) {
 					step[round].Wait()
 					rows := make([]job.JournalRow, jobs)
 					for i := range rows {
-						rows[i] = living(round*jobs + i) // both sides the same
+						rows[i] = living(round*jobs + i) // both sides have the same rows
 					}
 					if err := submit(context.Background(), j, rows...); err != nil {
 						t.Error(err)
@@ -68,12 +69,12 @@ func TestJournalAndOutcomesAtOnce(t *testing.T) {
 	})
 }
 
-// What a transaction of outcomes has locked stands in nobody's way: not the places of rows that it did not find.
+// A transaction of outcomes does not lock the gaps of rows that it did not find.
 func TestJournalLocksNoGaps(t *testing.T) {
 	t.Attr("proves", "F39")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		// its counters are ours alone
+		// The counters of this server count only this test.
 		s := archivetest.NewJournal(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
@@ -88,7 +89,7 @@ func TestJournalLocksNoGaps(t *testing.T) {
 			s,
 			waited,
 			1,
-		) // it has looked for 1 and waits for 9
+		) // the transaction has looked for 1 and waits for 9
 		done(t, submit(t.Context(), j, living(0), living(2), living(5))) // on both sides of 1
 		done(t, other.Commit())
 		done(t, <-recorded)
@@ -98,8 +99,8 @@ func TestJournalLocksNoGaps(t *testing.T) {
 	})
 }
 
-// A row and its outcome that are written at the same moment do not wait for each other. The row stays behind; nobody
-// takes it for a living job, and it is swept.
+// A row and its outcome that are written at the same moment do not wait for each other. The row remains; no reader
+// takes it for a living job, and Sweep removes it.
 func TestJournalCrossed(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestJournalCrossed(t *testing.T) {
 		if _, swept, err := s.Sweep(t.Context(), "", 10); swept != 1 || err != nil {
 			t.Errorf("%d swept, %v", swept, err)
 		}
-		done(t, submit(t.Context(), j, living(1))) // late: its row stays behind too
+		done(t, submit(t.Context(), j, living(1))) // a late submit: its row remains too
 		if got := lostIDs(t, s, "run-2"); len(got) != 1 || got[0] != id(2) {
 			t.Errorf("lost: %v", got)
 		}

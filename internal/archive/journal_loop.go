@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// loop writes batch after batch until Stop, then what still waits. While SQL is down and nothing waits, it looks again
-// now and then, so that Down does not outlive the outage.
+// loop writes batch after batch until Stop, and then what still waits. While SQL is down and nothing waits, loop
+// probes SQL now and then, so that Down is not true for longer than the outage.
 func (j *Journal) loop(ctx context.Context) {
 	looks := 0
 	for ctx.Err() == nil {
@@ -39,13 +39,13 @@ func (j *Journal) loop(ctx context.Context) {
 		case <-ctx.Done():
 		case <-again.C:
 			looks++
-			_ = j.Probe(ctx) // what it finds is in Down
+			_ = j.Probe(ctx) // the result is in Down
 		}
 		again.Stop()
 	}
 }
 
-// runOnce writes what waits, as one batch. False: nothing waited.
+// runOnce writes all waiting notes as one batch. It returns false if nothing waited.
 func (j *Journal) runOnce(ctx context.Context) bool {
 	j.mu.Lock()
 	batch := j.waiting.Next(nil, nil)
@@ -57,8 +57,8 @@ func (j *Journal) runOnce(ctx context.Context) bool {
 	return true
 }
 
-// write brings a batch to SQL, in halves where a row is refused, and settles it. False: SQL cannot serve, and nobody
-// else's wait is worth its while.
+// write writes a batch to SQL and settles it. If SQL refuses a row, write splits the batch in halves. It returns
+// false if SQL cannot serve, and then the rest of the batch need not be tried.
 func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 	var n notes
 	for _, b := range batch {
@@ -104,8 +104,8 @@ func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 	return j.write(ctx, batch[half:])
 }
 
-// fail settles a batch that SQL could not take, and with it everything that waits: it has waited as long, and none of
-// it was sent.
+// fail settles with an error a batch that SQL could not take. It settles everything else that waits too: those
+// notes have waited as long, and none of them was sent.
 func (j *Journal) fail(ctx context.Context, batch []*noted, err error) {
 	if !errors.Is(err, job.ErrAmbiguous) {
 		err = database.Unavailable("SQL is down", err)
@@ -122,7 +122,8 @@ func (j *Journal) fail(ctx context.Context, batch []*noted, err error) {
 	j.drop(nil, fmt.Errorf("SQL is down: %w", job.ErrUnavailable))
 }
 
-// drop removes the waiting notes of one call, or of all (nil), and settles them with an error. The lock is held.
+// drop removes the waiting notes of one call, or all of them (nil), and settles them with an error. The caller
+// holds the lock.
 func (j *Journal) drop(of *call, err error) {
 	j.waiting.Remove(func(n *noted) bool {
 		if of != nil && n.of != of {
@@ -149,7 +150,8 @@ func idsOf(batch []*noted) []job.ID {
 	return ids
 }
 
-// Probe asks whether the journal could be written now, with a statement that changes nothing. It needs no Start.
+// Probe checks whether the journal could be written now, with a statement that changes nothing. It works before
+// Start too.
 func (j *Journal) Probe(ctx context.Context) error {
 	once, cancel := context.WithTimeout(ctx, j.opts.Timeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// living is a job that Redis has, in its run-1.
+// living returns the row of a job that Redis has, in the incarnation run-1.
 func living(n int) job.JournalRow {
 	return job.JournalRow{
 		Job: job.Job{
@@ -26,14 +26,14 @@ func living(n int) job.JournalRow {
 	}
 }
 
-// submitting is that job as its submit writes it before Redis is asked for it.
+// submitting returns that job's row as its submit writes it before Redis is asked.
 func submitting(n int) job.JournalRow {
 	l := living(n)
 	l.Incarnation, l.Submitting = "", true
 	return l
 }
 
-// submit writes rows. That one of them meets another job's key is an error.
+// submit writes rows. If a row meets another job's key, submit returns an error.
 func submit(ctx context.Context, j *archive.Journal, rows ...job.JournalRow) error {
 	held, err := j.Submit(ctx, rows)
 	for i, h := range held {
@@ -44,7 +44,7 @@ func submit(ctx context.Context, j *archive.Journal, rows ...job.JournalRow) err
 	return err
 }
 
-// lease is a claim of that job.
+// lease returns a claim of that job.
 func lease(n, generation, attempt int) job.Lease {
 	j := living(n).Job
 	j.Generation, j.Status, j.Attempt, j.RetryCount, j.Worker = generation, job.Processing, attempt, attempt-1,
@@ -53,8 +53,8 @@ func lease(n, generation, attempt int) job.Lease {
 	return job.Lease{Job: j, Token: "t"}
 }
 
-// journal starts a journal and stops it when the test ends. Its transactions have time for a busy machine, unless the
-// test says otherwise.
+// journal starts a journal and stops it when the test ends. The timeout suits a busy machine, unless the test sets
+// one.
 func journal(t testing.TB, a *archive.Archive, o archive.JournalOptions) *archive.Journal {
 	t.Helper()
 	if o.Timeout == 0 {
@@ -81,7 +81,7 @@ func done(t testing.TB, err error) {
 	}
 }
 
-// accepted reads the row of a job, but for when it was recorded.
+// accepted reads the row of a job without recorded_at, which it checks.
 func accepted(t *testing.T, s *archivetest.Store, n int) map[string]any {
 	t.Helper()
 	row := s.Row(t, "accepted_jobs WHERE job_id = ?", string(id(n)))
@@ -93,7 +93,7 @@ func accepted(t *testing.T, s *archivetest.Store, n int) map[string]any {
 	return row
 }
 
-// fresh is the row of living(n).
+// fresh returns the columns of living(n), with changes.
 func fresh(n int, changes map[string]any) map[string]any {
 	row := map[string]any{
 		"job_id": string(id(n)), "generation": int64(1), "tier": "PAID", "type": "SIMULATION", "owner": "key-1",
@@ -110,8 +110,8 @@ func fresh(n int, changes map[string]any) map[string]any {
 	return row
 }
 
-// The life of a row: submitted, claimed, waiting, claimed again, cancelled; and no word of an earlier attempt or
-// generation turns it back.
+// A row follows its job: submitted, claimed, waiting, claimed again, cancelled. A note of an earlier attempt or
+// generation changes nothing.
 func TestJournalRow(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestJournalRow(t *testing.T) {
 			"due_at": "2025-11-24 16:00:05.123000"}
 		maps.Copy(claimed, waits)
 		check(t, "waits", accepted(t, s, 1), claimed)
-		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)})) // a copy that was late
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)})) // a late copy
 		check(t, "claimed late", accepted(t, s, 1), claimed)
 
 		again := arrives(lease(1, 1, 2))
@@ -166,7 +166,7 @@ func TestJournalRow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
 		check(t, "the next generation is claimed, and has no row", accepted(t, s, 1), claimed)
 
-		// The row of the next generation replaces all of it; words of the earlier one come too late then.
+		// The row of the next generation replaces the whole row; late notes of the earlier generation change nothing.
 		second := living(1)
 		second.Generation, second.Priority, second.Incarnation, second.Idempotency = 2, 7, "run-3", job.Idempotency{}
 		done(t, submit(t.Context(), j, second))
@@ -191,8 +191,8 @@ func TestJournalRow(t *testing.T) {
 	})
 }
 
-// Redis has a claimed job, so its row was there before the claim. A claim of a job without a row writes none, nor a
-// key.
+// A claim of a job without a row writes no row and no key. (Redis has a claimed job, so its row was there before
+// the claim.)
 func TestClaimWithoutARow(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -211,7 +211,7 @@ func TestClaimWithoutARow(t *testing.T) {
 	})
 }
 
-// What ended is no longer in the journal, and a claim that comes after the outcome brings nothing back.
+// An ended job is no longer in the journal, and a claim that arrives after the outcome does not bring it back.
 func TestJournalForgetsTheEnded(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -234,7 +234,7 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 			t.Errorf("%d keys: they live longer than their jobs", n)
 		}
 
-		// A new life of a job that ended is none of its past.
+		// A repeat of an earlier generation's outcome does not remove the row of a later generation.
 		second, fourth := living(1), living(3)
 		second.Generation, fourth.Generation = 2, 4
 		done(t, submit(t.Context(), j, second, fourth))
@@ -251,7 +251,7 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 	})
 }
 
-// Without Options.Journal the outcomes remove the rows of owed jobs only: of later lives, and of callbacks.
+// Without Options.Journal, outcomes remove only the rows of owed jobs: of later generations and of callbacks.
 func TestJournalOff(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -270,7 +270,7 @@ func TestJournalOff(t *testing.T) {
 	})
 }
 
-// owes a job 100 places on for each that completed.
+// owes returns, for each completed job, an owed job whose number is higher by 100.
 func owes(o *job.Outcome) (job.JournalRow, bool) {
 	var n int
 	_, _ = fmt.Sscanf(string(o.ID[24:]), "%x", &n)

@@ -22,8 +22,8 @@ func merged(a, b map[string]any) map[string]any {
 	return all
 }
 
-// halted is a journal that stands still between the transaction of submitting(0), which SQL has, and the telling of it,
-// until the test calls release. first ends then.
+// halted returns a journal that has committed submitting(0) and then stops before it settles the call, until the
+// test calls release. first gets the result of that call.
 func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *archive.Journal, release func(),
 	first <-chan error) {
 	t.Helper()
@@ -39,7 +39,7 @@ func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *ar
 	return j, release, told
 }
 
-// later makes a call that waits, and returns when it does; n rows wait then.
+// later makes a call in a goroutine and returns when n rows wait. The channel gets the call's result.
 func later(t *testing.T, j *archive.Journal, n int, call func() error) <-chan error {
 	t.Helper()
 	told := make(chan error, 1)
@@ -49,7 +49,7 @@ func later(t *testing.T, j *archive.Journal, n int, call func() error) <-chan er
 	return told
 }
 
-// What comes while a transaction is under way goes into the next one, all kinds together, and Stop writes what waits.
+// Calls of all kinds that arrive during a transaction go into the next one together, and Stop writes what waits.
 func TestJournalGathers(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -61,7 +61,7 @@ func TestJournalGathers(t *testing.T) {
 			later(t, j, 3, func() error { return j.Claimed(ctx, []job.Lease{lease(1, 1, 1)}) }),
 			later(t, j, 4, func() error { return j.Claimed(ctx, []job.Lease{lease(3, 1, 1)}) }),
 			later(t, j, 5, func() error { return j.Waits(ctx, []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}) }),
-			later(t, j, 6, func() error { return submit(ctx, j, living(3)) }), // its claim was faster
+			later(t, j, 6, func() error { return submit(ctx, j, living(3)) }), // its claim arrived first
 			later(t, j, 8, func() error {
 				gone, err := j.TakeBack(ctx, []job.JournalRow{submitting(0), living(2)})
 				if err == nil && !slices.Equal(gone, []bool{true, false}) {
@@ -126,7 +126,7 @@ func TestJournalStartsAndStops(t *testing.T) {
 	})
 }
 
-// What waits is bounded in rows and bytes, and what finds no room is refused at once.
+// Waiting rows are bounded in number and bytes. A call that does not fit is refused at once.
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -156,7 +156,7 @@ func TestJournalIsBounded(t *testing.T) {
 	})
 }
 
-// A caller who goes is told what is known: what was not sent is taken back, what was sent may be there.
+// A caller that gives up learns what is known: its waiting rows are removed, and its sent rows may be in SQL.
 func TestJournalCallerGoes(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -183,7 +183,7 @@ func TestJournalCallerGoes(t *testing.T) {
 	})
 }
 
-// Callers from everywhere share transactions; a call of many rows takes several.
+// Concurrent callers share transactions; a call of many rows takes several.
 func TestJournalManyCallers(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keyOfJob is an Idempotency-Key on its way into the journal.
+// keyOfJob is an Idempotency-Key that is written with its job's journal row.
 type keyOfJob struct {
 	job.Idempotency
 	id   job.ID
@@ -27,25 +27,25 @@ var keyTable = table[keyOfJob]{"idempotency_keys", []column[keyOfJob]{
 	{"expires_at", func(k keyOfJob) any { return k.keep.Milliseconds() }},
 }}
 
-// firstJobHasIt says what becomes of a key that is there: it stays with its job, unless its time is over.
+// firstJobHasIt is the update for a key that exists: the key stays with its job, unless it has expired.
 func firstJobHasIt(d database.Dialect) string {
 	over := "expires_at <= " + d.Now
 	set := func(column string) string {
 		return column + " = CASE WHEN " + over + " THEN " + d.Offered(column) + " ELSE " + column + " END"
 	}
-	return set("body") + ", " + set("job_id") + ", " + set("expires_at") // the last: the others ask for it as it was
+	return set("body") + ", " + set("job_id") + ", " + set("expires_at") // last: the others compare its old value
 }
 
-// holdersOf reads size keys, also those whose time is over, each with whether its job's row is a submit's to take back.
+// holdersOf reads size keys, expired keys too, and for each whether its job's submit may still take back its row.
 func holdersOf(size int) string {
 	return "SELECT k.idem_key, k.body, k.job_id, EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = k.job_id AND " +
 		takenBack + ") FROM idempotency_keys k WHERE k.idem_key IN " + database.Marks(size)
 }
 
-// holderOf is holdersOf for one key, if that stands.
+// holderOf is holdersOf for one key, and only if the key has not expired.
 func holderOf(d database.Dialect) string { return holdersOf(1) + " AND k.expires_at > " + d.Now }
 
-// holders are the jobs that keys stand for.
+// holders reads the jobs that keys stand for, and the hash of the body that each key came with; both by key.
 func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) (map[string]job.KeyHolder,
 	map[string]string, error) {
 	held, bodies := map[string]job.KeyHolder{}, map[string]string{}
@@ -64,7 +64,7 @@ func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) 
 	return held, bodies, nil
 }
 
-// Holder is the job that a key stands for, by the database's clock.
+// Holder returns the job that a key stands for, by the database's clock; no ID means that the key is free.
 func (a *Archive) Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error) {
 	held, bodies, err := holders(
 		ctx, a.db.Read.WithContext(ctx).Statement.ConnPool, holderOf(a.db.Dialect), []any{key.Key},
@@ -81,10 +81,10 @@ func expiredKeys(d database.Dialect) string {
 	return "SELECT idem_key FROM idempotency_keys WHERE expires_at <= " + d.Now + " ORDER BY expires_at LIMIT ?"
 }
 
-// keysAtOnce is how many expired keys one call of DropKeys removes.
+// keysAtOnce is the largest number of expired keys that one call of DropKeys removes.
 const keysAtOnce = 5_000
 
-// DropKeys removes Idempotency-Keys that have expired, at most 5,000, in transactions of a batch each. It says how many
+// DropKeys removes expired Idempotency-Keys, at most 5,000, in transactions of one batch each. It returns how many
 // it removed, and whether there may be more.
 func (a *Archive) DropKeys(ctx context.Context) (dropped int64, more bool, err error) {
 	var expired []string

@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A key whose time ends between the insert and the look of one transaction is held by that transaction: its job stays
-// the one that a submit meets. Here keys stay for 0 ms: their time is over as they are written.
+// A key that expires between the insert and the read of the same transaction still belongs to its job, and other
+// submits meet it. Here keys stay for 0 ms, so that they expire as they are written.
 func TestKeyThatExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {

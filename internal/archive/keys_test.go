@@ -16,14 +16,15 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// under is the n-th job, submitted under the key of another one.
+// under returns the n-th job, submitted under the key of another job.
 func under(n, key int) job.JournalRow {
 	l := submitting(n)
 	l.Idempotency = living(key).Idempotency
 	return l
 }
 
-// meets submits a row and holds what it meets to what is wanted: no ID = its key is its own, and its row is there.
+// meets submits a row and compares the job that it meets with want. No ID means that the submit gets the key and
+// its row is there.
 func meets(t *testing.T, s *archivetest.Store, j *archive.Journal, l job.JournalRow, want job.KeyHolder) {
 	t.Helper()
 	before := s.Count(t, "accepted_jobs WHERE job_id = ?", string(l.ID))
@@ -43,7 +44,7 @@ func meets(t *testing.T, s *archivetest.Store, j *archive.Journal, l job.Journal
 	}
 }
 
-// A key stands for the first job that was submitted under it, for its time, whatever becomes of that job.
+// A key stands for the first job that was submitted under it until the key expires, whatever happens to that job.
 func TestKeys(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
@@ -70,7 +71,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("nobody's key: %+v, %v", h, err)
 		}
 
-		// The same job again keeps its time; a submit of another job meets the first.
+		// A repeat by the same job keeps the expiry; a submit of another job meets the first.
 		soon := time.Now().UTC().Add(5 * time.Minute).Format("2006-01-02 15:04:05.000000")
 		execute(t, s.DB, "UPDATE idempotency_keys SET expires_at = '"+soon+"'")
 		done(t, submit(t.Context(), j, submitting(3)))
@@ -88,7 +89,7 @@ func TestKeys(t *testing.T) {
 		execute(t, s.DB, "DELETE FROM accepted_jobs WHERE job_id = ?", string(id(3))) // as when it ended
 		meets(t, s, j, under(4, 3), job.KeyHolder{ID: id(3)})
 
-		// Its time is over: the next one has it, with its own body and a time of its own.
+		// After the expiry the next submit gets the key, with its own body and a new expiry.
 		execute(t, s.DB, "UPDATE idempotency_keys SET expires_at = '2026-01-01 00:00:00.000000'")
 		if h, err := j.Holder(t.Context(), living(3).Idempotency); h != (job.KeyHolder{}) || err != nil {
 			t.Errorf("expired, and met: %+v, %v", h, err)
@@ -109,8 +110,8 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// Of two submits under one key in one batch the one with the lower id has it, wherever it stands, and the other meets
-// it. Nobody else in the batch is held up.
+// Of two submits under one key in one batch, the one with the lower id gets the key in any order, and the other
+// one meets it. The rest of the batch is not affected.
 func TestKeyTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -147,8 +148,8 @@ func TestKeyTwiceInABatch(t *testing.T) {
 	})
 }
 
-// Two processes submit other jobs under the same keys at the same moment, each in another order: of each key's two jobs
-// one has a row, and the other one's submit meets it, still submitting. No deadlock is left for a caller.
+// Two processes submit different jobs under the same keys at the same moment, in different orders. Of each key's
+// two jobs one has a row, and the other one's submit meets it as still submitting. No caller sees a deadlock.
 func TestKeysAreDecidedBySQL(t *testing.T) {
 	t.Attr("proves", "F19 F38")
 	t.Parallel()
@@ -211,13 +212,13 @@ func TestKeysAreDecidedBySQL(t *testing.T) {
 	})
 }
 
-// Two processes meet in the same keys, and the order of their jobs is the other way round: they lock the keys in one
-// order all the same, and none is a deadlock's victim.
+// Two processes use the same keys with their jobs in opposite orders. Both lock the keys in one order, so that no
+// deadlock occurs.
 func TestKeysInOneOrder(t *testing.T) {
 	t.Attr("proves", "F38")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		server := testkit.NewMariaDB(t) // its counters are ours alone
+		server := testkit.NewMariaDB(t) // its counters count only this test
 		s := archivetest.NewJournal(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		sides := []*archive.Journal{
 			journal(t, s.Archive, archive.JournalOptions{}),
@@ -252,7 +253,7 @@ func TestKeysInOneOrder(t *testing.T) {
 	})
 }
 
-// A call drops 5,000 expired keys and says that there are more; keys that still stand stay.
+// A call drops 5,000 expired keys and says that there are more; keys that are not expired stay.
 func TestDropKeys_InSteps(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// wholeLetter reads dead letters with all that a requeue needs.
+// wholeLetter selects dead letters with everything that a requeue needs.
 const wholeLetter = "SELECT " + letterColumns + ", f.payload, f.options FROM failed_jobs f WHERE "
 
 func (r *failedRow) letter() (job.DeadLetter, error) {
@@ -33,9 +33,9 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 	return l, nil
 }
 
-// DeadLetter reads the dead letter of a job's latest generation whole: payload, options and requeue marks too. It
-// returns job.ErrNotFound for a job that has no outcome here, and job.ErrWrongState for one whose latest outcome is not
-// FAILED.
+// DeadLetter reads the dead letter of a job's latest generation with its payload, options and requeue marks. It
+// returns job.ErrNotFound for a job that has no outcome here, and job.ErrWrongState for a job whose latest outcome
+// is not FAILED.
 func (a *Archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
 	db := a.db.Read.WithContext(ctx)
 	var o outcomeRow

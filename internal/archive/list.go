@@ -7,24 +7,24 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// window is how many rows one page of a list looks at, at most. A filter that few jobs pass thus costs what any other
-// does; the page may hold less than it was asked for, and the next one goes on behind the window.
+// window is the largest number of rows that one page of a list reads. It bounds the cost of a filter that few jobs
+// pass: the page may hold fewer jobs than the caller asked for, and the next page goes on behind the window.
 const window = 5000
 
-// maxPage bounds what a page holds, whatever was asked for.
+// maxPage is the largest number of entries in a page, whatever limit the caller gives.
 const maxPage = 1000
 
-// A job's ids are in the order of submits, so that the primary keys serve the lists. A page is one statement that
-// picks keys and reads the rest only for these; a filter that is empty takes all, so that the statement is the same
-// for every filter and prepared once. Jobs that failed are looked for among the dead letters alone, where they are
-// not one in a thousand. The jobs of one owner, and those of one trace, have indexes of their own, and the window is
-// of theirs: see scope.
+// The ids of jobs are in the order of submits, so the primary keys serve the lists. A page is one statement: it
+// picks keys, and reads the other columns only for these. An empty filter passes every row, so the statement is
+// the same for all filters and is prepared once. Failed jobs are searched among the dead letters alone: among all
+// outcomes they may be fewer than one in a thousand. The jobs of one owner, and those of one trace, have indexes
+// of their own, and the window then counts rows of that index (see scope).
 var (
 	listEnded  = listing{"job_outcomes", "(@status = '' OR k.outcome = @status)"}
 	listFailed = listing{"failed_jobs", "(@cause = '' OR k.failure_cause = @cause)"}
 )
 
-// listing is what a list walks over, and the filter that it alone has.
+// listing is the table that a list walks over, and the filter that only this list has.
 type listing struct{ table, filter string }
 
 const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' " +
@@ -33,7 +33,7 @@ const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = ''
 	"ORDER BY k.job_id DESC, k.generation DESC LIMIT @limit) p " +
 	"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
 
-// statements are where a page's window ends, and what in it passes the filter.
+// statements returns the query for the end of a page's window, and the query for the page itself.
 func (l listing) statements(d *database.Dialect, s scope) (end, page string) {
 	k := s.from(d, l.table, "k", "")
 	return "SELECT k.job_id FROM " + k +
@@ -41,10 +41,11 @@ func (l listing) statements(d *database.Dialect, s scope) (end, page string) {
 		"SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM " + k + l.filter + listPage
 }
 
-// List reads ended jobs, the latest submitted first, each as its latest generation that has an outcome here; results,
-// payloads and options are not read. The filter's From and To are not for this list. cursor is "" or an earlier call's
-// next; limit is at most 1,000. A page looks at a bounded number of rows, so it may hold fewer than limit, even none,
-// and still have a next; next is "" at the end. It returns job.ErrBadCursor for a cursor that no List gave.
+// List reads ended jobs, the latest submitted first. Each job is shown as its latest generation with an outcome
+// here; results, payloads and options are not read. List ignores the filter's From and To. cursor is "" or the
+// next of an earlier call; limit is at most 1,000. A page reads a bounded number of rows, so it may hold fewer
+// than limit jobs, or none, and still have a next; next is "" at the end. List returns job.ErrBadCursor for a
+// cursor that no List returned.
 func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
 	err error) {
 	before, err := readListCursor(cursor)
@@ -57,7 +58,7 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 		from = listFailed
 	}
 	if status != "" && !status.Ended() || status != job.Failed && status != "" && f.Cause != "" {
-		return nil, "", nil // the living are elsewhere, and only dead letters have a cause
+		return nil, "", nil // living jobs are not in this list, and only dead letters have a cause
 	}
 	limit = min(max(limit, 1), maxPage)
 	args := scopeArgs(map[string]any{

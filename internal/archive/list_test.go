@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// listed walks a whole list in pages of size and returns the ids.
+// listed reads a whole list in pages of size and returns the ids.
 func listed(t *testing.T, a *archive.Archive, f job.Filter, size int) (ids []job.ID) {
 	t.Helper()
 	cursor := ""
@@ -38,7 +38,7 @@ func listed(t *testing.T, a *archive.Archive, f job.Filter, size int) (ids []job
 	return nil
 }
 
-// A row of a list says what Find says, but for the result.
+// A row of a list has the same fields as the answer of Find, except the result.
 func TestListRows(t *testing.T) {
 	t.Attr("proves", "S0-T1 S1-T1")
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestListFilters(t *testing.T) {
 		batch[4].Cause, batch[4].Tier = job.HandlerError, job.Unpaid
 		batch[5].Type = "SEND_EMAIL"
 		record(t, w, batch...)
-		second, third := completed(6), failed(7) // 6 and 7 were given a new life
+		second, third := completed(6), failed(7) // 6 and 7 were requeued
 		second.Generation, second.Type, second.Tier = 2, "SEND_EMAIL", job.Public
 		third.Generation, third.Cause = 2, job.PermanentError
 		record(t, w, second, third)
@@ -115,7 +115,7 @@ func TestListFilters(t *testing.T) {
 	})
 }
 
-// A filter that few jobs pass does not make a page look at more than 5,000 rows.
+// A page reads at most 5,000 rows, even for a filter that few jobs pass.
 func TestListLooksAtBoundedRows(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
@@ -160,7 +160,8 @@ func TestCursorsAreStrict(t *testing.T) {
 	})
 }
 
-// One row per attempt, over all lives, in the transaction of the outcome; the last error is the latest attempt's.
+// Each attempt of every generation has one row, written in the transaction of the outcome. The last error is that
+// of the latest attempt.
 func TestAttempts(t *testing.T) {
 	t.Attr("proves", "S1-P3 S4-T3 S3-I16")
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// unended passes the rows (a) whose outcome SQL does not have.
+// unended passes the journal rows (alias a) whose outcome SQL does not have.
 const (
 	unended = "NOT EXISTS (SELECT 1 FROM job_outcomes o WHERE o.job_id = a.job_id AND o.generation >= a.generation)"
 
@@ -23,17 +23,17 @@ const (
 	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes WHERE job_id IN ?"
 )
 
-// takenBack passes the rows (a) that a submit may take back.
+// takenBack passes the journal rows (alias a) that their submit may still take back.
 const takenBack = "a.submitting = 1"
 
-// lostOfRun reads rows of a run that are at least of an age.
+// lostOfRun reads the rows of an incarnation that are at least of a given age.
 func lostOfRun(d database.Dialect) string {
 	return "SELECT a.job_id, a.generation, a.cancel_requested, a.run_id FROM accepted_jobs a WHERE a.run_id = ? AND " +
 		"a.job_id > ? AND a.recorded_at <= " + d.Ago +
 		" AND " + unended + " ORDER BY a.job_id LIMIT ?"
 }
 
-// journaled reads one row, and whether it waits for its time. waiting reads the ids of rows that are old enough.
+// journaled reads one row, and whether its job is due later. waiting reads the ids of rows that are old enough.
 func journaled(d database.Dialect) string {
 	return "SELECT a.*, CASE WHEN a.due_at > " + d.Now +
 		" THEN 1 ELSE 0 END AS later FROM accepted_jobs a WHERE a.job_id = ? AND " + unended
@@ -43,8 +43,8 @@ func waiting(d database.Dialect) string {
 	return "SELECT job_id FROM accepted_jobs WHERE job_id > ? AND recorded_at <= " + d.Ago + " ORDER BY job_id LIMIT ?"
 }
 
-// Runs reads which lives of Redis the rows name, each once: one per partition, and those that are over. Each costs a
-// look at an index.
+// Runs returns the incarnations of Redis that journal rows name, each once: the present one of each partition, and
+// those that are over. Each costs one index lookup.
 func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 	db := a.db.Read.WithContext(ctx)
 	var run *string
@@ -60,9 +60,9 @@ func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 	return runs, nil
 }
 
-// Lost reads the living jobs that a life of Redis which is over was given, in the order of their ids: those after
-// after, at most limit (and at most 1,000), each with its generation and whether it is to be cancelled. A row whose
-// outcome SQL has is none of them, nor is one that was written within age, by the database's clock.
+// Lost reads the living jobs whose rows name an incarnation of Redis that is over, in the order of their ids:
+// those after the id after, at most limit (and at most 1,000). Each has its generation, and whether a cancel was
+// requested. Rows whose outcome SQL has are left out, and rows that are younger than age by the database's clock.
 func (a *Archive) Lost(
 	ctx context.Context, incarnation string, age time.Duration, after job.ID, limit int,
 ) ([]job.JournalRow, error) {
@@ -82,8 +82,7 @@ func (a *Archive) Lost(
 	return jobs, nil
 }
 
-// Owe takes rows from the submits that wrote them: no submit takes them back from now on, and Redis is given their
-// jobs.
+// Owe ends the right of submits to take back their rows. From now on the jobs are owed: Redis must get them.
 func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -107,8 +106,8 @@ func (a *Archive) setRun(size int) string {
 		database.Marks(size) + " AND generation = ?"
 }
 
-// Found notes that the Redis with this run id has the jobs, each in its row's generation: a row of another generation
-// stays as it is. It is to be the run id that was read before the jobs were looked for there.
+// Found stores that the incarnation of Redis has the jobs, each in its row's generation; a row of another
+// generation stays unchanged. The caller must have read the incarnation before it looked for the jobs in Redis.
 func (a *Archive) Found(ctx context.Context, rows []job.JournalRow, incarnation string) error {
 	of := map[int][]job.ID{}
 	for i := range rows {
@@ -132,8 +131,9 @@ func (a *Archive) Found(ctx context.Context, rows []job.JournalRow, incarnation 
 	return nil
 }
 
-// Sweep looks at the next limit rows of the journal after after (at most 1,000), and removes those whose outcome SQL
-// has: the two were written at the same moment. next is where the next call goes on; "" is the end.
+// Sweep reads the next limit rows of the journal behind the id after (at most 1,000), and removes those whose
+// outcome SQL has. Such a row remains if it was written at the same moment as the outcome. next is where the next
+// call goes on; "" is the end.
 func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error) {
 	limit = min(max(limit, 1), maxPage)
 	var rows []struct {
@@ -166,9 +166,10 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 	return next, swept, nil
 }
 
-// Journaled reads a living job as the journal has it: SCHEDULED with RunAt if it is due in the future, by the
-// database's clock, PROCESSING if it ran when the journal last heard of it, CANCELLED if it waited and a Redis said
-// that it ends so, otherwise PENDING. It returns job.ErrNotFound for a job that is not there or has ended.
+// Journaled reads a living job from the journal. The status is SCHEDULED with RunAt if the job is due in the
+// future by the database's clock, PROCESSING if it ran at the journal's last note of it, CANCELLED if it waited
+// and Redis confirmed its cancel, and otherwise PENDING. Journaled returns job.ErrNotFound for a job without a row
+// or with an outcome.
 func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	var row struct {
 		Row   acceptedRow `gorm:"embedded"`
@@ -184,7 +185,7 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	switch {
 	case l.Running():
 		l.Status = job.Processing
-	case l.CancelRequested && l.Incarnation != "": // where no Redis had it, Redis is still to say what comes of it
+	case l.CancelRequested && l.Incarnation != "": // without an incarnation Redis still has to decide about the cancel
 		l.Status = job.Cancelled
 	case row.Later == 1:
 		l.Status = job.Scheduled
@@ -192,13 +193,14 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	if l.Status != job.Scheduled {
 		l.RunAt = time.Time{}
 	}
-	if l.ArrivedAt.IsZero() { // it arrives when Redis gets it
+	if l.ArrivedAt.IsZero() { // the job arrives when Redis gets it
 		l.ArrivedAt = row.Row.RecordedAt
 	}
 	return l.Job, nil
 }
 
-// Cancelling notes that a job is to be cancelled, if it has a row, and the run of Redis that said so; "" = none did.
+// Cancelling stores in a job's row, if it has one, that the job is to be cancelled, and the incarnation of Redis
+// that said so; "" = none did.
 func (a *Archive) Cancelling(ctx context.Context, id job.ID, incarnation string) error {
 	if _, err := a.db.Exec(ctx, noteCancel, []any{incarnation, string(id)}); err != nil {
 		return database.Unavailable("note a cancel", err)
@@ -206,13 +208,13 @@ func (a *Archive) Cancelling(ctx context.Context, id job.ID, incarnation string)
 	return nil
 }
 
-// Known says of each id whether SQL knows the job: it is in the journal, or has an outcome.
+// Known says for each id whether SQL knows the job: it has a journal row or an outcome.
 func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
 	there := make(map[job.ID]bool, len(ids))
 	for part := range slices.Chunk(ids, maxBatch) {
 		args := padded(part, database.SizeFor(len(part)))
 		var found []string
-		// The writing connection: what it cannot reach must not look absent.
+		// Reads the writing connection: a row that is not reached must not look absent.
 		if err := a.db.Write.WithContext(ctx).Raw(knownRows, args, args).Scan(&found).Error; err != nil {
 			return nil, database.Unavailable("look for jobs", err)
 		}
@@ -227,8 +229,8 @@ func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
 	return known, nil
 }
 
-// Waiting reads the ids of jobs that have been in the journal for longer than olderThan, by the database's clock, in
-// their order: those after after, at most limit (and at most 1,000).
+// Waiting reads the ids of jobs that have been in the journal for longer than olderThan by the database's clock,
+// in their order: those after the id after, at most limit (and at most 1,000).
 func (a *Archive) Waiting(ctx context.Context, after job.ID, limit int, olderThan time.Duration) ([]job.ID, error) {
 	var ids []job.ID
 	err := a.db.Read.WithContext(ctx).Raw(
@@ -240,7 +242,7 @@ func (a *Archive) Waiting(ctx context.Context, after job.ID, limit int, olderTha
 	return ids, nil
 }
 
-// JournalSize counts the rows of the journal.
+// JournalSize returns the number of rows in the journal.
 func (a *Archive) JournalSize(ctx context.Context) (n int64, err error) {
 	if err := a.db.Read.WithContext(ctx).Raw("SELECT COUNT(*) FROM accepted_jobs").Scan(&n).Error; err != nil {
 		return 0, database.Unavailable("count the journal", err)

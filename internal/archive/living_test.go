@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// lostIDs are those of the rows that name none of the present runs.
+// lostIDs returns the ids of the rows whose incarnation is not among the present ones.
 func lostIDs(t *testing.T, s *archivetest.Store, present ...string) (ids []job.ID) {
 	t.Helper()
 	runs, err := s.Runs(t.Context())
@@ -34,7 +34,7 @@ func lostIDs(t *testing.T, s *archivetest.Store, present ...string) (ids []job.I
 	return ids
 }
 
-// outcomeOnly writes an outcome behind the archive's back: as if the two had been written at the same moment.
+// outcomeOnly inserts an outcome directly, as if it and the row had been written at the same moment.
 func outcomeOnly(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
 	execute(t, s.DB, "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, "+
@@ -42,7 +42,7 @@ func outcomeOnly(t *testing.T, s *archivetest.Store, n, generation int) {
 		"VALUES (?, ?, 'FAILED', 3, 'PAID', 'SIMULATION', '', 0, 5, '')", string(id(n)), generation)
 }
 
-// What another life of Redis was given is read in order and page by page, and is lost no longer once it was found.
+// Rows of another incarnation are read in order and page by page. A row that was found is no longer lost.
 func TestLost(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestLost(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2)}))
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		outcomeOnly(t, s, 5, 1) // ended
-		outcomeOnly(t, s, 6, 1) // an earlier life did
+		outcomeOnly(t, s, 6, 1) // an earlier generation ended
 
 		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2025-01-01 00:00:00.000000'")
 		present, err := s.Runs(t.Context())
@@ -79,7 +79,7 @@ func TestLost(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		// The rest of a row is read by LivingOf.
+		// LivingOf reads the other columns of the rows.
 		whole, err := s.LivingOf(t.Context(), []job.ID{id(0), id(1), id(2), id(5), id(6)})
 		done(t, err)
 		rows[1].Attempt, rows[1].RetryCount, rows[1].Worker, rows[1].CancelRequested = 2, 1, "host:2", true
@@ -113,7 +113,7 @@ func TestLost(t *testing.T) {
 		}
 		done(t, s.Found(t.Context(), firstLives(id(4), id(0), id(99)), "run-2"))
 		done(t, s.Found(t.Context(), nil, "run-2"))
-		// A row that was replaced while Redis was asked is of a life that Redis does not have.
+		// A row that was replaced while Redis was asked is of a generation that Redis does not have.
 		next := firstLives(id(1))
 		next[0].Generation = 2
 		done(t, s.Found(t.Context(), next, "run-2"))
@@ -126,7 +126,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// A row that is younger than the age is not lost yet, whichever run it names. Age 0 takes all.
+// A row younger than the age is not lost yet, whatever incarnation it names. Age 0 includes every row.
 func TestLost_Age(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -156,7 +156,7 @@ func TestLost_Age(t *testing.T) {
 	})
 }
 
-// An options text that cannot be read costs the job nothing but its options.
+// A job whose options cannot be read is lost as any other, without its options.
 func TestLostWithoutOptions(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -176,7 +176,7 @@ func TestLostWithoutOptions(t *testing.T) {
 	})
 }
 
-// Rows whose outcome came at the same moment are swept out, page by page, and nobody else's.
+// Sweep removes, page by page, only the rows whose outcome was written at the same moment.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -186,7 +186,7 @@ func TestSweep(t *testing.T) {
 		}
 		rows[5].Generation, rows[6].Generation = 2, 2
 		done(t, submit(t.Context(), journal(t, s.Archive, archive.JournalOptions{}), rows...))
-		for n, generation := range map[int]int{0: 1, 3: 2, 4: 1, 5: 1, 6: 2} { // 5 is in its second life
+		for n, generation := range map[int]int{0: 1, 3: 2, 4: 1, 5: 1, 6: 2} { // 5 is in its second generation
 			outcomeOnly(t, s, n, generation)
 		}
 		after, all, calls := job.ID(""), int64(0), 0
@@ -222,7 +222,7 @@ func TestJournaled(t *testing.T) {
 			living(0), living(1), living(2), living(3), living(4), living(5), living(6), submitting(7), submitting(8),
 		}
 		due := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
-		rows[1].RunAt, rows[2].RunAt = due, arrival // the latter is due
+		rows[1].RunAt, rows[2].RunAt = due, arrival // 2 is due already
 		rows[4].Generation = 2
 		rows[5].RunAt, rows[5].CancelRequested = due, true
 		done(t, submit(t.Context(), j, rows...))
@@ -280,7 +280,7 @@ func TestKnown(t *testing.T) {
 	})
 }
 
-// The audit asks for those that have been there for long.
+// Waiting returns the jobs that have been in the journal for long enough; the audit calls it.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -290,7 +290,7 @@ func TestWaiting(t *testing.T) {
 			string(id(2)))
 		next := living(3)
 		next.Generation = 2
-		done(t, submit(t.Context(), j, next)) // its new life is young
+		done(t, submit(t.Context(), j, next)) // its new generation is young
 		for _, c := range []struct {
 			after job.ID
 			limit int
@@ -313,7 +313,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// firstLives are rows as a ledger that found jobs has them.
+// firstLives returns rows of the first generation, as the ledger passes them to Found.
 func firstLives(ids ...job.ID) []job.JournalRow {
 	rows := make([]job.JournalRow, len(ids))
 	for i, id := range ids {

@@ -17,21 +17,21 @@ const outcomeOf = "INSERT INTO job_outcomes (job_id, generation, outcome, attemp
 	"max_retries, trace_id) " +
 	"VALUES (?, 1, 'CANCELLED', 3, 'PAID', 'SIMULATION', '', 0, 5, '')"
 
-// rival is a second session that has inserted some outcomes and not yet committed.
+// rival returns a second session that has inserted some outcomes and not yet committed.
 func rival(t *testing.T, s *archivetest.Store, ids ...job.ID) *sql.Tx {
 	t.Helper()
 	tx, err := s.DB.BeginTx(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tx.Rollback() }) // it is over already, if the test came so far
+	t.Cleanup(func() { _ = tx.Rollback() }) // already over, unless the test failed before
 	for _, id := range ids {
 		execute(t, tx, outcomeOf, string(id))
 	}
 	return tx
 }
 
-// innodb is one of InnoDB's live counters, asked for in words that MariaDB and MySQL share. (Its tables of locks are a
+// innodb returns one of InnoDB's live counters, by a name that MariaDB and MySQL share. (Its tables of locks are a
 // cache that frequent reading keeps from being refreshed.)
 func innodb(t *testing.T, s *archivetest.Store, counter string) (n int) {
 	t.Helper()
@@ -42,7 +42,7 @@ func innodb(t *testing.T, s *archivetest.Store, counter string) (n int) {
 	return n
 }
 
-// waits returns when transactions have waited for row locks n times more than before, and one waits now.
+// waits returns when transactions have waited for row locks n times more than before, and one is waiting now.
 func waits(t *testing.T, s *archivetest.Store, before, n int) {
 	t.Helper()
 	testkit.Eventually(t, within, "our transaction waits for the lock", func() (bool, string) {
@@ -55,13 +55,13 @@ func TestDeadlock(t *testing.T) {
 	t.Attr("proves", "F38")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		// its counters are ours alone
+		// The counters of this server count only this test.
 		s := archivetest.New(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		before, waited := innodb(t, s, "lock_deadlocks"), innodb(t, s, "lock_row_lock_waits")
 
-		// The rival has more to undo, so that InnoDB takes us as the victim.
+		// The rival has more to undo, so that InnoDB chooses our transaction as the victim.
 		heavy := []job.ID{id(900)}
 		for n := range 1500 {
 			heavy = append(heavy, id(1000+n))
@@ -70,7 +70,7 @@ func TestDeadlock(t *testing.T) {
 		recorded := make(chan error, 1)
 		go func() { recorded <- w.Record(context.Background(), []job.Outcome{completed(100), failed(900)}) }()
 		waits(t, s, waited, 1)                        // we hold 100 and wait for 900
-		execute(t, other, outcomeOf, string(id(100))) // it wants 100: a deadlock, and then it has it
+		execute(t, other, outcomeOf, string(id(100))) // the rival wants 100: a deadlock, and then it gets 100
 		if got := innodb(t, s, "lock_deadlocks") - before; got != 1 {
 			t.Fatalf("%d deadlocks, want 1", got)
 		}
@@ -93,7 +93,7 @@ func TestLockWait(t *testing.T) {
 	t.Attr("proves", "F39")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		server := testkit.NewMariaDB(t) // its counters are ours alone
+		server := testkit.NewMariaDB(t) // its counters count only this test
 		for name, commit := range map[string]bool{"rival-commits": true, "rival-rolls-back": false} {
 			t.Run(name, func(t *testing.T) { lockWait(t, server.NewDatabase(t)+"?innodb_lock_wait_timeout=1", commit) })
 		}
@@ -108,7 +108,7 @@ func lockWait(t *testing.T, dsn string, commit bool) {
 	other := rival(t, s, id(2))
 	recorded := make(chan error, 1)
 	go func() { recorded <- w.Record(context.Background(), []job.Outcome{failed(1), failed(2)}) }()
-	waits(t, s, before, 2) // the first one ran into 1205: the next one waits
+	waits(t, s, before, 2) // the first try got error 1205: the next one waits
 	end, want, wantDead := other.Rollback, job.Failed, 2
 	if commit {
 		end, want, wantDead = other.Commit, job.Cancelled, 1

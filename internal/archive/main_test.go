@@ -17,6 +17,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(testkit.Main(m),
-		// GORM's cache of prepared statements starts a goroutine that nothing can end; two per archive.
+		// GORM's cache of prepared statements starts a goroutine that cannot be stopped; there are two per archive.
 		goleak.IgnoreAnyFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }

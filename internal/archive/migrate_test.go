@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
-// Several processes boot at once on an empty database.
+// Several processes may start at once on an empty database: each migration is applied once.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Attr("proves", "S3-I12")
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestMigrateAtOnce(t *testing.T) {
 			}
 			close(begin)
 			all.Wait()
-			s := archivetest.New(t, o) // once more
+			s := archivetest.New(t, o) // a second time
 			facts, err := s.Database.ReadFacts(t.Context())
 			if n := s.Count(t, "goose_db_version WHERE version_id > 0"); n != facts.Newest || err != nil {
 				t.Errorf("%d migrations were applied %d times, %v", facts.Newest, n, err)

@@ -2,7 +2,8 @@ package archive
 
 import "time"
 
-// The rows as they are read. A test holds them to the migrated schema. A nil time is "never".
+// The structs here are the rows as queries read them. A test compares them with the migrated schema. A nil time
+// means "never".
 
 type outcomeRow struct {
 	JobID      string     `gorm:"type:char(36);primaryKey"`
@@ -18,7 +19,7 @@ type outcomeRow struct {
 	TraceID    string     `gorm:"type:varchar(100);not null"`
 	RecordedAt time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
 
-	// Of a cancelled job, which has no other row.
+	// The times of a cancelled job, which has no other row.
 	FirstTriedAt *time.Time `gorm:"type:datetime(6)"`
 	StartedAt    *time.Time `gorm:"type:datetime(6)"`
 	EndedAt      *time.Time `gorm:"type:datetime(6)"`
@@ -39,12 +40,12 @@ type resultRow struct {
 	StartedAt    *time.Time `gorm:"type:datetime(6)"`
 	CompletedAt  *time.Time `gorm:"type:datetime(6)"`
 	TraceID      string     `gorm:"type:varchar(100);not null"`
-	Worker       string     `gorm:"type:varchar(255);not null"` // who completed it; "" for rows older than the column
-	Note         string     `gorm:"type:varchar(200);not null"` // of the result, for lists
+	Worker       string     `gorm:"type:varchar(255);not null"` // who completed the job; "" in rows older than the column
+	Note         string     `gorm:"type:varchar(200);not null"` // a short text about the result, for lists
 }
 
-// failedRow is a dead letter. Options is what the submit asked for beyond its payload (job.Options), as text; NULL =
-// nothing.
+// failedRow is a dead letter. Options holds, as text, what the submit asked for besides its payload (job.Options);
+// NULL means nothing.
 type failedRow struct {
 	JobID              string     `gorm:"type:char(36);primaryKey"`
 	Generation         int        `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -67,7 +68,7 @@ type failedRow struct {
 	RequeuedAt         *time.Time `gorm:"type:datetime(6)"`
 	RequeuedRunID      *string    `gorm:"type:varchar(64)"`
 	TraceID            string     `gorm:"type:varchar(100);not null"`
-	// the database's: discarded_at while nobody has asked for a requeue
+	// a column that the database computes: discarded_at until a requeue is asked for, then NULL
 	OpenAt        *time.Time `gorm:"type:datetime(6)"`
 	RequeueReason string     `gorm:"type:varchar(500);not null"`
 }
@@ -79,12 +80,12 @@ type attemptRow struct {
 	StartedAt  *time.Time `gorm:"type:datetime(6)"`
 	FinishedAt *time.Time `gorm:"type:datetime(6)"`
 	Outcome    string     `gorm:"type:varchar(32);not null"`
-	Error      string     `gorm:"type:text;not null"` // of a LATER: its reason
-	Generation int        `gorm:"type:int;not null"`  // 0 = written before the column was there
-	UntilAt    *time.Time `gorm:"type:datetime(6)"`   // of a LATER
+	Error      string     `gorm:"type:text;not null"` // the error; of a LATER, its reason
+	Generation int        `gorm:"type:int;not null"`  // 0 in rows older than the column
+	UntilAt    *time.Time `gorm:"type:datetime(6)"`   // set for a LATER only
 }
 
-// cancelReasonRow is why a cancel was asked for. It is written before Redis is asked.
+// cancelReasonRow says why a cancel was asked for. The row is written before Redis is asked to cancel.
 type cancelReasonRow struct {
 	JobID      string    `gorm:"type:char(36);primaryKey"`
 	Generation int       `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -92,7 +93,7 @@ type cancelReasonRow struct {
 	AskedAt    time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
-// acceptedRow is a living job in the accept journal.
+// acceptedRow is a journal row: a living job in the accept journal.
 type acceptedRow struct {
 	JobID           string     `gorm:"type:char(36);primaryKey"`
 	Generation      int        `gorm:"type:int;not null"`
@@ -108,15 +109,15 @@ type acceptedRow struct {
 	Attempt         int        `gorm:"type:int;not null"`
 	RetryCount      int        `gorm:"type:int;not null"`
 	FirstTriedAt    *time.Time `gorm:"type:datetime(6)"`
-	StartedAt       *time.Time `gorm:"type:datetime(6)"` // while it runs
+	StartedAt       *time.Time `gorm:"type:datetime(6)"` // set while the job runs
 	Worker          string     `gorm:"type:varchar(255);not null"`
 	CancelRequested bool       `gorm:"type:tinyint;not null"`
-	Incarnation     string     `gorm:"column:run_id;type:varchar(64);not null"` // of Redis; "" = none has it yet
+	Incarnation     string     `gorm:"column:run_id;type:varchar(64);not null"` // of Redis; "" = no Redis has the job yet
 	TraceID         string     `gorm:"type:varchar(100);not null"`
 	IdempotencyKey  *string    `gorm:"type:char(32)"`
 	IdempotencyBody *string    `gorm:"type:char(32)"`
 	Submitting      bool       `gorm:"type:tinyint;not null"`
-	RecordedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, of this generation
+	RecordedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, at the start of this generation
 }
 
 type keyRow struct {
@@ -126,7 +127,7 @@ type keyRow struct {
 	ExpiresAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
-// planRow is a tier's plan. Plan is JSON.
+// planRow is a tier's plan. Plan holds JSON.
 type planRow struct {
 	Tier      string    `gorm:"type:varchar(31);primaryKey"`
 	Version   int64     `gorm:"type:bigint;not null"`

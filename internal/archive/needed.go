@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// unneeded gathers the facts about old jobs, in a few reads by key, and returns the jobs that nothing needs. letters is
-// the statement that reads their dead letters.
+// unneeded reads the facts about old jobs, with a few reads by key, and returns the jobs that nothing needs.
+// letters is the statement that reads their dead letters.
 func unneeded(
 	ctx context.Context, conn gorm.ConnPool, q *retention, letters string, old []job.OldJob,
 ) (free []job.OldJob, err error) {
@@ -22,7 +22,7 @@ func unneeded(
 	for _, id := range ids {
 		known[id] = &facts{}
 	}
-	// The letters first: where they are locked, what follows is as it was when nobody could promise anything any more.
+	// The letters come first: where they are locked, no requeue can be promised any more while the rest is read.
 	err = eachRow(ctx, conn, letters, padded(ids, q.size), func(scan func(...any) error) error {
 		return scan(new(job.ID))
 	})
@@ -65,8 +65,8 @@ func unneeded(
 	return free, nil
 }
 
-// living notes which of the jobs, and of the jobs that tell of their outcomes, the journal has, and for which an
-// Idempotency-Key stands.
+// living records in known which of the jobs have a journal row, which have a callback job with a journal row, and
+// for which an Idempotency-Key stands.
 func living(ctx context.Context, conn gorm.ConnPool, q *retention, old []job.OldJob, known map[job.ID]*facts) error {
 	ids, tells := oldIDs(old), map[job.ID]job.ID{}
 	both := ids[:len(ids):len(ids)]
@@ -106,7 +106,7 @@ func living(ctx context.Context, conn gorm.ConnPool, q *retention, old []job.Old
 	return nil
 }
 
-// eachRow runs a query and calls do for each row, with what scans it.
+// eachRow runs a query and calls do for each row, with the function that scans the row.
 func eachRow(
 	ctx context.Context, conn gorm.ConnPool, query string, args []any, do func(scan func(...any) error) error,
 ) error {

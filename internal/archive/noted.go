@@ -7,14 +7,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// noted is one row, or one change of a row, that waits for the journal.
+// noted is one row, or one change of a row, that waits to be written to the journal.
 type noted struct {
 	kind  noteKind
-	row   *job.JournalRow // of a submit, of one that is taken back (id and key), of a claim
+	row   *job.JournalRow // of a submit, a taken-back submit (id and key only) or a claim
 	waits *job.Waits
 
-	holder job.KeyHolder // of a submit, once it is written: the other job that has its key
-	gone   bool          // of one that is taken back, once that is written
+	holder job.KeyHolder // of a submit, after the write: the other job that has its key
+	gone   bool          // of a taken-back submit, after the write: whether its row is gone
 
 	of *call
 }
@@ -49,15 +49,16 @@ func weigh(notes []*noted) (bytes int) {
 	return bytes
 }
 
-// call is one call of the journal. Its lock guards it.
+// call is one call of the Journal. The journal's lock guards it.
 type call struct {
-	left int // notes not yet settled
-	made int // notes that SQL has
+	left int // notes that are not yet settled
+	made int // notes that are in SQL
 	err  error
 	done chan struct{}
 }
 
-// settle counts one note as dealt with. Of several errors the first stays, unless a later one says that less is known.
+// settle counts one note as finished. Of several errors the first stays, except that job.ErrAmbiguous replaces any
+// other.
 func (c *call) settle(err error) {
 	switch {
 	case err == nil:
@@ -70,7 +71,7 @@ func (c *call) settle(err error) {
 	}
 }
 
-// verdict is what the caller is told: job.ErrUnavailable only if nothing was written.
+// verdict returns the call's error for its caller: job.ErrUnavailable only if nothing was written.
 func (c *call) verdict(verb string) error {
 	if c.err != nil && c.made > 0 && !errors.Is(c.err, job.ErrAmbiguous) {
 		return fmt.Errorf("%s: %d are written, not all: %w (%s)", verb, c.made, job.ErrAmbiguous, c.err.Error())

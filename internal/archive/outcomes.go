@@ -11,8 +11,8 @@ import (
 const livingOf = "SELECT a.* FROM accepted_jobs a WHERE a.job_id IN ? AND NOT (" + takenBack + ") AND " + unended +
 	" ORDER BY a.job_id"
 
-// LivingOf reads the journal's rows of these jobs, whole. One without a row, or with an outcome, is not in the answer,
-// nor is one that its submit may take back.
+// LivingOf reads the journal rows of these jobs, with payloads. The answer leaves out jobs without a row, jobs
+// with an outcome, and rows that their submits may still take back.
 func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
 	var living []job.JournalRow
 	for part := range slices.Chunk(ids, job.MaxBatch) {
@@ -22,7 +22,7 @@ func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow,
 		}
 		for i := range rows {
 			l, err := rows[i].living()
-			if err != nil { // it lives on without what cannot be read
+			if err != nil { // the job lives on without its unreadable options
 				a.db.Log.Error("an accepted job cannot be read whole", "job_id", rows[i].JobID, "err", err)
 			}
 			living = append(living, l)
@@ -31,7 +31,7 @@ func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow,
 	return living, nil
 }
 
-// sameLength repeats the last id, so that there is but one text to prepare.
+// sameLength repeats the last id up to job.MaxBatch, so that only one statement is prepared.
 func sameLength(ids []job.ID) []string {
 	keys := make([]string, job.MaxBatch)
 	for i := range keys {
@@ -42,8 +42,8 @@ func sameLength(ids []job.ID) []string {
 
 const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes WHERE job_id IN ? ORDER BY job_id, generation"
 
-// Outcomes reads what became of these jobs, of each life that has ended; a job without an outcome is not in the answer.
-// An error is job.ErrUnavailable: nothing can be said of any of them.
+// Outcomes reads the outcome of each ended generation of these jobs. A job without an outcome is not in the
+// answer. After job.ErrUnavailable nothing is known about any of them.
 func (a *Archive) Outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Recorded, error) {
 	all := map[job.ID][]job.Recorded{}
 	for part := range slices.Chunk(ids, job.MaxBatch) {

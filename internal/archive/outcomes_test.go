@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Outcomes has every life of the jobs that were asked for, however many they are, and nothing of others.
+// Outcomes returns every generation's outcome of the requested jobs, however many they are, and of no other job.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
@@ -40,20 +40,21 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// LivingOf has the rows of those that were asked for and have not ended, but for those that a submit may take back.
+// LivingOf returns the rows of the requested jobs that have not ended, without those that a submit may take back.
 func TestLivingOf(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w, j := start(t, a, &redis{}, archive.WriterOptions{}), journal(t, a, archive.JournalOptions{})
 		done(t, submit(t.Context(), j, living(1), living(2), living(3), submitting(4), submitting(5)))
-		record(t, w, completed(2)) // this archive keeps no journal: the row stays
+		record(t, w, completed(2)) // this archive has no journal: the row stays
 		rows, err := a.LivingOf(t.Context(), []job.ID{id(1), id(2), id(4), id(9)})
 		if err != nil || len(rows) != 1 || rows[0].ID != id(1) || rows[0].Priority != 1 ||
 			string(rows[0].Payload) != `{"steps":[]}` || rows[0].Idempotency.Key == "" {
 			t.Errorf("%+v, %v", rows, err)
 		}
-		// A row that Redis is known to have is no submit's any more: it is what Redis is given when it loses the job.
+		// The submit cannot take back a row whose job Redis is known to have: the row restores the job if Redis loses
+		// it.
 		done(t, a.Found(t.Context(), firstLives(id(5)), "run-1"))
 		rows, err = a.LivingOf(t.Context(), []job.ID{id(4), id(5)})
 		if err != nil || len(rows) != 1 || rows[0].ID != id(5) {

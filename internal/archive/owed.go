@@ -10,10 +10,10 @@ import (
 
 const (
 	giveTimeout = 5 * time.Second // of one call of WriterOptions.Give
-	oweTimeout  = 5 * time.Second // of the rows of a batch's late debts
+	oweTimeout  = 5 * time.Second // of the query and the row for one late callback job
 )
 
-// give hands to Redis the jobs that are owed for outcomes of this writer.
+// give hands to Redis the jobs that are owed for outcomes which this writer inserted.
 func (w *Writer) give(ctx context.Context, owed []job.JournalRow, since time.Time) {
 	if len(owed) == 0 || w.opts.Give == nil {
 		return
@@ -23,10 +23,10 @@ func (w *Writer) give(ctx context.Context, owed []job.JournalRow, since time.Tim
 	w.opts.Give(ctx, owed, since)
 }
 
-// debts are the jobs that are owed for the outcomes of a batch which this writer inserted, and a time before that.
-// Where SQL had an outcome before, the writer that inserted it wrote the row of the owed job too, unless that writer
-// was of a version without such rows: then the owed job gets its row here. Where SQL takes no row the outcome is left
-// out of ours: it is not acknowledged, and the outbox brings it again.
+// debts returns the jobs that are owed for the outcomes which this writer inserted, and a time before the insert.
+// If SQL had an outcome before, its writer wrote the owed job's row too, unless that writer was of a version
+// without such rows; then debts writes the row now. If SQL does not take that row, the outcome is missing in ours:
+// it is not acknowledged, and the outbox delivers it again.
 func (w *Writer) debts(ctx context.Context, batch []settled) (ours []settled, owed []job.JournalRow, since time.Time) {
 	if w.opts.Owes == nil {
 		return batch, nil, since
@@ -47,9 +47,10 @@ func (w *Writer) debts(ctx context.Context, batch []settled) (ours []settled, ow
 	return ours, owed, since
 }
 
-// oweLate writes the row of the job that is owed for an outcome that SQL had before, unless that job has ended. What
-// SQL holds is told: a job that ran twice may have ended alike with another result. If the job's next life has ended
-// meanwhile, that one's ending is told in its place.
+// oweLate writes the row of the job that is owed for an outcome which SQL had before, unless the owed job has
+// ended. The callback reports the outcome that SQL holds, which may differ from s: a job that ran twice may have
+// completed with another result. If a later generation has an outcome by now, that outcome is the one reported,
+// with the row of its own writer.
 func (w *Writer) oweLate(ctx context.Context, s settled) error {
 	if s.CallbackURL == "" || s.held == job.Cancelled {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// giver hears of rows that are owed.
+// giver records the owed rows that it is given.
 type giver struct {
 	mu    sync.Mutex
 	given []job.JournalRow
@@ -48,8 +48,8 @@ func called(o job.Outcome) job.Outcome {
 	return o
 }
 
-// The transaction that inserts an outcome writes the row of the callback, with the journal on and without. A writer
-// that finds the outcome there writes none. The row is given to Redis after the commit.
+// The transaction that inserts an outcome writes the row of the callback job, with and without the journal. A
+// writer that finds the outcome in SQL writes no row. The row is given to Redis after the commit.
 func TestOwed(t *testing.T) {
 	t.Attr("proves", "S4-P8")
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestOwed(t *testing.T) {
 				testkit.Eventually(t, 5*time.Second, "it is given", func() (bool, string) {
 					return slices.Equal(g.ids(), []job.ID{id(101)}), fmt.Sprint(g.ids())
 				})
-				ended := completed(101) // the owed one
+				ended := completed(101) // the owed job
 				ended.Type = job.CallbackType
 				quiet := start(t, s.Archive, r, archive.WriterOptions{})
 				record(t, quiet, ended)
@@ -81,7 +81,7 @@ func TestOwed(t *testing.T) {
 				if n := s.Count(t, "accepted_jobs"); n != 0 || len(g.ids()) != 1 {
 					t.Errorf("a repeat of the outcome owes it again: %d rows, given %v", n, g.ids())
 				}
-				// Both or none.
+				// Outcome and owed row are written together or not at all.
 				execute(t, s.DB, "DROP TABLE accepted_jobs")
 				if err := w.Record(t.Context(), []job.Outcome{completed(5)}); !errors.Is(err, job.ErrUnavailable) {
 					t.Errorf("%v", err)
@@ -94,8 +94,8 @@ func TestOwed(t *testing.T) {
 	}
 }
 
-// An outcome of a version that wrote no rows for callbacks, on which the outbox has not been acknowledged: what is owed
-// gets its row then, with SQL's words. Where SQL takes no row the outcome is not acknowledged.
+// If a version without callback rows wrote an outcome and the outbox still has it, the owed job gets its row
+// later, with the outcome as SQL has it. While SQL takes no such row, the outcome is not acknowledged.
 func TestOwedLate(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -116,12 +116,12 @@ func TestOwedLate(t *testing.T) {
 			t.Errorf("%v; %d acknowledged without a row", err, r.count())
 		}
 		execute(t, s.DB, "ALTER TABLE away RENAME TO accepted_jobs")
-		another := called(completed(4)) // its second life has ended: that one's ending is what counts
+		another := called(completed(4)) // its second generation has ended, and that outcome is reported
 		for range 2 {
 			record(t, w, called(failed(1)), called(completed(2)), called(completed(3)), another, completed(5))
 		}
 		late := s.Count(t, "accepted_jobs WHERE run_id = '' AND job_id IN (?, ?)", string(id(101)), string(id(102)))
-		if n := s.Count(t, "accepted_jobs"); late != 2 || n != 3 { // and that of 5, which is new
+		if n := s.Count(t, "accepted_jobs"); late != 2 || n != 3 { // the third row is that of 5, which is new
 			t.Errorf("%d rows, %d in all", late, n)
 		}
 		for n, want := range map[int]string{

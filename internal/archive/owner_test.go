@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// One owner's jobs among ten thousand of others', and his the oldest: a list of his is his alone, and its first page
-// has them, although a page looks at no more than five thousand rows.
+// One owner has the oldest jobs among ten thousand of others. The owner's list has only these, and they are on its
+// first page, although a page reads at most five thousand rows.
 func TestListsOfOneOwner(t *testing.T) {
 	t.Attr("proves", "A01")
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestListsOfOneOwner(t *testing.T) {
 			batch = append(batch, o)
 		}
 		record(t, w, batch...)
-		again := completed(4) // his too, with a new life
+		again := completed(4) // the owner's too, of a new generation
 		again.Generation, again.Owner = 2, own
 		record(t, w, again)
 
@@ -96,7 +96,7 @@ func numbersOf(items []job.Job) (all string) {
 	return all
 }
 
-// A tally of one owner's counts his: of jobs, of times, of lives.
+// A tally of one owner counts only the owner's jobs, times and generations.
 func TestTallyOfOneOwner(t *testing.T) {
 	t.Attr("proves", "A01")
 	t.Parallel()

@@ -39,7 +39,7 @@ func TestRefusalsBackOff(t *testing.T) {
 	}
 }
 
-// all lists what waits, in order.
+// all returns the waiting entries, in order.
 func all(b *backlog) (entries []*entry) {
 	b.Remove(func(e *entry) bool {
 		entries = append(entries, e)
@@ -102,8 +102,8 @@ func TestBacklogTakes(t *testing.T) {
 	}
 }
 
-// While SQL is behind, offers that are old are left to the outbox, and nothing that somebody waits for is; a backlog
-// that fits one batch is written whatever its age.
+// While SQL is behind, old offers are left to the outbox, but no entry that a Record waits for. A backlog that
+// fits one batch is written whatever its age.
 func TestBacklogLeavesOldOffers(t *testing.T) {
 	now := time.Unix(1_764_000_000, 0)
 	b := newBacklog()

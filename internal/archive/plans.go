@@ -12,10 +12,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The tiers' plans. Redis decides which plan is served; SQL remembers it for a Redis that began anew. A row is never
-// replaced by an older version.
+// The table plans holds the tiers' plans. Redis decides which plan is in force; SQL stores it for a Redis that
+// lost its data. An older version never replaces a row.
 
-// planText is a plan as its row has it: the names and units of the API.
+// planText is a plan as its row stores it, with the names and units of the API.
 type planText struct {
 	Priority            int                    `json:"priority"`
 	MaxRetries          int                    `json:"maxRetries"`
@@ -35,7 +35,7 @@ type backoffText struct {
 
 const readPlans = "SELECT tier, version, plan FROM plans ORDER BY tier"
 
-// Plans reads the plans that SQL has. A plan that cannot be served is job.ErrBadPlan.
+// Plans reads the plans that SQL has. It returns job.ErrBadPlan if one of them cannot be used.
 func (a *Archive) Plans(ctx context.Context) ([]job.Plan, error) {
 	var rows []planRow
 	if err := a.db.Read.WithContext(ctx).Raw(readPlans).Scan(&rows).Error; err != nil {
@@ -51,10 +51,13 @@ func (a *Archive) Plans(ctx context.Context) ([]job.Plan, error) {
 	return plans, nil
 }
 
-// ReplacePlan stores a plan in place of an older version, but only if then, which is called before the commit, returns
-// nil. It returns job.ErrChanged, and does not call then, if SQL has this version or a later one; job.ErrUnavailable if
-// SQL certainly did not store the plan; the error of then as it is, with nothing stored; and job.ErrAmbiguous if then
-// succeeded and SQL may have stored the plan or not.
+// ReplacePlan stores a plan in place of an older version, but only if then returns nil. ReplacePlan calls then
+// before the commit. The errors are:
+//
+//   - job.ErrChanged: SQL has this version or a later one; then was not called;
+//   - job.ErrUnavailable: SQL did not store the plan;
+//   - the error of then, unchanged: nothing was stored;
+//   - job.ErrAmbiguous: then succeeded, and SQL may have stored the plan or not.
 func (a *Archive) ReplacePlan(ctx context.Context, p job.Plan, then func(ctx context.Context) error) error {
 	for try := range database.Tries {
 		called, err := a.replacePlan(ctx, p, then)
@@ -75,7 +78,7 @@ func (a *Archive) replacePlan(
 	if tx.Error != nil {
 		return false, database.Unavailable("store a plan", tx.Error)
 	}
-	defer tx.Rollback() // nothing is left to undo after a commit
+	defer tx.Rollback() // no effect after a commit
 	stored, err := a.putPlan(tx, p, p.Version-1)
 	if err != nil {
 		return false, database.Unavailable("store a plan", err)
@@ -92,7 +95,7 @@ func (a *Archive) replacePlan(
 	return true, nil
 }
 
-// KeepPlans stores plans as Redis has them. A row of a later version stays as it is.
+// KeepPlans stores plans as Redis has them. It leaves a row of a later version unchanged.
 func (a *Archive) KeepPlans(ctx context.Context, plans []job.Plan) error {
 	for _, p := range plans {
 		if _, err := a.putPlan(a.db.Write.WithContext(ctx), p, p.Version); err != nil {
@@ -102,7 +105,7 @@ func (a *Archive) KeepPlans(ctx context.Context, plans []job.Plan) error {
 	return nil
 }
 
-// putPlan makes a plan's row, or replaces one of a version up to newest.
+// putPlan inserts a plan's row, or replaces a row whose version is at most newest.
 func (a *Archive) putPlan(db *gorm.DB, p job.Plan, newest int64) (stored bool, err error) {
 	text, err := json.Marshal(textOf(p))
 	if err != nil {

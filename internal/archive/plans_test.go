@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// aPlan is a plan of the tier GOLD with something in every field.
+// aPlan returns a plan of the tier GOLD with a value in every field.
 func aPlan(version int64) job.Plan {
 	backoff := job.Backoff{Base: 2 * time.Second, Factor: 2.5, Cap: 5 * time.Minute, Jitter: 0.2}
 	return job.Plan{
@@ -40,7 +40,7 @@ func wantPlans(t *testing.T, a *archive.Archive, want ...job.Plan) {
 	}
 }
 
-// A plan is read as it was stored. A later version replaces it; the same version or an older one does not.
+// A plan is read back as it was stored. A later version replaces it; the same version or an older one does not.
 func TestPlansReplaced(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
@@ -72,7 +72,7 @@ func TestPlansReplaced(t *testing.T) {
 		if err := a.KeepPlans(t.Context(), []job.Plan{seed, as}); err != nil {
 			t.Fatal(err)
 		}
-		wantPlans(t, a, as, seed) // Redis' text of one version is right
+		wantPlans(t, a, as, seed) // for the same version Redis' text wins
 		if err := a.KeepPlans(t.Context(), []job.Plan{aPlan(2), seed}); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestPlansReplaced(t *testing.T) {
 	})
 }
 
-// What Redis refuses is not in SQL either, and what SQL does not take is never offered to Redis.
+// A plan that Redis refuses is not stored in SQL, and a plan that SQL does not take is never offered to Redis.
 func TestPlansStoredInBothOrNeither(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -94,7 +94,7 @@ func TestPlansStoredInBothOrNeither(t *testing.T) {
 		if err := s.ReplacePlan(t.Context(), aPlan(1), nothing); err != nil {
 			t.Fatal(err)
 		}
-		execute(t, s.DB, "DROP TABLE plans") // a stand-in for all that SQL may refuse
+		execute(t, s.DB, "DROP TABLE plans") // stands for any refusal of SQL
 		err := s.ReplacePlan(t.Context(), aPlan(2), func(context.Context) error {
 			t.Error("Redis was asked")
 			return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// KeepCancelReason notes why a generation of a job is to be cancelled. A reason that is there already stays, unless
-// over says that it was of a request that was not carried out. It may be called twice.
+// KeepCancelReason stores why a generation of a job is to be cancelled. An existing reason stays, unless over says
+// that its request was not carried out; then the new reason replaces it. The call may be repeated.
 func (a *Archive) KeepCancelReason(ctx context.Context, id job.ID, generation int, reason string, over bool) error {
 	d := &a.db.Dialect
 	end := d.KeepFirst("job_id")
@@ -37,8 +37,8 @@ const (
 		"FROM failed_jobs f WHERE f.job_id = ? AND f.requeue_reason <> '' ORDER BY f.generation"
 )
 
-// Reasons reads why a job was requeued, and why somebody asked to cancel it, generation by generation. Whether that
-// cancel was carried out is not known here, unless the generation has an outcome.
+// Reasons reads why a job was requeued and why a cancel was asked for, in the order of generations. SQL does not
+// know whether a cancel was carried out, unless the generation has an outcome.
 func (a *Archive) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) {
 	var all []job.Reason
 	for _, q := range []struct{ action, query string }{{job.RequeueAction, requeueReasons},

@@ -27,8 +27,8 @@ func reasons(t *testing.T, a *archive.Archive, n int) string {
 	return text
 }
 
-// The reason of a requeue is written with the promise, by whoever makes it, once. That of a cancel is a row of its
-// own, before the cancel: the first one stands unless it is said to be over.
+// The reason of a requeue is written once, with the promise. The reason of a cancel is a row of its own, written
+// before the cancel: the first one stays unless over is set.
 func TestReasons(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {

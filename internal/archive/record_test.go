@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What the fast path stands on: an insert that finds its row reports no affected row.
+// An insert that finds its row reports no affected row. The fast path of record depends on that.
 func TestRepeatChangesNothing(t *testing.T) {
 	t.Attr("proves", "F05")
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestSQLsOutcomeWins(t *testing.T) {
 	})
 }
 
-// The same ending twice in one batch, and two different ones.
+// A batch may contain the same outcome twice, and two different outcomes of one job.
 func TestTwoEndingsInOneBatch(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -128,7 +128,7 @@ func TestTwoProcessesRace(t *testing.T) {
 			for i, w := range writers {
 				mine := slices.Clone(batch)
 				if i == 1 {
-					slices.Reverse(mine) // whoever comes in another order must not deadlock with us
+					slices.Reverse(mine) // a writer with another order must not deadlock with us
 				}
 				both.Go(func() { record(t, w, mine...) })
 			}
@@ -186,7 +186,7 @@ func TestBadRowAlone(t *testing.T) {
 		if st.Refused != 1 || st.Written != 499 || st.Down || st.Waiting != 0 {
 			t.Errorf("%+v", st)
 		}
-		// It is not tried again so soon, and keeps nobody waiting.
+		// The row is not tried again so soon, and blocks no other row.
 		record(t, w, batch[250])
 		if w.Offer(batch[250]) {
 			t.Error("a row refused a moment ago was taken")
@@ -202,7 +202,7 @@ func TestBadRowAlone(t *testing.T) {
 		})
 	}
 	t.Run("invalid-utf8", func(t *testing.T) {
-		// SQLite keeps the bytes as they are.
+		// SQLite stores the bytes as they are.
 		t.Run("mariadb", func(t *testing.T) {
 			spoil(t, archivetest.New(t, databasetest.MariaDB(t)), func(o *job.Outcome) { o.LastError = "a\xff\xfeb" })
 		})
@@ -259,7 +259,7 @@ func TestAcknowledgeFails(t *testing.T) {
 		if st := failing.Stats(); st.Written != 150 || st.Unacknowledged == 0 || st.Down {
 			t.Errorf("%+v", st)
 		}
-		// The drainer brings them again, perhaps in another process.
+		// The drainer delivers them again, perhaps in another process.
 		record(t, w, many(150)...)
 		if st := w.Stats(); r.count() != 150 || st.Written != 0 || st.Differences != 0 {
 			t.Errorf("%d acknowledged, %+v", r.count(), st)

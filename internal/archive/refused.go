@@ -2,9 +2,9 @@ package archive
 
 import "time"
 
-// refusals remembers the outcomes that SQL refused for their data, so that each is tried again only now and then: after
-// 10 s, 20 s, 40 s, ... at most 5 min. It forgets when the process ends; one more try costs nothing but the halving of
-// one batch.
+// refusals remembers the outcomes that SQL refused for their data, so that each is tried again only after 10 s, 20
+// s, 40 s, ... at most 5 min. The end of the process loses them, which costs one more try and the halving of one
+// batch.
 type refusals struct {
 	rows map[key]refusal
 }
@@ -17,10 +17,10 @@ type refusal struct {
 const (
 	refusalFloor   = 10 * time.Second
 	refusalCeiling = 5 * time.Minute
-	refusalLimit   = 10_000 // beyond it the one due first is forgotten
+	refusalLimit   = 10_000 // beyond it the refusal that is due first is forgotten
 )
 
-// add notes one more refusal and returns when the row may be tried again.
+// add counts one more refusal of a row and returns how long the row must wait for its next try.
 func (r *refusals) add(k key, now time.Time) time.Duration {
 	if r.rows == nil {
 		r.rows = map[key]refusal{}

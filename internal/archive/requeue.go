@@ -13,13 +13,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A requeue is a row of accepted_jobs for the next generation: PromiseRequeues writes it in the transaction in which
-// the request wins the dead letter.
+// A requeue is a row of accepted_jobs for the next generation. PromiseRequeues writes the row in the same
+// transaction in which the request takes the dead letter.
 
 // maxRequestID is the width of failed_jobs.requeue_request_id.
 const maxRequestID = 64
 
-// Requested says whether a request has made a promise for any life of a job.
+// Requested says whether a request has made a promise for any generation of a job.
 func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (bool, error) {
 	var n int64
 	err := a.db.Write.WithContext(ctx).Model(&failedRow{}).
@@ -30,15 +30,17 @@ func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (b
 	return n > 0, nil
 }
 
-// lettersAtOnce is how many letters one statement marks or reads.
+// lettersAtOnce is how many dead letters one statement marks or reads.
 const lettersAtOnce = job.MaxBatch
 
-// PromiseRequeues promises dead letters their next life to a request: each is the job as it is to live, in the
-// generation behind its letter's. In one step a promise takes the letter, keeps the request's reason and writes the row
-// of the new life, which no Redis has yet. True: the promise is this request's, now or since an earlier call with the
-// same id. False: another request has it, the job was requeued without one, or there is no such letter. After
-// job.ErrAmbiguous some of the promises may have been made: the same call again says which. After job.ErrUnavailable
-// none was.
+// PromiseRequeues promises to a request that dead letters are requeued. Each element of next is the job as it will
+// be requeued, in the generation after its letter's. One transaction takes the letter, stores the request's reason
+// and writes the row of the next generation, which no Redis has yet.
+//
+// The answer is true if this request has the promise, from this call or from an earlier call with the same id. It
+// is false if another request has the promise, if the job was requeued without a promise, or if there is no such
+// letter. After job.ErrAmbiguous some of the promises may have been made: repeating the call tells which. After
+// job.ErrUnavailable none was made.
 func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	if request.ID == "" || len(request.ID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")
@@ -58,13 +60,13 @@ func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, re
 	return mine, nil
 }
 
-// promise is PromiseRequeues for at most lettersAtOnce letters, in one transaction.
+// promise does the work of PromiseRequeues for at most lettersAtOnce letters, in one transaction.
 func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	where, keys := theseLetters(next)
 	const unasked = "requeue_requested_at IS NULL AND requeued_at IS NULL"
 	look := "SELECT job_id, generation, " + unasked + ", requeue_request_id FROM failed_jobs WHERE " + where +
 		a.db.Dialect.LockRows
-	// The time of the request is also that of the requeue: from here on the row is the promise.
+	// requeued_at gets the time of the request: from now on the row is the promise.
 	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.db.Dialect.Ago +
 		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " +
 		where
@@ -92,7 +94,7 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 			mine[i] = held[letter]
 			if open[letter] {
 				rows = append(rows, &next[i])
-				open[letter] = false // it may be named twice
+				open[letter] = false // next may name a letter twice
 			}
 		}
 		if len(rows) == 0 {
@@ -109,14 +111,15 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 	return mine, err
 }
 
-// oldPromises are conditions on dead letters whose requeue was promised by a process of a version that wrote no rows.
-// With the first no Redis has the next life yet; with the second the Redis that requeued_run_id names has it.
+// oldPromises are conditions on dead letters whose requeue was promised by an older version, which wrote no rows.
+// With the first condition no Redis has the next generation yet; with the second, the Redis that requeued_run_id
+// names has it.
 var oldPromises = []string{
 	"f.requeued_at IS NULL AND f.requeue_requested_at IS NOT NULL",
 	"f.requeued_run_id > ''",
 }
 
-// withoutRow reads dead letters whose next life has neither ended nor a row.
+// withoutRow reads dead letters whose next generation has neither an outcome nor a row.
 func withoutRow(condition string) string {
 	return "SELECT " + letterColumns + ", f.payload, f.options, f.requeued_run_id FROM failed_jobs f" +
 		" WHERE " + condition +
@@ -124,7 +127,8 @@ func withoutRow(condition string) string {
 		" AND NOT EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = f.job_id) LIMIT ?"
 }
 
-// AdoptPromises writes the rows of oldPromises, at most a page of each kind, and says how many. priority is a tier's.
+// AdoptPromises writes the missing rows of oldPromises, at most one page of each kind, and returns how many.
+// priority returns a tier's priority.
 func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error) {
 	for _, condition := range oldPromises {
 		var rows []failedRow
@@ -150,8 +154,8 @@ func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int
 	return adopted, nil
 }
 
-// theseLetters is a condition on the letters of these lives that the primary key serves. It names one letter or
-// lettersAtOnce, the last one repeated, so that there are but two texts to prepare.
+// theseLetters is a condition on the dead letters of these jobs that the primary key serves. It names one letter
+// or lettersAtOnce, the last one repeated, so that only two statements are prepared.
 func theseLetters(next []job.JournalRow) (where string, keys []any) {
 	n := 1
 	if len(next) > 1 {

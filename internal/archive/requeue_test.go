@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// next is a dead job as it is to live again.
+// next returns a dead job as it is to be requeued.
 func next(n, generation int) job.JournalRow {
 	d := job.DeadLetter{Job: failed(n).Job}
 	d.Generation = generation
@@ -32,7 +32,7 @@ func promise(t *testing.T, a *archive.Archive, n, generation int, request string
 	return mine[0]
 }
 
-// promised are the lives that were promised.
+// promised returns the promised generations.
 func promised(t *testing.T, a *archive.Archive) []job.JournalRow {
 	t.Helper()
 	var all []job.JournalRow
@@ -52,7 +52,7 @@ func promised(t *testing.T, a *archive.Archive) []job.JournalRow {
 	}
 }
 
-// A promise is made once. It is a row of the next life, and the letter stays for the record.
+// A promise is made once. It is a row of the next generation, and the dead letter stays as a record.
 func TestRequeue(t *testing.T) {
 	t.Attr("proves", "S0-P2 S1-P3")
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestRequeue(t *testing.T) {
 			time.Since(got.RequestedAt) > time.Minute || !got.RequeuedAt.Equal(got.RequestedAt) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		// When the new life has ended its row is gone, and the promise is still the request's.
+		// When the next generation has ended, its row is gone, and the promise is still the request's.
 		second := completed(1)
 		second.Generation = 2
 		record(t, w, second)
@@ -110,7 +110,7 @@ func TestRequeue(t *testing.T) {
 	})
 }
 
-// A row and a letter are written together, or neither.
+// The promise's row and the mark on the letter are written together or not at all.
 func TestRequeueBothOrNone(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -126,7 +126,7 @@ func TestRequeueBothOrNone(t *testing.T) {
 	})
 }
 
-// The next life may have ended without any promise, as after a restore of SQL's backup.
+// The next generation may have ended without a promise, as after a restore of a backup of SQL.
 func TestRequeueAlreadyEnded(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -146,7 +146,7 @@ func TestRequeueAlreadyEnded(t *testing.T) {
 	})
 }
 
-// Two operators at once: each letter goes to one of them.
+// Two requests at once: each letter goes to one of them.
 func TestPromisesRace(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -188,7 +188,7 @@ func TestPromisesRace(t *testing.T) {
 		if got := promised(t, s.Archive); len(got) != 250 {
 			t.Errorf("%d lives were promised, want 250", len(got))
 		}
-		// The same letter twice, one that another request holds, and one that nobody has.
+		// The same letter twice, a letter that another request has, and a letter that does not exist.
 		record(t, w, discarded(300, 1))
 		some := []job.JournalRow{next(300, 1), next(300, 1), next(1, 1), next(999, 1)}
 		mine, err := s.PromiseRequeues(t.Context(), some, job.Request{ID: "request-3"})
@@ -206,7 +206,7 @@ func TestPromisesRace(t *testing.T) {
 	})
 }
 
-// A dead letter whose options cannot be read is an error, and not a letter without options.
+// DeadLetter returns an error for a letter whose options cannot be read, not a letter without options.
 func TestUnreadableOptions(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -219,7 +219,7 @@ func TestUnreadableOptions(t *testing.T) {
 	})
 }
 
-// A letter whose options cannot be read is listed without them: those behind it are reached.
+// A letter whose options cannot be read is listed without them, and the letters behind it are listed too.
 func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -240,9 +240,9 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// AdoptPromises writes the rows that an older version did not write: for promises that nobody kept, and for lives that
-// are in a Redis. A life that has ended, a life that has a row and a letter that nobody asked for get none, also when
-// it is called again.
+// AdoptPromises writes the rows that an older version did not write: for promises that were not yet carried out,
+// and for generations that a Redis has. It writes none for a generation that has ended or has a row, nor for a
+// letter without a request, also when it is called again.
 func TestAdoptPromises(t *testing.T) {
 	t.Attr("proves", "F19 F60")
 	t.Parallel()
@@ -258,7 +258,7 @@ func TestAdoptPromises(t *testing.T) {
 		if !promise(t, s.Archive, 4, 1, "request-4") {
 			t.Fatal("not promised")
 		}
-		again := completed(3) // its new life has ended
+		again := completed(3) // its new generation has ended
 		again.Generation, again.Attempt = 2, 2
 		record(t, w, again)
 		execute(t, s.DB, "UPDATE failed_jobs SET options = '{' WHERE job_id = ?", string(id(6)))

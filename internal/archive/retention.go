@@ -12,22 +12,22 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Retention takes three steps, each of which may be repeated, and done by several processes at once: OldJobs reads the
-// jobs whose outcome is old enough, UnneededJobs leaves out those that SQL may still need, DeleteJobs asks that once
-// more and deletes the rest. What Redis knows of a job is for the caller to ask.
+// Retention takes three steps: OldJobs reads the jobs whose outcome is old enough, UnneededJobs leaves out those
+// that SQL may still need, DeleteJobs checks the need once more and deletes the rest. Each step may be repeated,
+// and several processes may do it at once. The caller has to ask Redis whether it still needs a job.
 
-// facts are what SQL holds of an ended job beside its outcome.
+// facts are what SQL holds of an ended job besides its outcome.
 type facts struct {
-	latest   int  // the latest generation that has an outcome; 0 = none has
-	lives    bool // the job has a row: it was requeued, or the accept journal has it
-	callback bool // the job that tells of its outcome has a row
+	latest   int  // the latest generation that has an outcome; 0 = none
+	lives    bool // the job has a journal row: it was requeued, or the accept journal has it
+	callback bool // the job's callback job has a journal row
 	keyed    bool // an Idempotency-Key that has not expired stands for the job
 	attempts int
 }
 
-// needed is the rule of what stays in SQL whatever its age, as far as SQL knows: it says why the job's rows stay, or ""
-// for a job that nothing needs. A job goes as a whole, with all its generations, once its latest one may go: what an
-// earlier generation left would show the job as it stood before.
+// needed returns why SQL must keep a job's rows whatever their age, as far as SQL knows, or "" if nothing needs
+// them. A job is deleted as a whole, with all its generations, once its latest generation may go: rows of an
+// earlier generation alone would show the job as it was before.
 func (f *facts) needed(o *job.OldJob) string {
 	switch {
 	case f.latest != o.Generation:
@@ -42,9 +42,9 @@ func (f *facts) needed(o *job.OldJob) string {
 	return ""
 }
 
-// retention is the statements of a deletion. Each names size jobs, the last one repeated, so that there are few texts
-// to prepare. (Not all of them job.MaxBatch: where a table has fewer rows than a statement names, MariaDB reads, and
-// locks, the whole of it.)
+// retention holds the statements of a deletion. Each names size jobs, the last one repeated, so that there are few
+// statements to prepare. The size is not always job.MaxBatch: if a table has fewer rows than a statement names,
+// MariaDB reads, and locks, the whole table.
 type retention struct {
 	size                                                        int
 	nextTier, old                                               string
@@ -79,7 +79,7 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 	}
 }
 
-// Kinds reads which tiers and outcomes there are rows of. Each costs a look at an index.
+// Kinds returns the tiers and outcomes of which there are rows. Each costs one index lookup.
 func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
 	next := retentionOf(&a.db.Dialect, 1).nextTier
 	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
@@ -98,8 +98,8 @@ func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
 	return kinds, nil
 }
 
-// OldJobs reads outcomes of a kind that SQL got at least age ago, by its clock, the oldest first: those behind after
-// (the zero value is the beginning), at most job.MaxBatch.
+// OldJobs reads outcomes of a kind that SQL recorded at least age ago by its clock, the oldest first: those behind
+// after (the zero value is the beginning), at most job.MaxBatch.
 func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, after job.OldJob) ([]job.OldJob, error) {
 	at := after.RecordedAt.UTC()
 	if at.Before(earliest) {
@@ -120,7 +120,7 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	return old, nil
 }
 
-// UnneededJobs are those of at most job.MaxBatch old jobs that SQL does not need any more, see needed. Each says how
+// UnneededJobs returns those of at most job.MaxBatch old jobs that SQL no longer needs (see needed). Each says how
 // many rows it has.
 func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error) {
 	q := retentionOf(&a.db.Dialect, len(old))
@@ -131,9 +131,9 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 	return free, nil
 }
 
-// DeleteJobs deletes everything that SQL has of those of at most job.MaxBatch old jobs that it does not need any more,
-// in one transaction, and counts the rows. Their dead letters are locked while it looks: nobody can promise to requeue
-// what it deletes.
+// DeleteJobs deletes all rows of those of at most job.MaxBatch old jobs that SQL no longer needs, in one
+// transaction, and returns the number of deleted rows per table. It locks the jobs' dead letters first, so that no
+// request can promise to requeue a job that is being deleted.
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
 	q := retentionOf(&a.db.Dialect, len(old))
 	queries := []string{
@@ -173,7 +173,7 @@ func oldIDs(old []job.OldJob) []job.ID {
 	for i := range old {
 		ids[i] = old[i].ID
 	}
-	// One order for all writers.
+	// All writers sort alike, to avoid deadlocks.
 	slices.SortFunc(ids, func(x, y job.ID) int { return strings.Compare(string(x), string(y)) })
 	return ids
 }

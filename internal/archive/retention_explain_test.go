@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// No statement of a deletion reads a table without a key, nor sorts, however small or large the tables: what it reads
-// to delete is locked.
+// No statement of a deletion reads a table without a key, or sorts, however small or large the tables: the
+// deletion locks what it reads.
 func TestDeletionUsesItsIndexes(t *testing.T) {
 	everywhere(t, func(t *testing.T, a *Archive) {
 		for _, rows := range []int{4, explainRows} {
@@ -34,8 +34,8 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 				steps := databasetest.Plan(t, a.db, text, args)
 				t.Logf("%d rows, %.60s: %s", rows, text, strings.Join(steps, "; "))
 				for _, step := range steps {
-					// MariaDB walks a table that has no more rows than the statement names: it locks nothing beside
-					// them. MySQL walks one of a few rows, whatever the statement names.
+					// MariaDB scans a table that has no more rows than the statement names: it locks nothing besides them. MySQL
+					// scans a table of a few rows, whatever the statement names.
 					walks := databasetest.PlannedRows(step) <= max(len(args), 4)
 					if databasetest.WholeTable(step) && !walks || strings.Contains(step, "filesort") ||
 						strings.Contains(step, "TEMP B-TREE") {

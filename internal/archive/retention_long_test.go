@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// While a million old jobs are deleted, the writer's transactions take about as long as without that: each waits for
+// While a million old jobs are deleted, the writer's transactions take about as long as otherwise: each waits for
 // one small step at most.
 func TestWriterWhileAMillionIsDeleted(t *testing.T) {
 	const n, window = 1_000_000, 20 * time.Second
@@ -63,7 +63,7 @@ func (q quantiles) String() string {
 	return fmt.Sprintf("p50 %s, p99 %s, most %s", q.p50, q.p99, q.most)
 }
 
-// writing writes transactions of 50 outcomes, one each 20 ms, for a while.
+// writing writes transactions of 50 outcomes, one every 20 ms, for a while.
 func writing(t *testing.T, a *Archive, long time.Duration, from int) (quantiles, int) {
 	t.Helper()
 	var took []time.Duration
@@ -93,7 +93,7 @@ func writing(t *testing.T, a *Archive, long time.Duration, from int) (quantiles,
 	return quantiles{took[len(took)/2], took[len(took)*99/100], took[len(took)-1]}, len(took) * 50
 }
 
-// deleting is the retention's loop (recovery.Retention), without what it asks of others.
+// deleting does what the retention's loop (recovery.Retention) does, without asking Redis.
 func deleting(t *testing.T, ctx context.Context, a *Archive) (deleted, steps int64, longest time.Duration) {
 	t.Helper()
 	places := map[job.Kind]job.OldJob{}
@@ -120,7 +120,7 @@ func deleting(t *testing.T, ctx context.Context, a *Archive) (deleted, steps int
 				t.Error(err)
 				return deleted, steps, longest
 			}
-			_ = database.Pause(ctx, max(time.Since(began), 20*time.Millisecond)) // the loop looks at ctx
+			_ = database.Pause(ctx, max(time.Since(began), 20*time.Millisecond)) // the loop checks ctx
 		}
 	}
 	return deleted, steps, longest

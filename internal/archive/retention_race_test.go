@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Dead letters are deleted while somebody promises to requeue them: each is gone, or promised and there, and never
-// promised and gone.
+// Dead letters are deleted while a request promises to requeue them. Each is either gone, or promised and there,
+// and never promised and gone.
 func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const n = 400
@@ -33,7 +33,7 @@ func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 		begin := make(chan struct{})
 		group.Go(func() {
 			<-begin
-			for i := n - 1; i >= 0; i-- { // they meet somewhere
+			for i := n - 1; i >= 0; i-- { // the two loops meet somewhere
 				mine, err := s.PromiseRequeues(t.Context(), []job.JournalRow{next(i, 1)}, job.Request{ID: "request"})
 				if err != nil {
 					t.Error(err)
@@ -65,7 +65,7 @@ func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 	})
 }
 
-// Two processes that delete the same jobs at the same time do no harm: each row is deleted, and counted, once.
+// Two processes may delete the same jobs at the same time: each row is deleted, and counted, once.
 func TestTwoDeleteTheSame(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
@@ -101,7 +101,7 @@ func TestTwoDeleteTheSame(t *testing.T) {
 	})
 }
 
-// A promise that is under way when a letter is to be deleted wins: the deletion waits for it, and then sees it.
+// A promise that is under way when its letter is to be deleted wins: the deletion waits for it, and then sees it.
 func TestDeletionWaitsForAPromise(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, databasetest.MariaDB(t))

@@ -14,7 +14,7 @@ import (
 
 const day = 24 * time.Hour
 
-// age lets the rows of job_outcomes that match be recorded days ago.
+// age sets recorded_at of the matching rows of job_outcomes to some days ago.
 func age(t testing.TB, s *archivetest.Store, days int, where string, args ...any) {
 	t.Helper()
 	at := time.Now().UTC().Add(-time.Duration(days) * day).Format("2006-01-02 15:04:05.000000")
@@ -54,7 +54,7 @@ func numbers(jobs []job.OldJob) (all []string) {
 	return all
 }
 
-// Old jobs are found by kind and age, the oldest first, in pages that neither miss nor repeat one, also where many were
+// Old jobs are found by kind and age, the oldest first. No page misses or repeats a job, also where many were
 // recorded at one moment.
 func TestOldJobs(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -95,7 +95,7 @@ func TestOldJobs(t *testing.T) {
 	})
 }
 
-// needs is one job of the table of what must stay: how it came to be, and whether it goes.
+// needs is one case of a job that stays or goes: how it is made, and whether it goes.
 type needs struct {
 	name string
 	goes bool
@@ -128,7 +128,7 @@ func requeued(t *testing.T, s *archivetest.Store, n, generation int) {
 
 const secondIsYoung = "requeued, and completed a short while ago"
 
-// everyNeed has one row per clause of the rule, beside jobs that nothing needs.
+// everyNeed has one case per clause of the rule, besides jobs that nothing needs.
 var everyNeed = []needs{
 	{
 		"a result",
@@ -195,7 +195,7 @@ var everyNeed = []needs{
 
 func callbackOf(id job.ID) job.ID { return job.ID(strings.Replace(string(id), "7000", "7fff", 1)) }
 
-// journalRow puts a row into the journal past its writer, which would not take a job that has ended.
+// journalRow inserts a journal row directly: the Journal would not write one for an ended job.
 func journalRow(t *testing.T, s *archivetest.Store, id job.ID) {
 	t.Helper()
 	_, err := s.DB.ExecContext(
@@ -233,8 +233,8 @@ func rowsOf(t *testing.T, s *archivetest.Store, id job.ID) (n int) {
 	return n
 }
 
-// Every clause of the rule keeps its job, as a whole, and holds up nobody: first where it is asked, then where it is
-// deleted, for the answer may change in between.
+// Every clause of the rule keeps its job as a whole, and no other job. It is checked in UnneededJobs and again in
+// DeleteJobs, because the answer may change in between.
 func TestWhatIsNeededIsNotDeleted(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
@@ -271,7 +271,7 @@ func TestWhatIsNeededIsNotDeleted(t *testing.T) {
 				total += before[n]
 			}
 		}
-		deleted, err := s.DeleteJobs(t.Context(), all) // all of them, as if each need had come up in between
+		deleted, err := s.DeleteJobs(t.Context(), all) // all of them, as if each need had arisen in between
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,8 +312,8 @@ func kindsOf(t *testing.T, s *archivetest.Store) []job.Kind {
 	return kinds
 }
 
-// An outcome that comes again once its row was deleted is one row, as the first time: nothing else is written twice,
-// and nothing that was deleted comes back beside it.
+// An outcome that is recorded again after its deletion has one row, as the first time. Nothing is written twice,
+// and no other deleted row comes back.
 func TestOutcomeAgainAfterItsDeletion(t *testing.T) {
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
@@ -337,7 +337,7 @@ func TestCountRows(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
 		record(t, w, many(1000)...)
-		if s.Options.MySQLDSN != "" { // its statistics are brought up to date in the background; not in a test's time
+		if s.Options.MySQLDSN != "" { // MySQL updates its statistics in the background, too late for a test
 			if _, err := s.DB.ExecContext(t.Context(), "ANALYZE TABLE job_outcomes, job_results"); err != nil {
 				t.Fatal(err)
 			}

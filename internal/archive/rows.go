@@ -7,14 +7,14 @@ import (
 	"github.com/tierq/tierq/internal/database"
 )
 
-// tables are those whose rows are counted.
+// tables are the tables whose rows CountRows counts.
 var tables = []string{
 	"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
 	"idempotency_keys", "changes",
 }
 
-// CountRows says about how many rows each table has. MySQL is asked for what its optimizer believes, which costs
-// nothing and may be some per cent off; SQLite counts, along its smallest index.
+// CountRows returns about how many rows each table has. For MySQL it returns the optimizer's estimate, which costs
+// nothing and may be some per cent off. For SQLite it counts the rows along the smallest index.
 func (a *Archive) CountRows(ctx context.Context) (map[string]int64, error) {
 	rows := make(map[string]int64, len(tables))
 	for _, table := range tables {
@@ -32,8 +32,8 @@ func (a *Archive) countRows(ctx context.Context, table string) (n int64, err err
 		err = a.db.Read.WithContext(ctx).Raw("SELECT COUNT(*) FROM " + table).Scan(&n).Error
 		return n, err
 	}
-	// Not information_schema: MySQL keeps what that says for a day. FORMAT=TRADITIONAL, for the format is a setting of
-	// the server.
+	// information_schema would not do: MySQL caches its row counts for a day. FORMAT=TRADITIONAL is given because the
+	// server has a setting for the default format.
 	var plan struct{ Rows *int64 }
 	err = a.db.Read.WithContext(ctx).Raw("EXPLAIN FORMAT=TRADITIONAL SELECT 1 FROM " + table).Scan(&plan).Error
 	if err == nil && plan.Rows == nil {

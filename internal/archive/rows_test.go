@@ -52,7 +52,7 @@ func TestRows(t *testing.T) {
 			}
 			delete(got, "recorded_at")
 			times := map[string]any{"first_tried_at": nil, "started_at": nil, "ended_at": nil}
-			if status == "CANCELLED" { // which has no other row
+			if status == "CANCELLED" { // a cancelled job has no other row
 				times = map[string]any{
 					"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
 					"ended_at": "2025-11-24 16:00:03.123000",
@@ -90,7 +90,7 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// Both causes that the watches find reach the dead letter as they are.
+// The dead letter stores both causes of the watches unchanged.
 func TestDeadLetterCauses(t *testing.T) {
 	t.Attr("proves", "S2-S8 S2-T2")
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestRequeuedGeneration(t *testing.T) {
 	})
 }
 
-// The id column is ascii, the connection utf8mb4: the key must still be usable.
+// Queries use the primary key although the id column is ascii and the connection is utf8mb4.
 func TestFindUsesTheKey(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {

@@ -7,13 +7,13 @@ import (
 	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
-// The models, the inserts and the migrated schema name the same columns, with the same types, keys and NULLs.
+// The models, the inserts and the migrated schema have the same columns, with the same types, keys and NULLs.
 func TestModelsFitTheSchema(t *testing.T) {
 	databasetest.FitTheSchema(t, &outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{},
 		&cancelReasonRow{}, &keyRow{}, &planRow{})
 }
 
-// Every column of a table is inserted, but for those that the database or a requeue fills in later.
+// Every column of a table is inserted, except those that the database or a requeue fills in later.
 func TestInsertsNameEveryColumn(t *testing.T) {
 	later := map[string]bool{
 		"recorded_at": true, "requeue_requested_at": true, "requeue_request_id": true, "requeue_reason": true,

@@ -6,16 +6,16 @@ import (
 	"github.com/tierq/tierq/internal/database"
 )
 
-// scope is what a list is narrowed to before its other filters: one owner's jobs, one trace's, or both. Each has
-// indexes in the orders of the lists, so that other jobs, however many, are not read. Of both, the trace has the
-// index: its jobs are fewer.
+// scope says to which jobs a list is narrowed before its other filters: one owner's, one trace's, or both. Each
+// scope has indexes in the orders of the lists, so that the rows of other jobs are not read. With both, the list
+// walks the trace's index, because a trace has fewer jobs.
 type scope struct{ owned, traced bool }
 
 func scopeOf(f *job.Filter) scope { return scope{owned: f.Owner != nil, traced: f.TraceID != ""} }
 
-// from is the part of a statement behind FROM: a table, which may have an alias, read by the scope's index, and WHERE
-// with the scope's conditions and AND. suffix is that of the index beside <table>_owner and <table>_trace; "" is the
-// one in the order of the primary key.
+// from returns the part of a statement behind FROM: a table, which may have an alias, with the scope's index, and
+// WHERE with the scope's conditions and AND. suffix selects the index <table>_owner<suffix> or
+// <table>_trace<suffix>; "" is the one in the order of the primary key.
 func (s scope) from(d *database.Dialect, table, alias, suffix string) string {
 	text, column := table, ""
 	if alias != "" {
@@ -26,7 +26,7 @@ func (s scope) from(d *database.Dialect, table, alias, suffix string) string {
 		text += d.By(table + "_trace" + suffix)
 	case s.owned:
 		text += d.By(table + "_owner" + suffix)
-	case suffix == "": // with a tier and an outcome a planner prefers their index, and sorts what it finds by that
+	case suffix == "": // for a tier and an outcome a planner would prefer their index, and sort the rows
 		text += d.ByPrimary
 	default:
 		text += d.By(table + suffix)

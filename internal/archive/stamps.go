@@ -17,14 +17,16 @@ import (
 
 const (
 	stampEvery = 100 * time.Millisecond
-	// stampsAtOnce is how many rows one statement notes: it has a branch for each.
+	// stampsAtOnce is how many rows one statement updates: the statement has a branch for each row.
 	stampsAtOnce = 100
-	// stampsWaiting bounds the rows in memory; the reconciler asks Redis about the rest.
+	// stampsWaiting bounds the rows in memory. Rows beyond it are dropped; the reconciler asks Redis about their
+	// jobs.
 	stampsWaiting = 50_000
 )
 
-// stamps notes, behind the answers, that Redis has taken submits: the run that has them, and when the script let them
-// arrive. Most jobs have ended by then, and have no row any more.
+// stamps writes to journal rows, after the caller has been answered, that Redis accepted the submits: the
+// incarnation that has the job, and the arrival that the script gave it. Most jobs have ended by then, and have no
+// row any more.
 type stamps struct {
 	archive *Archive
 	timeout time.Duration
@@ -49,7 +51,7 @@ func (s *stamps) add(rows []job.JournalRow) {
 	s.rows = append(s.rows, rows[:min(len(rows), max(stampsWaiting-len(s.rows), 0))]...)
 }
 
-// runOnce notes what waits. A row that SQL does not take now the reconciler finds: nothing hangs on it.
+// runOnce writes the waiting rows. Nothing depends on a row that SQL cannot take now: the reconciler finds it.
 func (s *stamps) runOnce(ctx context.Context) {
 	s.mu.Lock()
 	rows := s.rows
@@ -60,7 +62,7 @@ func (s *stamps) runOnce(ctx context.Context) {
 		of[r.Incarnation] = append(of[r.Incarnation], r)
 	}
 	for run, rows := range of {
-		// One order for all writers, as in record.
+		// All writers sort alike, as in record, to avoid deadlocks.
 		slices.SortFunc(rows, func(x, y job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
 		for part := range slices.Chunk(rows, stampsAtOnce) {
 			once, cancel := context.WithTimeout(ctx, s.timeout)
@@ -74,7 +76,8 @@ func (s *stamps) runOnce(ctx context.Context) {
 	}
 }
 
-// stamp notes that a run of Redis has the jobs of submits, and when they arrived and are due.
+// stamp writes to the rows of submits that an incarnation of Redis has their jobs, and when the jobs arrived and
+// are due.
 func (a *Archive) stamp(ctx context.Context, run string, rows []job.JournalRow) error {
 	size := database.SizeFor(len(rows))
 	cases := strings.Repeat(" WHEN ? THEN ?", size)

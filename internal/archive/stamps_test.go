@@ -12,14 +12,15 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// taken is what a submit tells of the n-th job when Redis has it.
+// taken returns what a submit reports of the n-th job when Redis has it.
 func taken(n int, run string) job.JournalRow {
 	at := arrival.Add(9 * time.Millisecond)
 	return job.JournalRow{Job: job.Job{ID: id(n), ArrivedAt: at, RunAt: at.Add(time.Minute)}, Incarnation: run}
 }
 
-// A row whose job Redis has taken says so within a moment: it is no submit's any more, and has the script's times. Rows
-// that a claim or a cancel has changed before stay as they are, and a job without a row gets none.
+// A row whose job Redis has accepted is updated within a moment: the submit can no longer take it back, and it has
+// the script's times. Rows that a claim or a cancel changed before stay unchanged, and a job without a row gets
+// none.
 func TestSubmitted(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -56,7 +57,7 @@ func TestSubmitted(t *testing.T) {
 	})
 }
 
-// Stop notes what waits, however much it is and whatever runs it names.
+// Stop writes all waiting rows, whatever incarnations they name.
 func TestSubmitted_Stop(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -75,7 +76,7 @@ func TestSubmitted_Stop(t *testing.T) {
 		if left := s.Count(t, "accepted_jobs WHERE submitting = 1"); left != 0 || even != rows/2+1 || odd != rows/2 {
 			t.Errorf("%d and %d are noted, %d are not", even, odd, left)
 		}
-		row := accepted(t, s, 300) // of a padded statement's middle
+		row := accepted(t, s, 300) // from the middle of a padded statement
 		if row["arrived_at"] != "2025-11-24 16:00:00.132000" || row["due_at"] != "2025-11-24 16:01:00.132000" {
 			t.Errorf("%v", row)
 		}

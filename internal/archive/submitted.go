@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// notes is what one transaction of the journal writes.
+// notes is what one transaction of the journal writes, by kind.
 type notes struct {
 	submits []*noted
 	backs   []*noted
@@ -21,10 +21,10 @@ type notes struct {
 	waits   []*noted
 }
 
-// note writes notes in one transaction, and says in those of submits whose their keys are, in those that take back
-// whether the row is gone. Keys stay for keepKeys.
+// note writes notes in one transaction. In the notes of submits it sets the holder of their keys, in those of take
+// backs whether the row is gone. Keys stay for keepKeys.
 func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) error {
-	// One order for all writers, as in record.
+	// All writers sort alike, as in record, to avoid deadlocks.
 	slices.SortStableFunc(n.submits, byJob)
 	slices.SortStableFunc(n.backs, byJob)
 	w := a.submitsOf(n.submits, keepKeys)
@@ -64,13 +64,13 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 
 func byJob(x, y *noted) int { return strings.Compare(string(x.row.ID), string(y.row.ID)) }
 
-// submitsWrite writes rows of submits, and their keys before them: a submit whose key stands for another job gets no
+// submitsWrite writes the keys of submits and then their rows. A submit whose key stands for another job gets no
 // row.
 type submitsWrite struct {
 	a       *Archive
 	notes   []*noted
 	keys    []keyOfJob
-	wanted  []any // the keys, as arguments of holders
+	wanted  []any // the keys, as arguments of the query holders
 	holders string
 	queries []string
 }
@@ -85,7 +85,7 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 	slices.SortStableFunc(w.keys, func(x, y keyOfJob) int { return strings.Compare(x.Key, y.Key) })
 	if len(w.keys) > 0 {
 		size := database.SizeFor(len(w.keys))
-		// Of any age: the insert before it took over what had expired, and whatever it left has its job.
+		// Keys of any age are read: the insert before took over the expired ones, and every key that is left has a job.
 		w.holders = holdersOf(size)
 		w.wanted = make([]any, size)
 		for i := range w.wanted {
@@ -97,7 +97,7 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
 		return w
 	}
-	for _, size := range database.Sizes { // how many get a row is known only inside
+	for _, size := range database.Sizes { // the number of rows is known only within the transaction
 		w.queries = append(w.queries, a.inserts[acceptedTable.name][size])
 	}
 	return w
@@ -132,14 +132,14 @@ func (w *submitsWrite) write(ctx context.Context, conn gorm.ConnPool) error {
 			continue
 		}
 		h.OtherBody = bodies[key.Key] != key.Body
-		h.Submitting = h.Submitting || ours[h.ID] // its row is written below
+		h.Submitting = h.Submitting || ours[h.ID] // that job's row is written below
 		n.holder = h
 	}
 	_, err := insert(ctx, conn, w.a.inserts, acceptedTable, rows)
 	return err
 }
 
-// takeBackWrite removes rows that are still their submits', and the keys of their jobs.
+// takeBackWrite removes the rows that their submits may still take back, and the keys of their jobs.
 type takeBackWrite struct {
 	a       *Archive
 	notes   []*noted
@@ -161,7 +161,8 @@ func (a *Archive) takeBackOf(backs []*noted) *takeBackWrite {
 	size := database.SizeFor(len(backs))
 	w.look = "SELECT a.job_id FROM accepted_jobs a" + a.db.Dialect.ByPrimary +
 		" WHERE a.job_id IN " + database.Marks(size) + " AND " + takenBack + a.db.Dialect.LockRows
-	// submitting, although the rows are locked: without it MariaDB walks the whole of a small table, and locks it.
+	// submitting is in the condition although the rows are locked: without it MariaDB scans, and locks, the whole of
+	// a small table.
 	w.drop = a.db.Dialect.DeleteFrom("accepted_jobs") + " WHERE job_id IN " + database.Marks(size) +
 		" AND submitting = 1"
 	w.unkey = a.db.Dialect.DeleteFrom("idempotency_keys") + " WHERE idem_key = ? AND job_id = ?"

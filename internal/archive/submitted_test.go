@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// back takes rows back and holds the answer to what is wanted.
+// back takes rows back and compares the answer with want.
 func back(t *testing.T, j *archive.Journal, rows []job.JournalRow, want ...bool) {
 	t.Helper()
 	if gone, err := j.TakeBack(t.Context(), rows); err != nil || !slices.Equal(gone, want) {
@@ -22,7 +22,7 @@ func back(t *testing.T, j *archive.Journal, rows []job.JournalRow, want ...bool)
 	}
 }
 
-// there says of jobs how many rows and keys they have.
+// there returns how many rows and keys the jobs have.
 func there(t *testing.T, s *archivetest.Store, jobs ...int) (rows, keys int) {
 	t.Helper()
 	for _, n := range jobs {
@@ -32,7 +32,7 @@ func there(t *testing.T, s *archivetest.Store, jobs ...int) (rows, keys int) {
 	return rows, keys
 }
 
-// A submit that Redis refused takes its row back, and its key with it: once, and nobody else's.
+// A refused submit takes back its row and its key: once, and no other row or key.
 func TestTakeBack(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -54,12 +54,12 @@ func TestTakeBack(t *testing.T) {
 			t.Errorf("the bystanders have %d rows and %d keys", rows, keys)
 		}
 
-		// The key is free: a repeat of the refused submit is a new job.
+		// The key is free: a repeat of the refused submit makes a new job.
 		meets(t, s, j, under(5, 1), job.KeyHolder{})
 		back(t, j, []job.JournalRow{submitting(1)}, false)
 		meets(t, s, j, under(6, 1), job.KeyHolder{ID: id(5), Submitting: true})
 
-		// A key that was taken over meanwhile is another job's.
+		// A key that another job took over in the meantime stays.
 		const expire = "UPDATE idempotency_keys SET expires_at = '2026-01-01 00:00:00.000000' WHERE job_id = ?"
 		execute(t, s.DB, expire, string(id(2)))
 		meets(t, s, j, under(7, 2), job.KeyHolder{})
@@ -73,8 +73,8 @@ func TestTakeBack(t *testing.T) {
 	})
 }
 
-// A row that Redis has, or is given, or that somebody knows of, is not the submit's any more: row and key stay, and the
-// submit is told.
+// A submit cannot take back a row whose job Redis has, or is given, or that another caller knows. Row and key
+// stay, and the answer is false.
 func TestTakeBack_NotTheSubmits(t *testing.T) {
 	t.Parallel()
 	for name, hand := range map[string]func(s *archivetest.Store, j *archive.Journal, ctx context.Context) error{
@@ -114,7 +114,7 @@ func TestTakeBack_NotTheSubmits(t *testing.T) {
 	}
 }
 
-// Many rows are taken back and owed in groups of 500; the last group is padded, and touches no other row.
+// Rows are taken back and owed in groups of 500. The last group is padded and changes no other row.
 func TestTakeBack_Many(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -157,7 +157,7 @@ func TestTakeBack_Many(t *testing.T) {
 	})
 }
 
-// A row that was owed stays as it is otherwise, and so does every other.
+// Owe changes nothing else in a row, and no other row.
 func TestOwe(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
@@ -180,8 +180,8 @@ func TestOwe(t *testing.T) {
 	})
 }
 
-// Repeats race the taking back of the submit that they repeat: whatever they meet is there. A key whose row is gone
-// would have them answered with a job that nobody has.
+// Repeats race the take back of the submit that they repeat: each job that a repeat meets has its row. A key
+// without a row would answer repeats with a job that does not exist.
 func TestTakeBack_RacesRepeats(t *testing.T) {
 	t.Attr("proves", "F19 S13")
 	t.Parallel()

@@ -11,10 +11,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// tallyRows is how many outcomes one statement of a tally adds up: far within the driver's time for an answer.
+// tallyRows is how many outcomes one statement of a tally adds up. So many take far less than the driver's
+// timeout.
 const tallyRows = 20_000
 
-// tallying is the statements of a tally: where a part ends, and what is in it.
+// tallying holds the statements of a tally: end finds where a part ends, part adds up the part.
 type tallying struct{ end, part string }
 
 const tallyEnd = "job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 OFFSET @rows"
@@ -25,9 +26,9 @@ func tallyingOf(d *database.Dialect, owned bool) tallying {
 		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd,
 			ownTally(by, d.Elapsed)}
 	}
-	// The primary key serves the walk over the ids. Along job_outcomes_age, which serves the filter, the database would
-	// sort all jobs that ended alike. (SQLite has no word for the primary key of a table WITHOUT ROWID; there a +
-	// before a column keeps its index out.)
+	// The primary key serves the walk over the ids. Along job_outcomes_age, which serves the filter, the database
+	// would sort all jobs that have the same outcome. (SQLite has no name for the primary key of a table WITHOUT
+	// ROWID; there a + before a column keeps the column's index out.)
 	return tallying{
 		"SELECT job_id FROM job_outcomes" + d.ByPrimary + " WHERE " + tallyEnd, tallyPart(d.ByPrimary, d.Elapsed),
 	}
@@ -39,7 +40,8 @@ const (
 	tallyLast  = " AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation)"
 )
 
-// ownTally is tallyPart for one owner: his outcomes by his index, and of each what its ending wrote beside it.
+// ownTally is tallyPart for one owner. It walks the owner's index over the outcomes, and joins to each its result
+// or dead letter.
 func ownTally(by string, elapsed func(since, until string) string) string {
 	run := elapsed("r.started_at", "r.completed_at")
 	wait := elapsed("COALESCE(r.arrived_at, f.arrived_at)", "COALESCE(r.first_tried_at, f.first_tried_at)")
@@ -51,7 +53,8 @@ func ownTally(by string, elapsed func(since, until string) string) string {
 		" GROUP BY k.tier, k.type, k.outcome"
 }
 
-// tallyPart adds up the latest outcomes of the jobs between two ids. (A completed one is always the latest.)
+// tallyPart adds up the latest outcomes of the jobs between two ids. A completed outcome is always the latest of
+// its job.
 func tallyPart(byPrimary string, elapsed func(since, until string) string) string {
 	run, wait := elapsed("k.started_at", "k.completed_at"), elapsed("k.arrived_at", "k.first_tried_at")
 	const (
@@ -84,16 +87,16 @@ func tallyPart(byPrimary string, elapsed func(since, until string) string) strin
 		groups
 }
 
-// tallyRow is what one part found; times are milliseconds.
+// tallyRow is the result of one part, per tier, type and outcome. Times are in milliseconds.
 type tallyRow struct {
 	Tier, Type, Outcome                     string
 	Jobs, Run, Runs, Longest, Waited, Waits int64
 }
 
-// Tally says how the jobs of one owner (nil = everybody's, "" = those without one) that were accepted from from on and
-// before to ended, by tier and type and sorted by these. A zero time is no bound. When a job was accepted is read off
-// its id, to the millisecond. The jobs are added up in parts, so that no statement takes long and ctx can end it in
-// between.
+// Tally counts how jobs ended, by tier and type and sorted by these. It counts the jobs of one owner (nil = all
+// jobs, "" = jobs without an owner) that were accepted at or after from and before to; a zero time is no bound.
+// The time of acceptance is read from the job's id, to the millisecond. Tally adds up the jobs in parts, so that
+// no statement takes long and ctx can end it in between.
 func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error) {
 	sums := map[tierType]*sum{}
 	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows}
@@ -174,8 +177,8 @@ func mean(sumMs, n int64) time.Duration {
 	return time.Duration(sumMs) * time.Millisecond / time.Duration(n)
 }
 
-// firstID is below every id minted at t or later, and above those minted before: a UUIDv7 begins with its milliseconds.
-// The zero time is other.
+// firstID returns a string that sorts below every id made at t or later, and above all ids made before t: a UUIDv7
+// begins with its milliseconds. For the zero time it returns other.
 func firstID(t time.Time, other string) string {
 	switch ms := t.UnixMilli(); {
 	case t.IsZero():

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The jobs of one trace among five thousand others, and the oldest of all: every list finds them at once, although a
-// page looks at no more than five thousand rows. The other filters, and the owner's, hold beside the trace.
+// The jobs of one trace are the oldest among five thousand others: every list finds them at once, although a page
+// reads at most five thousand rows. Other filters, and the owner's, also apply within the trace.
 func TestListsOfOneTrace(t *testing.T) {
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
@@ -33,7 +33,7 @@ func TestListsOfOneTrace(t *testing.T) {
 			batch = append(batch, o)
 		}
 		record(t, w, batch...)
-		again := completed(4) // its dead letter was requeued, and the new life was completed
+		again := completed(4) // its dead letter was requeued, and the new generation completed
 		again.Generation, again.TraceID = 2, "trace-of-4.bb_2"
 		record(t, w, again)
 
@@ -74,7 +74,7 @@ func TestListsOfOneTrace(t *testing.T) {
 				t.Errorf("%+v: %d are counted, %v; want %q", tc.f, n, err, tc.dead)
 			}
 		}
-		for cursor, rest := "", "6 4 2 1 "; ; { // one a page
+		for cursor, rest := "", "6 4 2 1 "; ; { // one per page
 			items, next, err := a.List(t.Context(), with(job.Filter{}), cursor, 1)
 			if err != nil || len(items) > 1 || len(items) == 1 && numbersOf(items) != rest[:2] {
 				t.Fatalf("%q, %v; want %q", numbersOf(items), err, rest)

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// everywhere runs test with an archive on each backend, not yet migrated.
+// everywhere runs test with an archive on each backend, before any migration.
 func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
 	for backend, fresh := range databasetest.Backends {
 		t.Run(backend, func(t *testing.T) { test(t, New(databasetest.Open(t, fresh(t)), Options{})) })
@@ -43,7 +43,8 @@ func upgrading(t *testing.T, version int64, test func(t *testing.T, a *Archive))
 	}
 }
 
-// The schema has versions, each database notes its own, and what an older tierq wrote is still there after an upgrade.
+// The schema has versions, each database stores its own, and rows of an older tierq are still there after an
+// upgrade.
 func TestUpgrade(t *testing.T) {
 	t.Attr("proves", "S1-T2 S4-T4")
 	t.Parallel()
@@ -100,7 +101,7 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// A row of version 9 was written after Redis had accepted its job, or is a requeue's: no submit takes it back.
+// A row of version 9 was written after Redis had accepted its job, or for a requeue: no submit can take it back.
 func TestUpgrade_RowsOfVersion9(t *testing.T) {
 	t.Attr("proves", "S1-T2")
 	t.Parallel()

@@ -13,18 +13,18 @@ const (
 	transactionTimeout = 10 * time.Second
 	retryFloor         = 100 * time.Millisecond
 	retryCeiling       = 2 * time.Second
-	lastTries          = 3 // when stopping, SQL is tried this often in a row
+	lastTries          = 3 // how many times in a row SQL is tried while the writer stops
 )
 
-// settled is an outcome that SQL has, with what SQL holds of it.
+// settled is an outcome that SQL has, together with the status that SQL holds for it.
 type settled struct {
 	*entry
 	held  job.Status
-	known bool      // SQL had it before: it may be another ending than ours, and stands
-	since time.Time // a time before this writer inserted it; zero for one that SQL had before
+	known bool      // SQL had an outcome before. That one stands, even if it differs from ours.
+	since time.Time // a time before this writer inserted the outcome; zero if SQL had it before
 }
 
-// loop writes batch after batch until Stop, then what still waits.
+// loop writes batch after batch until Stop. Then it writes what still waits.
 func (w *Writer) loop(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -34,7 +34,7 @@ func (w *Writer) loop(ctx context.Context) {
 			if w.isStopping() && failures >= lastTries {
 				return
 			}
-			_ = database.Pause(ctx, min(retryFloor<<min(failures-1, 10), retryCeiling)) // the loop looks at ctx
+			_ = database.Pause(ctx, min(retryFloor<<min(failures-1, 10), retryCeiling)) // loop checks ctx itself
 			continue
 		}
 		failures = 0
@@ -57,8 +57,8 @@ func (w *Writer) isStopping() bool {
 	return w.stopping
 }
 
-// runOnce writes one batch. With nothing to write, and SQL down at the last look, it looks again, so that Down does not
-// outlive the outage.
+// runOnce writes one batch. If nothing waits and SQL was down at the last attempt, runOnce probes SQL, so that
+// Down is not true for longer than the outage.
 func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	w.mu.Lock()
 	batch, left := w.backlog.take(time.Now())
@@ -90,7 +90,8 @@ func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	return true, err
 }
 
-// write brings a batch to SQL, in halves where a row is refused. It returns what is left if SQL cannot serve.
+// write writes a batch to SQL. If SQL refuses a row, write splits the batch in halves. It returns the entries that
+// are left if SQL cannot serve.
 func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err error) {
 	outcomes := make([]*job.Outcome, len(batch))
 	for i, e := range batch {
@@ -117,7 +118,7 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 	return w.write(ctx, batch[half:])
 }
 
-// settle hands a batch that SQL has on to be acknowledged. It waits while the acknowledging is a batch behind.
+// settle passes a written batch on to be acknowledged. It blocks while the acknowledging is one batch behind.
 func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]ending, since time.Time) {
 	done := make([]settled, len(batch))
 	written := int64(len(batch) - len(there))
@@ -161,7 +162,7 @@ func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]endin
 	}
 }
 
-// refuse sets a row aside that SQL does not take.
+// refuse sets an outcome aside that SQL refuses for its data. Its caller gets no error for it.
 func (w *Writer) refuse(e *entry, err error) {
 	w.stats.refused.Add(1)
 	w.mu.Lock()

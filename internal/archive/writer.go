@@ -13,35 +13,35 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Acknowledger tells Redis that SQL has the outcomes of a batch, at most job.MaxBatch of one partition.
+// Acknowledger tells Redis that SQL has the outcomes of a batch: at most job.MaxBatch, of one partition.
 type Acknowledger interface {
 	Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
 }
 
-// WriterOptions bound what is offered and waits in memory; zero means the default. What is recorded waits besides: each
-// caller has one call.
+// WriterOptions bound the offered outcomes that wait in memory; zero means the default. Outcomes of Record wait in
+// addition, without a bound here: each caller has one call.
 type WriterOptions struct {
 	Limit      int // outcomes; 20,000
 	LimitBytes int // 64 MiB
 	Log        *slog.Logger
 
-	// Owes says which job is owed once SQL has an outcome, if any; nil = none. That job has a row in accepted_jobs from
-	// the very transaction on which inserts the outcome, with Incarnation "": no Redis has it yet. Owes may be asked of
-	// an outcome more than once.
+	// Owes returns the job that is owed once SQL has an outcome, if any; nil = none. The transaction that inserts the
+	// outcome also writes the owed job's row in accepted_jobs, with Incarnation "": no Redis has it yet. Owes may be
+	// called several times for one outcome.
 	Owes func(*job.Outcome) (job.JournalRow, bool)
 
-	// Give hands rows of owed jobs to Redis, at most 500 at a time; nil = nobody does. They were written after since.
-	// Rows that it cannot give stay, and whoever compares SQL with Redis finds them. It has 5 s.
+	// Give hands rows of owed jobs to Redis, at most 500 at a time; nil = nothing is handed over. The rows were
+	// written after since. Rows that Give cannot hand over stay, and the reconciler finds them. Give has 5 s.
 	Give func(ctx context.Context, rows []job.JournalRow, since time.Time)
 }
 
-// Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no
-// timer, so a lone outcome waits for nobody. While a transaction is under way, the outcomes of the one before are
-// acknowledged.
+// Writer is the one SQL writer of outcomes of a process. All waiting outcomes, up to 500, go into the next
+// transaction. There is no timer, so a single outcome is written at once. While a transaction is under way, the
+// outcomes of the one before are acknowledged.
 //
-// Nothing here is the only copy: an outcome stays in the outbox until it is acknowledged, so whatever the writer gives
-// up, the drainer brings again. What the drainer brings goes first: it has been taken out for a while only, and its
-// callers wait.
+// The writer never holds the only copy: an outcome stays in the outbox until it is acknowledged, so the drainer
+// delivers again what the writer gives up. Outcomes from the drainer go first: the drainer has taken them out of
+// the outbox for a limited time, and its callers wait.
 type Writer struct {
 	archive *Archive
 	acks    Acknowledger
@@ -51,11 +51,11 @@ type Writer struct {
 	mu       sync.Mutex
 	backlog  backlog
 	refused  refusals
-	running  bool // Offer and Record are served
+	running  bool // Offer and Record are accepted
 	stopping bool
 	cancel   context.CancelFunc
 	done     chan struct{} // nil before Start
-	wake     loop.Signal   // something came, or Stop
+	wake     loop.Signal   // set by new outcomes and by Stop
 	written  chan []settled
 	next     chan struct{} // closed and replaced whenever SQL has another batch
 
@@ -66,19 +66,19 @@ type counts struct {
 	written, refused, differences, batches, unacknowledged, left atomic.Int64
 }
 
-// Stats is what the writer did so far, and how it stands.
+// Stats are the writer's counts since its start, and its present state.
 type Stats struct {
 	Waiting        int   // outcomes in memory that SQL does not have yet
 	Written        int64 // outcomes that this writer inserted
 	Refused        int64 // times that SQL refused a row for its data
 	Differences    int64 // outcomes for which SQL already had another ending
-	Batches        int64 // transactions that wrote
-	Unacknowledged int64 // outcomes that Redis could not be told of; the drainer repeats them
-	Left           int64 // offered outcomes that waited too long for SQL and were left to the outbox
+	Batches        int64 // transactions that inserted outcomes
+	Unacknowledged int64 // outcomes whose acknowledge failed; the drainer repeats them
+	Left           int64 // offered outcomes that waited too long for SQL; the outbox has them
 	Down           bool  // SQL does not serve now
 }
 
-// NewWriter makes a writer. It does nothing before Start.
+// NewWriter makes a writer. The writer does nothing before Start.
 func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
 	if o.Limit <= 0 {
 		o.Limit = 20_000
@@ -95,7 +95,7 @@ func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
 	}
 }
 
-// Start begins to write, until Stop; it does not end with ctx.
+// Start begins to write, until Stop. The end of ctx does not stop it.
 func (w *Writer) Start(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,8 +124,8 @@ func (w *Writer) Start(context.Context) error {
 	return nil
 }
 
-// Stop refuses what comes from now on, writes and acknowledges what waits, and ends. When ctx ends first, or SQL is
-// down, it returns an error and leaves the rest to the outbox.
+// Stop refuses new outcomes, writes and acknowledges what waits, and returns. When ctx ends first, or SQL is down,
+// Stop returns an error and the rest stays in the outbox.
 func (w *Writer) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	w.running, w.stopping = false, true
@@ -149,8 +149,8 @@ func (w *Writer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Offer hands over an outcome to be written soon. It never blocks. False means that the writer is full or does not run,
-// or that SQL refused this very row a short while ago: the outbox has it.
+// Offer hands over an outcome to be written soon. It never blocks. It returns false if the writer is full or not
+// running, or if SQL refused this very row a short while ago: the outcome stays in the outbox.
 func (w *Writer) Offer(o job.Outcome) bool {
 	now := time.Now()
 	e := newEntry(o, nil, now)
@@ -166,10 +166,10 @@ func (w *Writer) Offer(o job.Outcome) bool {
 	return true
 }
 
-// Record returns nil when SQL has every one of the outcomes that it would take and Redis knows it. A row that SQL
-// refuses for its data is no error for its neighbours: it backs off by itself and is passed over until then. If SQL is
-// down, or ctx ends, the error is job.ErrUnavailable, and what is not in a transaction by then is not written; if only
-// the acknowledging failed, it is that error.
+// Record waits until SQL has the outcomes and Redis knows it, and then returns nil. A row that SQL refuses for its
+// data is no error: it is skipped, and backs off by itself, so that it does not hold up the others. If SQL is
+// down, or ctx ends, the error is job.ErrUnavailable, and outcomes that are not in a transaction by then are not
+// written. If only the acknowledging failed, Record returns that error.
 func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 	r := &recording{done: make(chan struct{})}
 	entries, now := make([]*entry, 0, len(outcomes)), time.Now()
@@ -200,13 +200,13 @@ func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 		err := database.Unavailable("record", ctx.Err())
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		// or a slow database would gather what its callers gave up
+		// or a slow database would collect entries that their callers gave up
 		w.backlog.drop(func(of *recording) bool { return of == r }, err)
 		return err
 	}
 }
 
-// admits says whether an outcome may be tried now. The caller holds the lock.
+// admits says whether an outcome may be written now. The caller holds the lock.
 func (w *Writer) admits(o *job.Outcome, now time.Time) bool {
 	if !o.Status.Ended() {
 		w.log.Error("an outcome is not an ending", "job_id", o.ID, "status", o.Status)

@@ -33,7 +33,7 @@ func TestOfferNeverBlocks(t *testing.T) {
 		if err := w.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Redis hangs: one batch is being acknowledged, one is ready, one is written and cannot be handed on.
+		// Redis hangs: one batch is being acknowledged, one is ready, one is written and cannot be passed on.
 		n := 0
 		offer := func() bool { n++; return w.Offer(completed(n)) }
 		drained := func() (bool, string) { return w.Stats().Waiting == 0, "outcomes wait" }
@@ -86,7 +86,7 @@ func TestOfferIsBoundedInBytes(t *testing.T) {
 			t.Error("an outcome over the limit was taken")
 		}
 		withPayload := completed(2)
-		withPayload.Payload = large.Result // not kept for a job that completed
+		withPayload.Payload = large.Result // not stored for a completed job
 		if !w.Offer(withPayload) {
 			t.Error("refused for a payload that nobody keeps")
 		}
@@ -108,7 +108,7 @@ func TestStopBeforeStart(t *testing.T) {
 	})
 }
 
-// While Redis takes its time with one batch, the next is already in SQL.
+// While Redis takes long to acknowledge one batch, the next is already written to SQL.
 func TestAcknowledgingOverlapsWriting(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -187,8 +187,8 @@ func TestNotAnEnding(t *testing.T) {
 	})
 }
 
-// What a caller gave up is not kept: a drainer that comes again and again to a database that does not answer gathers
-// nothing here. And what is recorded goes before what is offered.
+// An entry whose caller gave up is removed, so that repeated calls of the drainer do not pile up while a database
+// does not answer. Recorded outcomes go before offered ones.
 func TestRecordLeavesNothingBehind(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		reached, release := make(chan struct{}, 16), make(chan struct{})
@@ -203,7 +203,7 @@ func TestRecordLeavesNothingBehind(t *testing.T) {
 		drained := func() (bool, string) { return w.Stats().Waiting == 0, "outcomes wait" }
 		w.Offer(completed(1))
 		<-reached
-		for n := 2; n <= 3; n++ { // one batch is ready to be acknowledged, one cannot be handed on
+		for n := 2; n <= 3; n++ { // one batch is ready to be acknowledged, one cannot be passed on
 			w.Offer(completed(n))
 			testkit.Eventually(t, 10*time.Second, "the next batch is taken", drained)
 		}
@@ -235,7 +235,8 @@ func TestRecordLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// Who waits for a row asks for the channel, looks, and looks again when it is closed: then SQL has one batch more.
+// A caller that waits for a row gets the channel, reads, and reads again when the channel is closed: SQL then has
+// one more batch.
 func TestWritten(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

@@ -1,5 +1,5 @@
-// Package artifact keeps the files that jobs make, one per attempt of a job, in a folder or in an S3 bucket. An attempt
-// whose lease was lost may still be writing when its successor has written: so each has a file of its own.
+// Package artifact keeps the files that jobs make, in a folder or in an S3 bucket. Each attempt of a job has a
+// file of its own, because an attempt whose lease was lost may still be writing after its successor has written.
 package artifact
 
 import (
@@ -17,38 +17,38 @@ import (
 // MaxBytes is the largest file that is stored.
 const MaxBytes = 32 << 20
 
-// patience is how long one call waits for the store; a reader has it until its file begins, and then for each piece.
+// patience limits how long one call waits for the store. A reader has that time until its file begins, and again
+// for each piece.
 const patience = time.Minute
 
-// Store keeps files by job id. Its methods may be called at once by many. Errors are job.ErrUnavailable with what the
-// store said, or the cause for which the caller's context ended.
+// Store keeps files by job id. It is safe for concurrent use. Its errors are job.ErrUnavailable with the store's
+// message, or the cause for which the caller's context ended.
 type Store struct {
 	bucket   bucket
 	where    string
 	patience time.Duration
 }
 
-// bucket is what differs between a folder and S3. Its methods may be called at once by many.
+// bucket is the part of a store that differs between a folder and S3. Its methods are safe for concurrent use.
 type bucket interface {
-	// check fails if the folder or bucket is not there, or does not let us in.
+	// check returns an error if the folder or bucket does not exist or refuses access.
 	check(ctx context.Context) error
-	// put stores head and body as one file, in place of an earlier one, or changes nothing.
+	// put stores head and body as one file and replaces an earlier one. On an error nothing has changed.
 	put(ctx context.Context, key string, head, body []byte) error
-	// get opens a file and says how many bytes it has. It returns errAbsent only if the folder or bucket is there and
-	// the file is not.
+	// get opens a file and returns its size in bytes. It returns errAbsent only if the folder or bucket exists and
+	// the file does not.
 	get(ctx context.Context, key string) (io.ReadCloser, int64, error)
-	// delete removes a file; one that is not there is no error.
+	// delete removes a file; a missing file is not an error.
 	delete(ctx context.Context, key string) error
-	// list returns the keys that begin so; more says that there may be others.
+	// list returns keys with this prefix; more means that there may be others.
 	list(ctx context.Context, prefix string) (keys []string, more bool, err error)
 	close() error
 }
 
-// errAbsent says that the store is there and the file is not: a bucket that is missing is an outage, not an empty
-// store.
+// errAbsent means that the store exists and the file does not. A missing bucket is an outage, not an empty store.
 var errAbsent = errors.New("no such file")
 
-// Reader is a file being read: Size bytes in all. It must be closed.
+// Reader is an open file of Size bytes. The caller must close it.
 type Reader struct {
 	io.ReadCloser
 	Name        string
@@ -59,7 +59,7 @@ type Reader struct {
 // Describe says where the files are, without secrets.
 func (s *Store) Describe() string { return s.where }
 
-// Check asks the store whether it is there and lets us in.
+// Check asks the store whether it exists and allows access.
 func (s *Store) Check(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -69,9 +69,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// Put stores the file of one attempt of a job, in place of an earlier one of that attempt, and returns its size in
-// bytes. When it returns an error the earlier file, if there was one, is still whole. The name loses what could
-// mislead, see cleanName.
+// Put stores the file of one attempt of a job, replaces an earlier file of that attempt, and returns the size in
+// bytes. After an error the earlier file, if any, is unchanged. cleanName removes the misleading parts of the
+// name.
 func (s *Store) Put(
 	ctx context.Context, id job.ID, attempt int, name, contentType string, body []byte,
 ) (int64, error) {
@@ -95,8 +95,8 @@ func (s *Store) Put(
 	return size, nil
 }
 
-// Read opens the file of one attempt of a job, or, if that attempt has none, the job's file of a version that had one
-// file per job. It returns job.ErrNoArtifact if there is neither.
+// Read opens the file of one attempt of a job. If that attempt has none, it opens the job's file of an earlier
+// version, which stored one file per job. It returns job.ErrNoArtifact if neither exists.
 func (s *Store) Read(ctx context.Context, id job.ID, attempt int) (*Reader, error) {
 	r, err := s.read(ctx, id, attempt)
 	if attempt > 0 && errors.Is(err, job.ErrNoArtifact) {
@@ -137,7 +137,7 @@ func (s *Store) read(ctx context.Context, id job.ID, attempt int) (*Reader, erro
 	}, nil
 }
 
-// why is an error with the cause for which its call was ended, where it was.
+// why adds the cause that ended a call to the call's error, if there is one.
 func why(call context.Context, err error) error {
 	if cause := context.Cause(call); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
@@ -145,7 +145,7 @@ func why(call context.Context, err error) error {
 	return err
 }
 
-// Delete removes the files of all attempts of a job. If there are none, that is no error.
+// Delete removes the files of all attempts of a job. A job without files is not an error.
 func (s *Store) Delete(ctx context.Context, id job.ID) error {
 	prefix, err := keyOf(id, 0)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) Delete(ctx context.Context, id job.ID) error {
 	return nil
 }
 
-// deleteAll removes the files whose keys begin so.
+// deleteAll removes the files whose keys have this prefix.
 func deleteAll(ctx context.Context, b bucket, prefix string) error {
 	for more := true; more; {
 		var keys []string
@@ -176,7 +176,7 @@ func deleteAll(ctx context.Context, b bucket, prefix string) error {
 	return nil
 }
 
-// Close lets go of the store; calls under way fail.
+// Close releases the store's resources; running calls fail.
 func (s *Store) Close() error { return s.bucket.close() }
 
 type body struct {
@@ -184,11 +184,11 @@ type body struct {
 	blob     io.Closer
 	call     context.Context
 	cancel   context.CancelCauseFunc
-	late     *time.Timer // ends the call
+	late     *time.Timer // cancels the call when it fires
 	patience time.Duration
 }
 
-// Read waits for one piece.
+// Read reads one piece, and waits for it no longer than patience.
 func (b *body) Read(p []byte) (int, error) {
 	b.late.Reset(b.patience)
 	n, err := b.Reader.Read(p)
@@ -204,9 +204,9 @@ func (b *body) Close() error {
 	return b.blob.Close()
 }
 
-// keyOf is the place of an attempt's file. It begins with the end of the job's id, which is random, so that no folder
-// grows too large. The key of attempt 0 is the prefix of all keys of the job; an earlier version, with one file per
-// job, used it as the file's key.
+// keyOf returns the key of an attempt's file. It begins with the last two characters of the job's id, which are
+// random, so that no folder grows too large. The key of attempt 0 is the prefix of all keys of the job; an earlier
+// version, with one file per job, used it as the file's key.
 func keyOf(id job.ID, attempt int) (string, error) {
 	id, err := job.ParseID(string(id))
 	if err != nil {
@@ -219,7 +219,7 @@ func keyOf(id job.ID, attempt int) (string, error) {
 	return key, nil
 }
 
-// jobOf is the job whose file has this name.
+// jobOf returns the job whose file has this name; false if the name is not that of a job's file.
 func jobOf(name string) (id job.ID, ok bool) {
 	name, attempt, numbered := strings.Cut(name, ".")
 	id, err := job.ParseID(name)

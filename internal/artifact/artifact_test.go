@@ -25,7 +25,7 @@ func TestPutRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t.Context(), t, s, other, "bystander.csv", "text/csv", []byte("stays"))
-		large := bytes.Repeat([]byte("0123456789abcdef"), 12<<20/16) // more than one part of an S3 upload
+		large := bytes.Repeat([]byte("0123456789abcdef"), 12<<20/16) // larger than one part of an S3 upload
 		for _, text := range [][]byte{[]byte("first\nline"), large, {}, []byte("{}\n")} {
 			put(t.Context(), t, s, one, "Bericht für März.pdf", "application/pdf", text)
 			r, got := read(t, s, one)
@@ -77,7 +77,7 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// A put whose context has ended changes nothing, and says for what reason it ended.
+// A put whose context has ended changes nothing and returns the context's cause.
 func TestPutAllOrNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		put(t.Context(), t, s, one, "a.pdf", "application/pdf", []byte("the first"))
@@ -93,7 +93,7 @@ func TestPutAllOrNothing(t *testing.T) {
 	})
 }
 
-// Whoever reads while others write gets one of the files, whole.
+// A read during concurrent writes gets one of the files, whole.
 func TestPutIsAtomic(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		texts := [][]byte{bytes.Repeat([]byte("a"), 200_000), bytes.Repeat([]byte("b"), 70_000)}
@@ -117,7 +117,7 @@ func TestPutIsAtomic(t *testing.T) {
 	})
 }
 
-// An outage is not an empty store.
+// An outage does not look like an empty store.
 func TestS3Outages(t *testing.T) {
 	server, text := s3Server(t)
 	calls := func(t *testing.T, s *Store) {
@@ -140,7 +140,7 @@ func TestS3Outages(t *testing.T) {
 	})
 	t.Run("server gone", func(t *testing.T) {
 		s := open(t, text)
-		s.patience = 300 * time.Millisecond // the client itself would try for some seconds
+		s.patience = 300 * time.Millisecond // the client alone would retry for some seconds
 		server.Close()
 		calls(t, s)
 		if err := s.Delete(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
@@ -150,7 +150,7 @@ func TestS3Outages(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	s3Server(t) // for the credentials
+	s3Server(t) // sets the credentials
 	s := open(t, silent(t))
 	s.patience = 50 * time.Millisecond
 	done := make(chan error, 1)
@@ -168,11 +168,10 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A file that comes slowly, but comes, is read for longer than one call's patience. One whose store falls silent is
-// given up.
+// A slow but steady file is read for longer than one call's patience. A file whose store falls silent is given up.
 func TestRead_PatienceIsForEachPiece(t *testing.T) {
 	memory, _ := s3Server(t)
-	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than what is on its way at once
+	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // too large to be in transit at once
 	var silent atomic.Bool
 	_, address := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !silent.Load() {
@@ -195,7 +194,7 @@ func TestRead_PatienceIsForEachPiece(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	<-time.After(s.patience + 200*time.Millisecond) // its reader may take his time
+	<-time.After(s.patience + 200*time.Millisecond) // the reader may pause between two reads
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// wantFile reads an attempt's file; "" = there is none.
+// wantFile checks the text of an attempt's file; "" = there is none.
 func wantFile(t *testing.T, s *Store, attempt int, want string) {
 	t.Helper()
 	r, err := s.Read(t.Context(), one, attempt)
@@ -40,8 +40,8 @@ func putAttempt(t *testing.T, s *Store, attempt int, text string) {
 	}
 }
 
-// An attempt whose lease was lost writes its file after its successor has written: the successor's stays. Deleting the
-// job deletes all of its files, and no other's.
+// The file of an attempt that lost its lease does not replace its successor's, even if it is written later.
+// Deleting the job deletes all of its files, and no other job's.
 func TestAZombiesFile(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		put(t.Context(), t, s, other, "n", "a/b", []byte("bystander"))
@@ -64,8 +64,8 @@ func TestAZombiesFile(t *testing.T) {
 	})
 }
 
-// A file of a version that had one per job is read where the attempt has none, is never in the way of an attempt's,
-// and goes with the job.
+// A file of an earlier version, which stored one per job, is read if the attempt has none. It does not hide an
+// attempt's file, and is deleted with the job.
 func TestFilesOfAnOlderVersion(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		putAttempt(t, s, 0, "old")
@@ -81,7 +81,7 @@ func TestFilesOfAnOlderVersion(t *testing.T) {
 	})
 }
 
-// A job that was tried often has more files than one answer lists.
+// Delete removes all files of a job that has more of them than one list answer contains.
 func TestDeleteManyAttempts(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		for attempt := range 2*listed + 5 {
@@ -96,7 +96,7 @@ func TestDeleteManyAttempts(t *testing.T) {
 	})
 }
 
-// The walk over a folder names a job once for all of its files, and Remove deletes them.
+// EachOld names a job with several files once, and Remove deletes them all.
 func TestOldFilesOfAttempts(t *testing.T) {
 	dir := t.TempDir()
 	where, err := FolderURL(dir)
@@ -108,7 +108,7 @@ func TestOldFilesOfAttempts(t *testing.T) {
 		putAttempt(t, s, attempt, "text")
 	}
 	part := filepath.Join(dir, string(one[34:]))
-	for _, name := range []string{".0", ".01", ".x", ".1.1", "."} { // no version's
+	for _, name := range []string{".0", ".01", ".x", ".1.1", "."} { // names that no version uses
 		if err := os.WriteFile(filepath.Join(part, string(other[:34]+one[34:])+name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

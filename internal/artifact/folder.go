@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// directory keeps files in a folder, each in a subfolder that its key names. It opens the folder anew for each call: a
-// folder that is gone is an outage, and one that comes back is found. os.Root lets no key and no link lead out of it.
+// directory keeps files in a folder, each in a subfolder that its key names. Each call opens the folder anew: a
+// missing folder is an outage, and a folder that comes back is found. os.Root prevents that a key or a link leads
+// out of the folder.
 type directory struct{ dir string }
 
 func (f directory) check(context.Context) error {
@@ -24,10 +25,10 @@ func (f directory) check(context.Context) error {
 	return root.Close()
 }
 
-// newPrefix begins the name of a file that is being written.
+// newPrefix begins the name of a file while it is being written.
 const newPrefix = ".new-"
 
-// put writes beside the file, and renames when all of it is on the disk.
+// put writes a temporary file beside the final one, syncs it to the disk, and renames it.
 func (f directory) put(ctx context.Context, key string, head, body []byte) error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
@@ -66,7 +67,7 @@ func write(ctx context.Context, root *os.Root, name string, parts ...[]byte) err
 			return errors.Join(err, file.Close())
 		}
 	}
-	if err := file.Sync(); err != nil { // the rename must not become durable before the text
+	if err := file.Sync(); err != nil { // the text must be durable before the rename
 		return errors.Join(err, file.Close())
 	}
 	if err := file.Close(); err != nil {
@@ -75,7 +76,7 @@ func write(ctx context.Context, root *os.Root, name string, parts ...[]byte) err
 	return ctx.Err()
 }
 
-// syncFolder makes a rename durable. Windows knows no such thing.
+// syncFolder makes a rename durable. Windows has no such call.
 func syncFolder(root *os.Root, name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -119,7 +120,7 @@ func (f directory) delete(_ context.Context, key string) error {
 	return ignoreAbsent(root.Remove(key))
 }
 
-// list reads one of the subfolders. Its many files of other jobs are passed over by their names.
+// list reads the subfolder of the prefix and skips the files of other jobs by their names.
 func (f directory) list(_ context.Context, prefix string) (keys []string, more bool, err error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestFolderModes(t *testing.T) {
 	}
 }
 
-// A file that is not as it was written is an error, never another file's text or half of its own.
+// A file that differs from the written one gives an error, never another file's text or a part of its own.
 func TestDamagedFiles(t *testing.T) {
 	s, dir := folder(t)
 	file := filepath.Join(dir, string(one[34:]), string(one)+".1")
@@ -65,7 +65,7 @@ func TestFolderGone(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file in its place
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file instead of the folder
 		t.Fatal(err)
 	}
 	if _, err := s.Put(t.Context(), one, 1, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {
@@ -76,7 +76,8 @@ func TestFolderGone(t *testing.T) {
 	}
 }
 
-// Files are where earlier versions kept them, with the attempt at the name's end, and nothing else is there.
+// Files are in the same place as in earlier versions, with the attempt at the end of the name, and the folder
+// contains nothing else.
 func TestFolderLayout(t *testing.T) {
 	s, dir := folder(t)
 	put(t.Context(), t, s, one, "a.csv", "text/csv", []byte("a;b"))
@@ -116,7 +117,7 @@ func TestFolderHasNoWayOut(t *testing.T) {
 	}
 }
 
-// A put that fails leaves neither a new file nor a part of one.
+// A failed put leaves neither a new file nor a part of one.
 func TestFolderPutFails(t *testing.T) {
 	s, dir := folder(t)
 	if err := os.MkdirAll(filepath.Join(dir, "d4", string(one)+".1"), 0o700); err != nil { // a rename over a folder fails
@@ -133,7 +134,7 @@ func TestFolderPutFails(t *testing.T) {
 	}
 }
 
-// A folder that is away is an outage for whoever reads, and comes back with the next file.
+// A missing folder is an outage for readers. The next put creates it again.
 func TestFolderAwayAndBack(t *testing.T) {
 	s, dir := folder(t)
 	if err := os.RemoveAll(dir); err != nil {

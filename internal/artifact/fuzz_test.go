@@ -11,8 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// What a store hands out is a file with a head of ours before it, or an error: never more than the head is read to know
-// it.
+// readHead returns a valid head or an error for every stored text, and never reads more than maxHead+1 bytes.
 func FuzzReadHead(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, stored string) {
 		r := strings.NewReader(stored)
@@ -43,7 +42,8 @@ func FuzzReadHead(f *testing.F) {
 		`{"name":"a","size":1e3}`+"\n", "no end")
 }
 
-// A56: a file's name and type are fit for a header, whoever chose them; and once they are, they stay.
+// A56: cleanName and cleanType return texts that fit into a header, for every input, and do not change such a text
+// again.
 func FuzzNames(f *testing.F) {
 	f.Attr("proves", "A56")
 	fuzz.Text(f, func(t *testing.T, text string) {

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// head is the first line of what is stored; the job's file follows. Name and type in the same blob as the text: so one
-// write makes all of it appear, in every kind of store, and Size shows what a crash of the machine cut off.
+// head is the first line of a stored file; the job's file follows. Name and type are in the same blob as the text,
+// so that one write stores all of it in every kind of store. Size shows whether a crash of the machine cut the
+// file off.
 type head struct {
 	Name        string `json:"name"`
 	ContentType string `json:"contentType"`
@@ -22,7 +23,7 @@ type head struct {
 const (
 	maxName = 100  // bytes
 	maxType = 100  // bytes
-	maxHead = 2048 // bytes; JSON may need six for one of a name
+	maxHead = 2048 // bytes; JSON may need six for one byte of a name
 )
 
 func encodeHead(h head) ([]byte, error) {
@@ -30,7 +31,8 @@ func encodeHead(h head) ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// readHead reads the first line of r, byte by byte, so that r stands at the file, and returns how many bytes that were.
+// readHead reads the first line of r, byte by byte, so that the next read of r begins at the job's file. It
+// returns the head and its length in bytes.
 func readHead(r io.Reader) (head, int64, error) {
 	var h head
 	line := make([]byte, 0, 256)
@@ -52,8 +54,8 @@ func readHead(r io.Reader) (head, int64, error) {
 	return h, int64(len(line)) + 1, nil
 }
 
-// cleanName is the name as it is offered for download: no path, no control or invisible characters (they could turn
-// "fdp.exe" round), at most 100 bytes with its extension kept.
+// cleanName returns the name offered for download: without a path and without control or invisible characters
+// (they could turn "fdp.exe" round), at most 100 bytes with its extension kept.
 func cleanName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
@@ -80,8 +82,8 @@ func cleanName(name string) string {
 	return name
 }
 
-// cleanType is the content type, or application/octet-stream for a text that is none. A parameter may hold a tab: then
-// it is none.
+// cleanType returns the content type in its canonical form. For a text that is invalid, too long or contains a control
+// character (a parameter may hold a tab) it returns application/octet-stream.
 func cleanType(contentType string) string {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err == nil && strings.Contains(kind, "/") {

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// identity finds the keys that requests are signed with, where the AWS tools look for them and in their order: a
-// profile that the URL names; the environment; a web identity; the shared files; the role of the container; the role of
-// the machine. What expires is asked for again five minutes before.
+// identity finds the keys that sign requests, in the places and the order of the AWS tools: a profile that the URL
+// names; the environment; a web identity; the shared files; the role of the container; the role of the machine.
+// Five minutes before keys expire it asks for new ones.
 type identity struct {
-	profile string // of the URL; "" = that of AWS_PROFILE, else default
+	profile string // from the URL; "" = AWS_PROFILE, or else default
 	region  string // for the web identity
 	client  *http.Client
 	now     func() time.Time
 
-	turn  chan struct{} // holds a value while a call uses what follows
+	turn  chan struct{} // holds a value while a call uses the fields below
 	known keys
-	again time.Time // not before then are keys asked for that are still good
+	again time.Time // while the known keys are good, no new ones are requested before this
 }
 
 func newIdentity(profile, region string, client *http.Client) *identity {
@@ -31,16 +31,17 @@ func newIdentity(profile, region string, client *http.Client) *identity {
 }
 
 const (
-	early        = 5 * time.Minute  // before their end keys are asked for again
-	renewalTime  = 5 * time.Second  // for an answer, while the known keys are good
-	renewalPause = 30 * time.Second // after a renewal that failed, while the known keys are good
+	early        = 5 * time.Minute  // new keys are requested this long before the end
+	renewalTime  = 5 * time.Second  // limit for an answer while the known keys are good
+	renewalPause = 30 * time.Second // pause after a failed renewal while the known keys are good
 )
 
 var errNoKeys = errors.New(
 	"no credentials for S3: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a shared file, nor a role",
 )
 
-// keys are good for at least one more request, or it is an error. Calls wait for each other, each until its ctx ends.
+// keys returns keys that are good for at least one more request, or an error. Concurrent calls wait for each
+// other, each until its ctx ends.
 func (i *identity) keys(ctx context.Context) (keys, error) {
 	if err := i.lock(ctx); err != nil {
 		return keys{}, err
@@ -58,7 +59,7 @@ func (i *identity) keys(ctx context.Context) (keys, error) {
 	found, err := i.find(ctx)
 	if err != nil && i.stillGood() {
 		i.again = i.now().Add(renewalPause)
-		return i.known, nil // whoever hands them out may be back soon
+		return i.known, nil // the service may be back before they expire
 	}
 	if err != nil {
 		return keys{}, err
@@ -71,8 +72,8 @@ func (i *identity) stillGood() bool {
 	return i.known.id != "" && (i.known.expires.IsZero() || i.now().Before(i.known.expires))
 }
 
-// forget makes the next request ask for new keys: the server says that these have expired. It forgets nothing if ctx
-// ends before its turn comes.
+// forget makes the next request ask for new keys, after the server said that these have expired. It does nothing
+// if ctx ends while it waits for its turn.
 func (i *identity) forget(ctx context.Context) {
 	if i.lock(ctx) == nil {
 		defer i.unlock()
@@ -80,7 +81,7 @@ func (i *identity) forget(ctx context.Context) {
 	}
 }
 
-// lock waits for the identity's turn, or until ctx ends.
+// lock waits for the caller's turn, or until ctx ends.
 func (i *identity) lock(ctx context.Context) error {
 	select {
 	case i.turn <- struct{}{}:
@@ -141,7 +142,8 @@ func (i *identity) ofProfile(name string) (keys, error) {
 	return k, nil
 }
 
-// readProfile is what the shared files say of a profile; the credentials file wins over the configuration.
+// readProfile returns the settings of a profile in the shared files. The credentials file overrides the
+// configuration.
 func readProfile(name string) map[string]string {
 	all := map[string]string{}
 	section := "profile " + name
@@ -164,7 +166,7 @@ func sharedFile(variable, name string) string {
 	return filepath.Join(home, ".aws", name)
 }
 
-// readSection adds a section of an INI file to all. A file that is not there adds nothing.
+// readSection adds a section of an INI file to all. A missing file adds nothing.
 func readSection(file, section string, all map[string]string) {
 	f, err := os.Open(file)
 	if err != nil {

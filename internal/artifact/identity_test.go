@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// agents is a server that hands out keys in all three ways: as a container's agent, a machine's metadata service and
-// STS. Each answer's key has a number of its own.
+// agents starts a server that hands out keys in all three ways: as a container's agent, as a machine's metadata
+// service and as STS. Each answer's key has a different number.
 func agents(t *testing.T, expires time.Time) (url string, asked *[]string) {
 	t.Helper()
 	asked = &[]string{}
@@ -85,7 +85,7 @@ func TestKeysAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		profile string
 		environ map[string]string
-		want    string // the key's beginning, or, behind !, the error's part
+		want    string // the beginning of the key or, after !, a part of the error
 	}{
 		"nothing":             {"", nil, "!no credentials for S3"},
 		"the environment":     {"", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s"}, "env"},
@@ -144,7 +144,7 @@ func TestKeysAreFound(t *testing.T) {
 	}
 }
 
-// Keys are asked for once, again before they expire, and the last ones serve for as long as they are good.
+// Keys are requested once, and again before they expire. If that fails, the last keys serve while they are good.
 func TestKeysAreRenewed(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	url, asked := agents(t, now.Add(time.Hour))
@@ -184,8 +184,8 @@ func TestKeysAreRenewed(t *testing.T) {
 	}
 }
 
-// proxied is an identity whose client says which URL it was asked for, instead of an answer: direct requests do not
-// come there.
+// proxied returns an identity whose HTTP client records the requested URLs instead of answering. Direct requests
+// bypass this client.
 func proxied(region string) (*identity, *[]string) {
 	asked := &[]string{}
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -199,10 +199,10 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Keys that are fetched without TLS, and a machine's, never pass a proxy.
+// Requests for keys without TLS, and for a machine's keys, never use a proxy.
 func TestKeysPassNoProxy(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
-	end() // so that nothing is asked in earnest
+	end() // so that no real request is made
 	for address, want := range map[string]int{
 		"http://169.254.170.2/task": 0, "http://169.254.170.23/task": 0, "http://[fd00:ec2::23]/task": 0,
 		"http://localhost:1/task": 0, "https://agent.test/task": 1,

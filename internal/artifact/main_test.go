@@ -50,8 +50,8 @@ func folder(t *testing.T) (*Store, string) {
 	return open(t, text), dir
 }
 
-// s3Server is an S3 server in memory with one bucket, "files", and the URL of a store in it. Only credentials from the
-// environment are looked at, so that no test asks the machine it runs on.
+// s3Server starts an S3 server in memory with one bucket, "files", and returns the URL of a store in it. The test
+// reads only credentials from the environment, so that it does not depend on its machine.
 func s3Server(t *testing.T) (*httptest.Server, string) {
 	t.Helper()
 	credentials(t, keys{id: "key", secret: "secret"})
@@ -62,7 +62,7 @@ func s3Server(t *testing.T) (*httptest.Server, string) {
 	return serve(t, gofakes3.New(memory).Server())
 }
 
-// credentials makes an environment with these keys and nothing else that AWS' tools look at.
+// credentials sets an environment with these keys and no other variable that AWS' tools read.
 func credentials(t *testing.T, k keys) {
 	t.Helper()
 	for _, line := range os.Environ() {
@@ -126,7 +126,7 @@ func read(t *testing.T, s *Store, id job.ID) (*Reader, []byte) {
 	return r, text.Bytes()
 }
 
-// silent is a server that takes calls and never answers.
+// silent starts a server that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,7 +138,7 @@ func silent(t *testing.T) string {
 	return "s3://files?" + q.Encode()
 }
 
-// dialTo connects to one address, whatever was asked for.
+// dialTo returns a dial function that always connects to one address.
 func dialTo(address string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer

@@ -15,12 +15,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// leftover is the age at which a file that put has not renamed yet is no longer under way: its process was killed.
+// leftover is the age from which put's unrenamed file counts as abandoned: its process was killed.
 const leftover = 24 * time.Hour
 
-// EachOld calls do with the jobs whose files a folder got before a time, at most job.MaxBatch of them at once. A folder
-// that is not there has none. EachOld ends with the first error. Beside that it removes what killed processes left of
-// files that they were writing.
+// EachOld calls do with the jobs whose files in a folder are older than before, at most job.MaxBatch of them at
+// once. A missing folder counts as empty. EachOld stops at the first error. It also removes the unfinished files
+// of killed processes.
 func EachOld(ctx context.Context, dir string, before time.Time, do func(ids []job.ID) error) error {
 	parts, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func eachOldOf(ctx context.Context, part string, before time.Time, do func(ids [
 	}
 }
 
-// removeLeftover deletes a file that put made more than a day ago and never renamed.
+// removeLeftover deletes an unfinished file of put that is more than a day old.
 func removeLeftover(part string, e fs.DirEntry) error {
 	if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), newPrefix) {
 		return nil
@@ -93,8 +93,8 @@ func removeLeftover(part string, e fs.DirEntry) error {
 	return ignoreAbsent(err)
 }
 
-// Remove deletes the files of all attempts of a job from a folder that EachOld walks. If there are none, that is no
-// error.
+// Remove deletes the files of all attempts of a job from a folder that EachOld reads. A job without files is not
+// an error.
 func Remove(ctx context.Context, dir string, id job.ID) error {
 	prefix, err := keyOf(id, 0)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Files that are old are named by their jobs, in batches; young ones, and what is not a job's, are not. Remove deletes
-// what Put has written.
+// EachOld names the jobs of old files, in batches, and skips young files and foreign ones. Remove deletes a file
+// that Put has written.
 func TestOldFilesOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	where, err := FolderURL(dir)
@@ -31,7 +31,7 @@ func TestOldFilesOfAFolder(t *testing.T) {
 		}
 	}
 	other := filepath.Join(dir, "00", "notes.txt")
-	wrong := filepath.Join(dir, "00", string(made(400))) // of another folder
+	wrong := filepath.Join(dir, "00", string(made(400))) // in another folder than its id says
 	for _, name := range []string{other, wrong} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,8 @@ func TestOldFilesOfAFolder(t *testing.T) {
 	}
 }
 
-// What a put left that was killed goes after a day; one that may be under way stays, and so does what is no file.
+// The unfinished file of a killed put is removed after a day. A younger one stays, since its put may be running,
+// and so does a folder.
 func TestLeftoversOfPutsGo(t *testing.T) {
 	dir := t.TempDir()
 	part := filepath.Join(dir, "00")

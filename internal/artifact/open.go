@@ -19,17 +19,17 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The query parameters of an s3:// URL; every other one is refused.
+// s3Params are the query parameters of an s3:// URL. Open refuses all others.
 var s3Params = []string{"region", "endpoint", "use_path_style", "prefix", "profile", "ssetype", "kmskeyid"}
 
 // Open opens a store by its URL:
 //
-//	file:///var/lib/tierq/artifacts   a folder; it is created (0700) if it is not there, its files are 0600
-//	s3://bucket?region=eu-central-1   a bucket that is there already; see s3Params for what the query may say
+//	file:///var/lib/tierq/artifacts   a folder; Open creates it (0700) if it is missing; its files are 0600
+//	s3://bucket?region=eu-central-1   an existing bucket; s3Params lists the query's parameters
 //
-// Credentials of S3 are no part of the URL: they come from where the AWS tools look (AWS_ACCESS_KEY_ID and
-// AWS_SECRET_ACCESS_KEY, the shared files, a web identity, the role of the container or machine: see identity). Open
-// does not call S3; Check does. A URL that is wrong is an error that does not repeat it.
+// The URL has no credentials of S3. They come from the places where the AWS tools look (AWS_ACCESS_KEY_ID and
+// AWS_SECRET_ACCESS_KEY, the shared files, a web identity, the role of the container or machine: see identity).
+// Open does not call S3; Check does. The error for a wrong URL does not contain the URL.
 func Open(_ context.Context, text string) (*Store, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Opaque != "" {
@@ -44,7 +44,7 @@ func Open(_ context.Context, text string) (*Store, error) {
 	return nil, errors.New("open artifact store: the URL must begin with file:/// or s3://")
 }
 
-// FolderURL is the URL of a folder, which need not be absolute.
+// FolderURL returns the URL of a folder, whose path may be relative.
 func FolderURL(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func FolderURL(dir string) (string, error) {
 	return folderURL(path, runtime.GOOS == "windows"), nil
 }
 
-// folderURL begins a path of Windows with the slash that keeps the drive out of the URL's host: file:///C:/data.
+// folderURL puts a slash before a Windows path, so that the drive does not become the URL's host: file:///C:/data.
 func folderURL(path string, windows bool) string {
 	if windows {
 		path = strings.ReplaceAll(path, `\`, "/")
@@ -64,7 +64,7 @@ func folderURL(path string, windows bool) string {
 	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
-// folderPath is the folder of a URL's path; before a drive the slash goes.
+// folderPath returns the folder of a URL's path. On Windows it removes the slash before a drive.
 func folderPath(path string, windows bool) string {
 	if !windows {
 		return path
@@ -123,7 +123,7 @@ func openS3(u *url.URL) (*Store, error) {
 	region := cmp.Or(query.Get("region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"),
 		readProfile(cmp.Or(profile, os.Getenv("AWS_PROFILE"), "default"))["region"])
 	if region == "" && end != "" {
-		region = "us-east-1" // what servers take that have no regions
+		region = "us-east-1" // servers without regions accept this one
 	}
 	if region == "" || strings.ContainsAny(region, "/.:@ ") {
 		return nil, errors.New("open artifact store: S3 needs a region: s3://bucket?region=name, or AWS_REGION")

@@ -41,7 +41,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A folder of either system becomes a URL that url.Parse takes, and the same folder again.
+// A folder of either system becomes a URL that url.Parse accepts, and that gives the same folder again.
 func TestFolderURLs(t *testing.T) {
 	for _, c := range []struct {
 		dir     string
@@ -78,7 +78,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// A56: what a name may carry into a header or a file system.
+// A56: cleanName removes everything that must not get into a header or a file system.
 func TestCleanName(t *testing.T) {
 	t.Attr("proves", "A56")
 	for name, want := range map[string]string{
@@ -114,7 +114,7 @@ func TestCleanName(t *testing.T) {
 	}
 }
 
-// A name of nothing but characters that JSON writes in six bytes still fits into the first line.
+// A name full of characters that JSON encodes in six bytes still fits into the first line.
 func TestHeadFits(t *testing.T) {
 	line, err := encodeHead(head{Name: cleanName(strings.Repeat("<", 200)), ContentType: strings.Repeat("x", maxType),
 		Size: MaxBytes})
@@ -126,7 +126,7 @@ func TestHeadFits(t *testing.T) {
 	}
 }
 
-// What the URL leaves open comes from the environment that AWS' tools read.
+// Settings that the URL lacks come from the environment variables of AWS' tools.
 func TestRegionAndEndpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		url     string

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// tokenService is an STS at the other end of a pipe. It takes every request, and answers those that come while it
-// works.
+// tokenService is an STS at the other end of a pipe. It accepts every request, and answers only while works is
+// set.
 type tokenService struct {
 	works atomic.Bool
 	asked atomic.Int32
@@ -30,7 +30,7 @@ func (s *tokenService) dial(context.Context, string, string) (net.Conn, error) {
 		}
 		n := s.asked.Add(1)
 		if !s.works.Load() {
-			_, _ = io.Copy(io.Discard, there) // until the caller hangs up
+			_, _ = io.Copy(io.Discard, there) // until the client hangs up
 			return
 		}
 		text := fmt.Sprintf(`<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>
@@ -42,8 +42,8 @@ func (s *tokenService) dial(context.Context, string, string) (net.Conn, error) {
 	return here, nil
 }
 
-// A service that accepts a renewal and never answers costs one request five seconds, twice a minute, for as long as the
-// known keys are good; and whoever waits for its turn leaves when its time is over.
+// A token service that accepts a renewal and never answers delays one request by five seconds, twice a minute,
+// while the known keys are good. A request that waits for its turn ends with its own context.
 func TestRenewalThatHangs(t *testing.T) {
 	credentials(t, keys{})
 	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file(t, "a.b.c"))
@@ -52,7 +52,7 @@ func TestRenewalThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tokenService{}
 		i := newIdentity("", "x", &http.Client{Transport: &http.Transport{DialContext: s.dial}})
-		// get wants a key, or none, after so long, and so many requests in all.
+		// get checks the key id ("" = an error), the time that the call takes, and the number of requests so far.
 		get := func(ctx context.Context, when, id string, takes time.Duration, asked int32) {
 			t.Helper()
 			began := time.Now()

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Where containers and machines of AWS find their role's keys.
+// The addresses where containers and machines of AWS get their role's keys.
 const (
 	containerHost = "http://169.254.170.2"
 	machineHost   = "http://169.254.169.254"
 	machineKeys   = "/latest/meta-data/iam/security-credentials/"
-	machineWait   = 2 * time.Second // elsewhere nobody answers
+	machineWait   = 2 * time.Second // outside AWS no server answers
 )
 
-// handedOut are keys as containers and machines get them.
+// handedOut is the answer with keys that containers and machines get.
 type handedOut struct {
 	AccessKeyID     string `json:"AccessKeyId"`
 	SecretAccessKey string
@@ -40,7 +40,7 @@ func (h handedOut) keys() (keys, error) {
 	return keys{id: h.AccessKeyID, secret: h.SecretAccessKey, token: h.Token, expires: h.Expiration}, nil
 }
 
-// ofContainer asks the container's agent (ECS, EKS pod identity).
+// ofContainer gets keys from the container's agent (ECS, EKS pod identity).
 func (i *identity) ofContainer(ctx context.Context) (keys, error) {
 	address := os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
 	if relative := os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); relative != "" {
@@ -54,7 +54,7 @@ func (i *identity) ofContainer(ctx context.Context) (keys, error) {
 	}
 	client := i.client
 	if u.Scheme != "https" {
-		client = direct // a proxy would read the keys
+		client = direct // a proxy could read the keys
 	}
 	headers := http.Header{}
 	if file := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
@@ -88,7 +88,7 @@ func localAgent(host string) bool {
 			ip == netip.MustParseAddr("fd00:ec2::23"))
 }
 
-// ofMachine asks the machine's metadata service, by its second version: a token first.
+// ofMachine gets keys from the machine's metadata service, version 2, which first hands out a token.
 func ofMachine(ctx context.Context) (keys, error) {
 	ctx, cancel := context.WithTimeout(ctx, machineWait)
 	defer cancel()
@@ -118,7 +118,7 @@ func ofMachine(ctx context.Context) (keys, error) {
 	return h.keys()
 }
 
-// ofWebIdentity changes a token that somebody else issued (EKS) for a role's keys.
+// ofWebIdentity exchanges a token of another issuer (EKS) for a role's keys.
 func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 	token, err := os.ReadFile(os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"))
 	if err != nil {
@@ -160,7 +160,8 @@ func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 	}.keys()
 }
 
-// ask makes one request and gives the answer's text. Its error names neither query nor text: both may be secret.
+// ask makes one request and returns the answer's text. Its error contains neither the query nor the text, because
+// both may be secret.
 func ask(ctx context.Context, client *http.Client, method, address string, headers http.Header) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
@@ -187,7 +188,7 @@ func ask(ctx context.Context, client *http.Client, method, address string, heade
 	return text, nil
 }
 
-// direct is for what is beside this process: no proxy stands between.
+// direct is the client for services beside this process; it uses no proxy.
 var direct = &http.Client{
 	Transport: &http.Transport{
 		DisableKeepAlives: true,

@@ -22,10 +22,11 @@ import (
 	"time"
 )
 
-// s3 keeps files in a bucket of S3 or of a server with the same API. It sends four kinds of signed requests: PUT, GET
-// and DELETE of an object, and a list of the objects with a prefix, which also says whether the bucket is there.
+// s3 keeps files in a bucket of S3 or of a server with the same API. It sends four kinds of signed requests: PUT,
+// GET and DELETE of an object, and a list of the objects with a prefix, which also shows whether the bucket
+// exists.
 type s3 struct {
-	base     *url.URL // of the bucket, without a slash at its end
+	base     *url.URL // of the bucket, without a final slash
 	region   string
 	prefix   string
 	headers  http.Header // of a PUT: how the server encrypts
@@ -35,17 +36,17 @@ type s3 struct {
 	pause    time.Duration    // before the second try; the third waits twice as long
 }
 
-// tries is how often a request is sent that meets a fault which passes.
+// tries is the number of attempts at a request that meets temporary faults.
 const tries = 3
 
-// maxAnswer bounds what is read of an answer that is no file.
+// maxAnswer limits the bytes read of an answer other than a file.
 const maxAnswer = 64 << 10
 
-// refusal is an answer of S3 that is no success.
+// refusal is an S3 answer other than a success.
 type refusal struct {
 	status        int
 	code, message string
-	region        string // where the bucket is, if it is elsewhere
+	region        string // where the bucket is, if it is in another region
 }
 
 // Error names S3's code and message, or the status of an answer that is not S3's.
@@ -78,7 +79,7 @@ func (s *s3) check(ctx context.Context) error {
 	return drain(answer)
 }
 
-// listed is how many keys one answer names at most, so that it stays well below maxAnswer.
+// listed is the most keys in one answer, so that the answer stays well below maxAnswer.
 const listed = 50
 
 func (s *s3) list(ctx context.Context, prefix string) (keys []string, more bool, err error) {
@@ -105,7 +106,7 @@ func (s *s3) list(ctx context.Context, prefix string) (keys []string, more bool,
 	return keys, said.IsTruncated && len(keys) > 0, nil
 }
 
-// find asks for the first objects whose keys begin so.
+// find lists the first objects whose keys have this prefix.
 func (s *s3) find(ctx context.Context, prefix string, most int) (*http.Response, error) {
 	query := url.Values{"list-type": {"2"}, "max-keys": {strconv.Itoa(most)}}
 	if prefix != "" {
@@ -119,7 +120,7 @@ func (s *s3) put(ctx context.Context, key string, head, body []byte) error {
 	headers := s.headers.Clone()
 	headers.Set("Content-Type", "application/octet-stream")
 	sum := md5.Sum(whole)
-	headers.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum[:])) // a bucket with Object Lock wants a checksum
+	headers.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum[:])) // Object Lock requires a checksum
 	answer, err := s.do(ctx, http.MethodPut, key, nil, headers, whole)
 	if err != nil {
 		return err
@@ -154,7 +155,8 @@ func (s *s3) close() error {
 	return nil
 }
 
-// do sends a request until it succeeds, fails for good, or was tried three times. The answer's body must be closed.
+// do sends a request until it succeeds, fails permanently, or was tried three times. The caller must close the
+// answer's body.
 func (s *s3) do(
 	ctx context.Context,
 	method, key string,
@@ -204,7 +206,7 @@ func (s *s3) once(
 	if key != "" {
 		u.Path += s.prefix + key
 	}
-	u.RawPath = canonicalPath(&u) // what is signed is what is sent
+	u.RawPath = canonicalPath(&u) // the sent path must be the signed one
 	u.RawQuery = canonicalQuery(query)
 	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
@@ -224,7 +226,7 @@ func (s *s3) once(
 	return nil, refused(answer)
 }
 
-// refused reads what S3 says against a request.
+// refused reads the error in an answer of S3.
 func refused(answer *http.Response) error {
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
@@ -243,7 +245,7 @@ func refused(answer *http.Response) error {
 	return no
 }
 
-// drain reads the rest of an answer that nobody needs, so that its connection can be used again.
+// drain reads the rest of an unneeded answer, so that its connection can be used again.
 func drain(answer *http.Response) error {
 	defer answer.Body.Close()
 	_, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
@@ -252,8 +254,8 @@ func drain(answer *http.Response) error {
 
 var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
-// bucketURL is where a bucket is: as a host of its own, or as the first part of the path if that is asked for, or if
-// the bucket's name or the endpoint's allow no such host.
+// bucketURL returns the URL of a bucket. The bucket is a host of its own, or the first part of the path: if
+// pathStyle asks for that, or if the bucket's name or the endpoint does not allow such a host.
 func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error) {
 	if endpoint == "" {
 		endpoint = "https://s3." + region + "." + domainOf(region)
@@ -273,7 +275,7 @@ func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error
 	return u, nil
 }
 
-// domainOf is the domain of a region's services.
+// domainOf returns the domain of a region's services.
 func domainOf(region string) string {
 	if strings.HasPrefix(region, "cn-") {
 		return "amazonaws.com.cn"
@@ -281,7 +283,8 @@ func domainOf(region string) string {
 	return "amazonaws.com"
 }
 
-// newClient is an HTTP client for one store. It follows no redirect: a signature is for one host only.
+// newClient returns an HTTP client for one store. It follows no redirect, because a signature is valid for one
+// host only.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -292,7 +295,7 @@ func newClient() *http.Client {
 			IdleConnTimeout:       90 * time.Second,
 			MaxIdleConnsPerHost:   16,
 			ForceAttemptHTTP2:     true,
-			DisableCompression:    true, // a file's size is the answer's
+			DisableCompression:    true, // the answer's size must be the file's
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -22,7 +22,7 @@ func TestBucketURL(t *testing.T) {
 		{"", "eu-central-1", "files", false, "https://files.s3.eu-central-1.amazonaws.com"},
 		{"", "eu-central-1", "files", true, "https://s3.eu-central-1.amazonaws.com/files"},
 		{"", "cn-north-1", "files", false, "https://files.s3.cn-north-1.amazonaws.com.cn"},
-		// no certificate is for such a host
+		// No certificate covers such a host.
 		{"", "us-east-1", "files.example.com", false, "https://s3.us-east-1.amazonaws.com/files.example.com"},
 		{"", "us-east-1", "Files_1", false, "https://s3.us-east-1.amazonaws.com/Files_1"},
 		{"https://minio:9000/", "x", "files", false, "https://files.minio:9000"},
@@ -37,7 +37,7 @@ func TestBucketURL(t *testing.T) {
 	}
 }
 
-// A bucket as a host: the request goes to the endpoint, in the bucket's name.
+// A request to a bucket as a host goes to the endpoint, with the bucket in its Host.
 func TestVirtualHost(t *testing.T) {
 	memory, _ := s3Server(t)
 	var hosts []string
@@ -59,7 +59,8 @@ func TestVirtualHost(t *testing.T) {
 	}
 }
 
-// answers is a store whose server gives these answers in turn, the last one for ever, and counts the requests.
+// answers returns a store whose server gives these answers in turn, the last one for ever, and a count of the
+// requests.
 func answers(t *testing.T, list ...func(http.ResponseWriter)) (*Store, *int) {
 	t.Helper()
 	credentials(t, keys{id: "key", secret: "secret"})
@@ -89,12 +90,12 @@ func answer(status int, code string, headers ...string) func(http.ResponseWriter
 	}
 }
 
-// What passes is tried three times in all; what does not pass, once.
+// A temporary fault is tried three times in all, a permanent one once.
 func TestS3Tries(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []func(http.ResponseWriter)
 		tries   int
-		want    string // of the error; "" = it succeeds
+		want    string // part of the error; "" = it succeeds
 	}{
 		"succeeds": {[]func(http.ResponseWriter){answer(200, "")}, 1, ""},
 		"slow down, then good": {[]func(http.ResponseWriter){answer(503, "SlowDown"), answer(500, "InternalError"),
@@ -122,7 +123,7 @@ func TestS3Tries(t *testing.T) {
 	}
 }
 
-// Only S3's own word says that there is no such file: a 404 of anything else between is an outage.
+// Only S3's own NoSuchKey means that the file does not exist. A 404 from anything else is an outage.
 func TestS3AbsentIsSaid(t *testing.T) {
 	for code, want := range map[string]error{"NoSuchKey": job.ErrNoArtifact, "NoSuchBucket": job.ErrUnavailable,
 		"": job.ErrUnavailable} {
@@ -133,7 +134,7 @@ func TestS3AbsentIsSaid(t *testing.T) {
 	}
 }
 
-// Files are where earlier versions kept them, with the attempt at the key's end.
+// Files have the same keys as in earlier versions, with the attempt at the end.
 func TestS3Layout(t *testing.T) {
 	credentials(t, keys{id: "key", secret: "secret"})
 	var got []string

@@ -21,14 +21,14 @@ const (
 	tokenName  = "X-Amz-Security-Token"
 )
 
-// keys are what a request is signed with. A zero expires means that they do not expire.
+// keys sign a request. With a zero expires they do not expire.
 type keys struct {
 	id, secret, token string
 	expires           time.Time
 }
 
-// sign adds a Signature Version 4 for S3 to a request, over its host and all headers that it has by now. body is the
-// SHA-256 of its body.
+// sign adds a Signature Version 4 for S3 to a request. The signature covers the host and all headers present. body
+// is the SHA-256 of the request's body.
 func (k keys) sign(r *http.Request, body [sha256.Size]byte, region string, now time.Time) {
 	r.Header.Set(bodyHeader, hex.EncodeToString(body[:]))
 	r.Header.Set(dateHeader, now.UTC().Format(signDate))
@@ -42,7 +42,8 @@ func (k keys) sign(r *http.Request, body [sha256.Size]byte, region string, now t
 	)
 }
 
-// signature is the signature of a request that has its date and its body's hash, and which headers it covers.
+// signature returns the signature of a request, and the list of headers that it covers. The request must already
+// have its date and its body's hash.
 func (k keys) signature(r *http.Request, region string) (signed, signature string) {
 	host := r.Host
 	if host == "" {
@@ -75,7 +76,7 @@ func (k keys) signature(r *http.Request, region string) (signed, signature strin
 	return signed, hex.EncodeToString(mac(key, text))
 }
 
-// scope is what a signing key is good for: a day, a region, S3.
+// scope returns the scope of a signing key: a day, a region, S3.
 func scope(r *http.Request, region string) string {
 	day, _, _ := strings.Cut(r.Header.Get(dateHeader), "T")
 	return day + "/" + region + "/s3/aws4_request"
@@ -87,7 +88,7 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// canonicalPath is the path as S3 wants it signed: each byte escaped once, slashes left alone.
+// canonicalPath returns the path in the form that S3 signs: each byte escaped once, slashes unescaped.
 func canonicalPath(u *url.URL) string {
 	if u.Path == "" {
 		return "/"
@@ -106,7 +107,7 @@ func canonicalQuery(q url.Values) string {
 	return strings.Join(pairs, "&")
 }
 
-// escape is RFC 3986's: everything but letters, digits and -._~ becomes %XX.
+// escape escapes according to RFC 3986: everything but letters, digits and -._~ becomes %XX.
 func escape(text string) string {
 	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 }

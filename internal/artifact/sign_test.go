@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The examples of Amazon's "Signature Calculations for the Authorization Header" (S3's API reference): another
-// implementation's signatures.
+// The signatures equal those of another implementation: the examples in Amazon's "Signature Calculations for the
+// Authorization Header" (S3's API reference).
 func TestSignaturesAreAmazons(t *testing.T) {
 	k := keys{id: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 	at := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
@@ -56,7 +56,7 @@ func TestSignaturesAreAmazons(t *testing.T) {
 	}
 }
 
-// What a request signs is what arrives: net/http changes neither path nor host nor a signed header on the way.
+// The signed request is the one that arrives: net/http changes neither the path nor the host nor a signed header.
 func TestSignedIsWhatArrives(t *testing.T) {
 	k := keys{id: "key", secret: "secret", token: "a token/of+a=role"}
 	var authorized []string
@@ -64,7 +64,7 @@ func TestSignedIsWhatArrives(t *testing.T) {
 		covered, _, _ := strings.Cut(strings.SplitN(r.Header.Get("Authorization"), "SignedHeaders=", 2)[1], ",")
 		for name := range r.Header {
 			if name != "Authorization" && !strings.Contains(";"+covered+";", ";"+strings.ToLower(name)+";") {
-				r.Header.Del(name) // not signed
+				r.Header.Del(name) // headers that are not signed
 			}
 		}
 		_, signature := k.signature(r, "eu-central-1")

@@ -1,5 +1,5 @@
-// Package attack tries the attacks of docs/proof/ATTACKS.md on a running server, over the network, as somebody would
-// who means it harm: `make attack`.
+// Package attack tries the attacks of docs/proof/ATTACKS.md on a running server, over the network, as a hostile
+// caller would: `make attack`.
 package attack
 
 import (
@@ -17,11 +17,11 @@ import (
 // Verdict is how an attack ended.
 type Verdict string
 
-// The verdicts.
+// These are the verdicts.
 const (
 	Held   Verdict = "held"
 	Broken Verdict = "BROKEN"
-	// it cannot be tried over the network on a server that runs: Why names the test that tries it
+	// Absent: the attack cannot be tried over the network on a running server. Why names the test that tries it.
 	Absent Verdict = "not here"
 )
 
@@ -31,28 +31,28 @@ type Attack struct {
 	What string
 
 	try  func(ctx context.Context, t *Target, x *trial)
-	why  string // why it is not tried here, and the test that tries it
-	last bool   // it leaves the server distrustful of this address for some seconds
-	slow bool   // most of it is waiting
+	why  string // why it is not tried here, with the test that tries it
+	last bool   // afterwards the server limits this address for some seconds
+	slow bool   // most of its time is waiting
 }
 
-// Result is what became of an attack.
+// Result is the outcome of an attack.
 type Result struct {
 	Attack
 	Verdict Verdict
-	Sent    string // in few words
+	Sent    string // what was sent, in few words
 	Back    string
-	Why     string // what is broken, or why it is not tried here
+	Why     string // what is broken, or why the attack is not tried here
 	Took    time.Duration
 }
 
-// How long one attack may take, and an honest caller meanwhile.
+// bound is how long one attack may take. patience is how long an honest caller waits meanwhile.
 const (
 	bound    = 45 * time.Second
 	patience = 2 * time.Second
 )
 
-// All are the attacks, in the order of their ids.
+// All returns the attacks in the order of their ids.
 func All() []Attack {
 	var all []Attack
 	for _, family := range [][]Attack{callers(), bodies(), limits(), connections(), edges(), injection(), outgoing(),
@@ -63,8 +63,8 @@ func All() []Attack {
 	return all
 }
 
-// Sweep makes all attacks that are wanted: those that mostly wait beside the others, and last those after which the
-// server distrusts this address. began hears of each.
+// Sweep makes all attacks for which wanted is true. Slow attacks run beside the others. The attacks after which
+// the server limits this address come last. Sweep calls began before each attack, from several goroutines.
 func (t *Target) Sweep(ctx context.Context, wanted func(Attack) bool, began func(Attack)) []Result {
 	var mu sync.Mutex
 	var results []Result
@@ -96,7 +96,7 @@ func (t *Target) Sweep(ctx context.Context, wanted func(Attack) bool, began func
 	return results
 }
 
-// Try makes one attack.
+// Try makes one attack and checks that an honest caller is still served afterwards.
 func (t *Target) Try(ctx context.Context, a Attack) Result {
 	if a.try == nil {
 		return Result{Attack: a, Verdict: Absent, Why: a.why}
@@ -112,7 +112,7 @@ func (t *Target) Try(ctx context.Context, a Attack) Result {
 	return r
 }
 
-// Table prints the results, and how many were broken.
+// Table prints the results and returns how many attacks were broken.
 func Table(out io.Writer, results []Result) (broken int) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "id\tattack\tsent\tcame back\ttook\tverdict")
@@ -129,7 +129,7 @@ func Table(out io.Writer, results []Result) (broken int) {
 			words = append(words, r.ID+" "+r.What+": "+r.Why)
 		}
 	}
-	_ = w.Flush() // text for people
+	_ = w.Flush() // the output is for people
 	fmt.Fprintf(out, "\n%d held, %d broken, %d not here\n", counts[Held], counts[Broken], counts[Absent])
 	if len(words) > 0 {
 		fmt.Fprintf(out, "\n%s\n", strings.Join(words, "\n"))

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
-// Every attack that can be tried over a network, on a server with its stores: none gives way. Each is a subtest named
-// by its id.
+// A server with its stores holds every attack that can be tried over a network. Each attack is a subtest named by
+// its id.
 func TestAttacks(t *testing.T) {
 	testkit.Calm(t)
 	target, stop, err := Own(t.Context())
@@ -31,7 +31,7 @@ func TestAttacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer target.client.CloseIdleConnections()
-	target.patience = 30 * time.Second // everything else is being tested beside it
+	target.patience = 30 * time.Second // other tests run beside it
 
 	all := target.Sweep(context.WithoutCancel(t.Context()), func(Attack) bool { return true }, func(Attack) {})
 	for _, r := range all {
@@ -46,7 +46,7 @@ func TestAttacks(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// Every attack has one place here, and every place is an attack of docs/proof/ATTACKS.md.
+// Every attack is listed once, and is a row of docs/proof/ATTACKS.md.
 func TestEveryAttackIsThere(t *testing.T) {
 	t.Attr("proves", "A01 A64")
 	page, err := os.ReadFile("../../docs/proof/ATTACKS.md")
@@ -63,7 +63,7 @@ func TestEveryAttackIsThere(t *testing.T) {
 			t.Errorf("%s: %+v", a.ID, a)
 		}
 		seen[a.ID] = true
-		// What is not tried here names the test that does, one of its row's.
+		// An attack that is not tried here names the test that tries it. The attack's row names that test too.
 		tests := regexp.MustCompile(`[^, |]+`).FindAllString(rows[a.ID], -1)
 		if test := regexp.MustCompile(`Test\w+`).FindString(a.why); a.try == nil &&
 			(test == "" || !slices.Contains(tests, test)) {
@@ -84,7 +84,7 @@ func TestEveryAttackIsThere(t *testing.T) {
 	}
 }
 
-// Only this machine is attacked, and only what is asked for is printed.
+// Aim refuses every server that is not on a loopback address.
 func TestAim_LoopbackOnly(t *testing.T) {
 	for _, url := range []string{"http://192.0.2.1:8080", "http://example.org", "https://127.0.0.1",
 		"http://127.0.0.1.example.org",
@@ -95,7 +95,7 @@ func TestAim_LoopbackOnly(t *testing.T) {
 	}
 }
 
-// A trial in which something else comes back than was wanted is broken, and says what.
+// A trial in which another answer than those wanted comes back is broken, and its result says which answer.
 func TestTrial_SaysWhatIsBroken(t *testing.T) {
 	x := &trial{}
 	x.want("a", answer{status: 404, body: []byte(`{"errorCode":"JOB_NOT_FOUND"}`), bare: true}, "404 JOB_NOT_FOUND")
@@ -116,10 +116,11 @@ func TestTrial_SaysWhatIsBroken(t *testing.T) {
 	}
 }
 
-// A server that tells honest callers to come again is one that serves, once and for a moment, and no longer.
+// A server that asks honest callers to come again is serving if it does so once and for a short time, and
+// otherwise not.
 func TestServed_NotWhileItIsUnwell(t *testing.T) {
 	t.Parallel()
-	var asked, well atomic.Int64 // well is from which request on it is
+	var asked, well atomic.Int64 // well is the first request that the server accepts
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if asked.Add(1) >= well.Load() {
 			w.WriteHeader(http.StatusAccepted)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// bodies are the attacks in what is submitted.
+// bodies returns the attacks in what is submitted.
 func bodies() []Attack {
 	return []Attack{
 		{ID: "A09", What: "members that only the server sets", try: ownMembers},
@@ -97,7 +97,7 @@ func largeBodies(ctx context.Context, t *Target, x *trial) {
 		"Content-Length: 1000000000000000")+"{"), "413 PAYLOAD_TOO_LARGE")
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
-	_, _ = z.Write(bytes.Repeat([]byte(" "), 100<<20)) // into memory: it cannot fail
+	_, _ = z.Write(bytes.Repeat([]byte(" "), 100<<20)) // a write to memory cannot fail
 	_ = z.Close()
 	x.want("a gzip bomb of 100 MiB",
 		t.send(ctx, t.alice, "POST", "/paid/submit", bomb.String(), "Content-Encoding", "gzip"),
@@ -108,14 +108,15 @@ func largeBodies(ctx context.Context, t *Target, x *trial) {
 	x.note("a chunked body without end", t.endless(ctx, x))
 }
 
-// endless sends chunks until it is stopped, and says what came back. It stops by itself far beyond every limit.
+// endless sends chunks until the server stops it, and returns what came back. It stops by itself far beyond every
+// limit.
 func (t *Target) endless(ctx context.Context, x *trial) string {
 	conn, err := t.dial(ctx)
 	if err != nil {
 		return answer{err: err}.String()
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a connection that is broken says so
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a broken connection fails in the calls below
 	_, _ = io.WriteString(conn, t.request("POST", "/paid/submit", "Content-Type: application/json",
 		"Transfer-Encoding: chunked"))
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
@@ -176,7 +177,7 @@ func farAhead(ctx context.Context, t *Target, x *trial) {
 		x.want(`{"runAt":"`+at+`"}`, t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"`+at+`"}`),
 			"400 INVALID_REQUEST")
 	}
-	// What was due long ago is due now.
+	// A time in the past means now.
 	x.want("the year 0", t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"0000-01-01T00:00:00Z"}`), "202")
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// callers are the attacks on who may do what.
+// callers returns the attacks on permissions.
 func callers() []Attack {
 	return []Attack{
 		{ID: "A01", What: "see another key's job (S17)", try: seeAnothers},
@@ -28,7 +28,7 @@ func callers() []Attack {
 
 const nobodys = "019de340-01fe-7a58-be69-567cd7d6b7d4"
 
-// sights are where a job can be seen.
+// sights returns the routes that show a job.
 func sights(id string) []string {
 	return []string{
 		"/result/poll?jobId=" + id, "/result/poll?jobId=" + id + "&wait=5s", "/jobs/" + id, "/api/jobs/" + id,
@@ -38,7 +38,7 @@ func sights(id string) []string {
 	}
 }
 
-// same compares two answers but for what differs from request to request.
+// same compares two answers without what differs from request to request.
 func same(a, b answer) bool {
 	plain := func(a answer) []byte {
 		var m map[string]any
@@ -104,7 +104,7 @@ func guessIDs(ctx context.Context, t *Target, x *trial) {
 	id := t.submit(ctx, t.alice, "")
 	for n := range 100 {
 		guess := []byte(id)
-		for range 1 + n%4 { // the time of the id stays, what is random does not
+		for range 1 + n%4 { // the guess keeps the id's time and changes random digits
 			at := []int{15, 16, 17, 20, 21, 22, 24, 26, 28, 30, 32, 34}[rand.IntN(12)]
 			guess[at] = "0123456789abcdef"[rand.IntN(16)]
 		}
@@ -121,7 +121,7 @@ func wrongKeys(ctx context.Context, t *Target, x *trial) {
 	if err != nil {
 		x.fail("%v", err)
 	}
-	// It is asked for again and again until it has expired: a wrong key too often is another answer.
+	// The key is tried until it has expired. Too many tries with an expired key would be answered 429.
 	for end := time.Now().Add(busy); t.send(ctx, expired, "GET", "/api/jobs", "").status == 200 &&
 		time.Now().Before(end); {
 		<-time.After(250 * time.Millisecond)
@@ -217,7 +217,7 @@ func otherTiers(ctx context.Context, t *Target, x *trial) {
 
 func profiles(ctx context.Context, t *Target, x *trial) {
 	nobody, forbidden := []string{"401 UNAUTHORIZED"}, []string{"403 FORBIDDEN"}
-	if !t.own() { // its operators' places may be elsewhere: TIERQ_OPS_ADDR
+	if !t.own() { // another server may serve these routes on TIERQ_OPS_ADDR
 		nobody, forbidden = append(nobody, "404"), append(forbidden, "404")
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline",

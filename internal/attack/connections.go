@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// connections are the attacks on the server's ends of its connections. Each says what others see meanwhile.
+// connections returns the attacks on the server's connections. Each attack checks that other callers are served
+// meanwhile.
 func connections() []Attack {
 	return []Attack{
 		{ID: "A14", What: "slowloris: headers, a byte at a time", try: slowHeaders, slow: true},
@@ -28,8 +29,8 @@ func connections() []Attack {
 	}
 }
 
-// slowly opens n connections, each of which writes start and then a byte a second, and counts how many the server ended
-// by itself in time.
+// slowly opens n connections. Each writes start and then a byte per second. slowly returns how many of them the
+// server ended in time.
 func slowly(ctx context.Context, t *Target, x *trial, n int, start string, within time.Duration) (ended int) {
 	var mu sync.Mutex
 	crowd(n, func(int) {
@@ -43,7 +44,7 @@ func slowly(ctx context.Context, t *Target, x *trial, n int, start string, withi
 		heard := make(chan struct{})
 		go func() {
 			defer close(heard)
-			_ = conn.SetReadDeadline(time.Now().Add(within)) // a connection that is broken ends the read
+			_ = conn.SetReadDeadline(time.Now().Add(within)) // a broken connection ends the read
 			_, err := io.Copy(io.Discard, conn)
 			var late net.Error
 			if !asTimeout(err, &late) {
@@ -64,7 +65,7 @@ func slowly(ctx context.Context, t *Target, x *trial, n int, start string, withi
 	return ended
 }
 
-// beside looks every quarter of a second whether others are served, until done is closed.
+// beside checks every quarter of a second that honest callers are served, until done is closed.
 func beside(ctx context.Context, x *trial, done <-chan struct{}) {
 	for {
 		select {
@@ -99,10 +100,10 @@ func slowBodies(ctx context.Context, t *Target, x *trial) {
 		"Content-Length: 10000")+"{", 20*time.Second)
 }
 
-// slowReaders ask for more than the system keeps for them and read nothing: the server ends each of them when no byte
-// has gone for half a minute.
+// slowReaders asks for more than the system buffers and reads nothing. The server has to end each connection on
+// which no byte was sent for half a minute.
 func slowReaders(ctx context.Context, t *Target, x *trial) {
-	const n, unread = 100, 33 * time.Second // the server's 30 s, and some
+	const n, unread = 100, 33 * time.Second // the server's 30 s and some more
 	var open []net.Conn
 	for range n {
 		conn, err := t.dial(ctx)
@@ -110,9 +111,9 @@ func slowReaders(ctx context.Context, t *Target, x *trial) {
 			x.fail("connect: %v", err)
 			break
 		}
-		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10) // where it cannot be set, more of the answers stays here
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10) // if it cannot be set, more of the answers is buffered here
 		open = append(open, conn)
-		// whoever is not read waits too
+		// The write blocks when the server no longer reads.
 		go func() { _, _ = io.WriteString(conn, strings.Repeat(t.request("GET", "/openapi.yaml"), 100)) }()
 	}
 	done := make(chan struct{})
@@ -120,7 +121,7 @@ func slowReaders(ctx context.Context, t *Target, x *trial) {
 	beside(ctx, x, done)
 	var ended atomic.Int64
 	crowd(len(open), func(n int) {
-		_ = open[n].SetDeadline(time.Now().Add(5 * time.Second)) // what is kept of the answers, and then the end
+		_ = open[n].SetDeadline(time.Now().Add(5 * time.Second)) // reads the buffered answers, and then the end
 		var late net.Error
 		if _, err := io.Copy(io.Discard, open[n]); !asTimeout(err, &late) {
 			ended.Add(1)
@@ -134,24 +135,25 @@ func slowReaders(ctx context.Context, t *Target, x *trial) {
 	}
 }
 
-// idleConnections opens more than a server of our own holds; of another one it is not known how many it does.
+// idleConnections opens more connections than a server started by Own accepts. The limit of another server is not
+// known.
 func idleConnections(ctx context.Context, t *Target, x *trial) {
 	const n = 3000
 	var open []net.Conn
 	for range n {
 		conn, err := t.dial(ctx)
 		if err != nil {
-			break // this process has no more descriptors
+			break // this process has no more file descriptors
 		}
 		open = append(open, conn)
 	}
 	for range 2 {
-		t.client.CloseIdleConnections() // the next ones are new
+		t.client.CloseIdleConnections() // so that the next requests use new connections
 		x.served(ctx)
 	}
 	ended := 0
 	for _, conn := range open {
-		_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // what was ended says so at once
+		_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // a connection that was ended reports that at once
 		var late net.Error
 		if _, err := conn.Read(make([]byte, 1)); !asTimeout(err, &late) {
 			ended++
@@ -170,8 +172,8 @@ func idleConnections(ctx context.Context, t *Target, x *trial) {
 	}
 }
 
-// rapidReset speaks HTTP/2 without TLS. A server that does not speak it ends the connection; one that does is sent
-// 10,000 streams, each reset as soon as it is opened (CVE-2023-44487).
+// rapidReset speaks HTTP/2 without TLS. A server that does not speak HTTP/2 ends the connection. A server that
+// does gets 10,000 streams, each of which is reset as soon as it is opened (CVE-2023-44487).
 func rapidReset(ctx context.Context, t *Target, x *trial) {
 	conn, err := t.dial(ctx)
 	if err != nil {
@@ -179,12 +181,12 @@ func rapidReset(ctx context.Context, t *Target, x *trial) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a connection that is broken says so
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a broken connection fails in the calls below
 	_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	_, _ = conn.Write(frame(0x4, 0, 0, nil)) // SETTINGS
 	head := make([]byte, 9)
 	if _, err := io.ReadFull(conn, head); err != nil || head[3] != 0x4 {
-		if t.own() { // it was told to
+		if t.own() { // its settings turn HTTP/2 on
 			x.fail("HTTP/2 is not spoken: %v %x", err, head)
 		}
 		x.note("the preface of HTTP/2", "closed: not spoken here")
@@ -194,7 +196,7 @@ func rapidReset(ctx context.Context, t *Target, x *trial) {
 	fields := append([]byte{0x82, 0x86, 0x84, 0x41, byte(len(t.host))}, t.host...) // GET, http, /, :authority
 	var burst bytes.Buffer
 	for n := range uint32(10_000) {
-		burst.Write(frame(0x1, 0x5, 2*n+1, fields))             // HEADERS, with its end and the stream's
+		burst.Write(frame(0x1, 0x5, 2*n+1, fields))             // HEADERS that end the headers and the stream
 		burst.Write(frame(0x3, 0, 2*n+1, []byte{0, 0, 0, 0x8})) // RST_STREAM: CANCEL
 	}
 	_, err = burst.WriteTo(conn)
@@ -251,7 +253,7 @@ func smuggling(ctx context.Context, t *Target, x *trial) {
 	}
 	both := t.raw(ctx, post("Content-Length: 4", "Transfer-Encoding: chunked")+"0\r\n\r\n"+inner)
 	x.want("Content-Length and Transfer-Encoding", both, "202", "400")
-	// one header, RFC 9112 allows
+	// RFC 9112 allows a server to accept this as one header.
 	x.want("a folded header", t.raw(ctx, post("X-A: b\r\n c", "Content-Length: 2")+"{}"), "202", "400")
 	x.want("CONNECT", t.raw(ctx, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n"), "404", "405", "400",
 		"401")
@@ -261,8 +263,8 @@ func smuggling(ctx context.Context, t *Target, x *trial) {
 	pipelined(ctx, t, x)
 }
 
-// pipelined sends requests one behind the other: each has its own answer, and a stranger's behind alice's is a
-// stranger's.
+// pipelined sends requests one behind the other without waiting. Each has to get its own answer, and a request
+// without a key behind alice's must not get her permissions.
 func pipelined(ctx context.Context, t *Target, x *trial) {
 	conn, err := t.dial(ctx)
 	if err != nil {
@@ -270,7 +272,7 @@ func pipelined(ctx context.Context, t *Target, x *trial) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a connection that is broken says so
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a broken connection fails in the calls below
 	_, _ = io.WriteString(conn, t.request("GET", "/api/jobs")+"GET /api/jobs HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"+
 		t.request("GET", "/admin/keys"))
 	answers := bufio.NewReader(conn)

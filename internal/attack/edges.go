@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// edges are the attacks on what every answer says, on methods, origins, files and logs.
+// edges returns the attacks on headers, methods, origins, files, errors and logs.
 func edges() []Attack {
 	return []Attack{
 		{ID: "A27", What: "methods that are not served", try: otherMethods},
@@ -77,7 +77,7 @@ func securityHeaders(ctx context.Context, t *Target, x *trial) {
 	}
 }
 
-// laxScript is a policy that lets a page run what was written into it.
+// laxScript matches a policy that lets a page run scripts written into it.
 var laxScript = regexp.MustCompile(`(script|default)-src[^;]*unsafe`)
 
 func crossSite(ctx context.Context, t *Target, x *trial) {

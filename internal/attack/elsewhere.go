@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// elsewhere are the attacks that need another set-up than one server over the network, and who tries them.
+// elsewhere returns the attacks that need another set-up than one server over the network, with the tests that try
+// them.
 func elsewhere() []Attack {
 	return []Attack{
 		{ID: "A07", What: "tell wrong keys apart by time",
@@ -49,10 +50,10 @@ func elsewhere() []Attack {
 	}
 }
 
-// wrongSettings is the program's exit code for settings that it does not take.
+// wrongSettings is the program's exit code for wrong settings.
 const wrongSettings = 2
 
-// badAdminKeys starts the program in ways that it must refuse.
+// badAdminKeys starts the program with settings of the admin key that it must refuse.
 func badAdminKeys(ctx context.Context, t *Target, x *trial) {
 	if t.bin == "" {
 		x.absent = "it needs the program; TestAdminKey tries it"
@@ -76,7 +77,7 @@ func badAdminKeys(ctx context.Context, t *Target, x *trial) {
 		"an empty secret":          "TIERQ_ADMIN_KEY=tq_aaaaaaaaaaaaaaaa_",
 		"a file that is not there": "TIERQ_ADMIN_KEY_FILE=/nowhere/key", "an empty file": "TIERQ_ADMIN_KEY_FILE=" + empty,
 	} {
-		// What the server that runs has taken is not what this one should be refused for.
+		// The running server's own key must not be the reason of the refusal.
 		env := append(slices.DeleteFunc(slices.Clone(t.env),
 			func(s string) bool { return strings.HasPrefix(s, "TIERQ_ADMIN_KEY=") }),
 			"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+filepath.Join(dir, "data"), setting)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// injection are the attacks on the languages behind: SQL, Redis, SMTP, MIME.
+// injection returns the attacks on the languages behind the server: SQL, Redis, SMTP, MIME.
 func injection() []Attack {
 	return []Attack{
 		{ID: "A55", What: "headers and commands in mail", try: mailInjection},
@@ -18,7 +18,7 @@ func injection() []Attack {
 	}
 }
 
-// job submits a job of a type, and returns the answer.
+// job submits a job of a type without retries and returns the answer.
 func (t *Target) job(ctx context.Context, typ string, payload any) answer {
 	return t.send(ctx, t.alice, "POST", "/paid/submit", text(object{"type": typ, "payload": payload, "maxRetries": 0}))
 }
@@ -26,11 +26,12 @@ func (t *Target) job(ctx context.Context, typ string, payload any) answer {
 type object = map[string]any
 
 func text(o object) string {
-	b, _ := json.Marshal(o) // texts, numbers and lists: it cannot fail
+	b, _ := json.Marshal(o) // strings, numbers and lists: it cannot fail
 	return string(b)
 }
 
-// unlessUnknown is what is wanted of a job; a server that is not ours may not know its type.
+// unlessUnknown returns the answers that are wanted for a job. A server that was not started by Own may not know
+// the job's type.
 func (t *Target) unlessUnknown(wanted string) []string {
 	if t.own() {
 		return []string{wanted}

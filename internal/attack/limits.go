@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// limits are the attacks by number.
+// limits returns the attacks by number and size.
 func limits() []Attack {
 	return []Attack{
 		{ID: "A06", What: "guess keys", try: guessKeys, last: true},
@@ -25,15 +25,14 @@ func limits() []Attack {
 	}
 }
 
-// What an address may be wrong, at once and a second.
+// One address may send so many wrong keys at once, and so many per second.
 const (
 	wrongAtOnce    = 20
 	wrongPerSecond = 1
 )
 
-// guess sends a thousand wrong keys, fifty at a time: so many are 401 as one address may be wrong, each in the words of
-// the first, and the others
-// 429. A right key passes all the while.
+// guess sends a thousand wrong keys, fifty at a time. The server may answer 401 only as often as one address may
+// send wrong keys, always with the same words, and has to answer 429 to the others. A right key passes meanwhile.
 func guess(ctx context.Context, t *Target, x *trial, headers func(n int) []string) {
 	const guesses, hands = 1000, 50
 	var mu sync.Mutex
@@ -69,7 +68,7 @@ func guess(ctx context.Context, t *Target, x *trial, headers func(n int) []strin
 		}
 	})
 	most := wrongAtOnce + int(time.Since(begun).Seconds()*wrongPerSecond) + 1
-	// Redis was too slow once: there were two counts
+	// If Redis was too slow once, there are two counts: Redis' and the process' own.
 	if t.log != nil && strings.Contains(t.log(), "this process counts for itself") {
 		most *= 2
 	}
@@ -114,7 +113,7 @@ func boundlessPages(ctx context.Context, t *Target, x *trial) {
 		"400 INVALID_REQUEST")
 }
 
-// crowd does the same many times at once.
+// crowd calls do n times at once and waits for all.
 func crowd(n int, do func(n int)) {
 	var group sync.WaitGroup
 	for i := range n {
@@ -123,8 +122,8 @@ func crowd(n int, do func(n int)) {
 	group.Wait()
 }
 
-// hungPollers leaves long-polls and streams hanging. That they hang is seen: a stream has begun, and a poll has no
-// answer before what it waits for.
+// hungPollers leaves long-polls and streams hanging and checks that they do hang: a stream begins, and a poll gets
+// no answer before the event that it waits for.
 func hungPollers(ctx context.Context, t *Target, x *trial) {
 	const n = 300
 	ctx, leave := context.WithCancel(ctx)
@@ -138,9 +137,9 @@ func hungPollers(ctx context.Context, t *Target, x *trial) {
 		if stream {
 			path = "/api/jobs/" + id + "/events"
 		}
-		_ = conn.SetDeadline(time.Now().Add(bound)) // a connection that is broken says so
+		_ = conn.SetDeadline(time.Now().Add(bound)) // a broken connection ends the read
 		_, _ = io.WriteString(conn, t.request("GET", path))
-		line, _ := bufio.NewReader(conn).ReadString('\n') // "", or a part, where the connection ends
+		line, _ := bufio.NewReader(conn).ReadString('\n') // empty, or only a part, if the connection ends
 		switch {
 		case !strings.HasPrefix(line, "HTTP/1.1 200 "):
 		case stream:
@@ -181,7 +180,7 @@ func hungPollers(ctx context.Context, t *Target, x *trial) {
 	leave()
 	hanging.Wait()
 	x.note(fmt.Sprintf("%d long-polls and streams", n), fmt.Sprintf("%d and %d hung", polls.Load(), streams.Load()))
-	// A busy server may refuse some (503); most of them have to hang, or nothing was tried.
+	// A busy server may refuse some (503). Most of them have to hang, or the attack was not tried.
 	if hung := polls.Load() + streams.Load(); t.own() && hung < n/2 || early.Load() > 0 {
 		x.fail("of %d long-polls and streams %d hung, and %d were answered before there was something to say", n, hung,
 			early.Load())
@@ -209,7 +208,7 @@ func flood(ctx context.Context, t *Target, x *trial) {
 }
 
 func brokenOff(ctx context.Context, t *Target, x *trial) {
-	x.served(ctx) // whatever closed the gate before
+	x.served(ctx) // an earlier attack may have closed the gate
 	before := 0
 	if t.log != nil {
 		before = len(t.log())
@@ -234,7 +233,7 @@ func brokenOff(ctx context.Context, t *Target, x *trial) {
 		return
 	}
 	x.want("the gate", t.send(ctx, "", "GET", "/readyz", ""), "200")
-	for line := range strings.Lines(t.log()[before:]) { // a busy machine may close it for something else
+	for line := range strings.Lines(t.log()[before:]) { // a busy machine may close the gate for another reason
 		if strings.Contains(line, "gate closed") && strings.Contains(line, "cancel") {
 			x.fail("those who left closed the gate: %s", line)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// outgoing are the attacks with URLs that the server is asked to call.
+// outgoing returns the attacks with URLs that the server is asked to call.
 func outgoing() []Attack {
 	urls := func(id, what string, urls ...string) Attack {
 		return Attack{ID: id, What: what, try: func(ctx context.Context, t *Target, x *trial) { lure(ctx, t, x, urls...) }}
@@ -47,13 +47,13 @@ func outgoing() []Attack {
 	}
 }
 
-// ear is a listener that should hear nothing.
+// ear is a listener that counts connections; none should arrive.
 type ear struct {
 	net.Listener
 	heard atomic.Int64
 }
 
-// listen takes "127.0.0.1:0", or ":0" for all addresses of this machine.
+// listen listens on addr: "127.0.0.1:0", or ":0" for all addresses of this machine.
 func listen(ctx context.Context, addr string) (*ear, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -73,10 +73,10 @@ func listen(ctx context.Context, addr string) (*ear, error) {
 	return e, nil
 }
 
-// lure asks for calls to URLs, as webhook, as callback and as an endpoint of a document: each is refused at once, or
-// given up without a connection. <:port> in a URL is tried as nothing and as the port of a listener on every address of
-// this machine, where a call would be heard. A server of our own refuses all of them at once but names that only a
-// resolver knows.
+// lure asks for calls to URLs: as webhook, as callback and as an endpoint of a document. The server has to refuse
+// each at once, or give up without a connection. <:port> in a URL is replaced by nothing, and then by the port of
+// a listener on every address of this machine, which would notice a call. A server started by Own has to refuse
+// all of them at once, except names that only a resolver knows.
 func lure(ctx context.Context, t *Target, x *trial, urls ...string) {
 	e, err := listen(ctx, ":0")
 	if err != nil {
@@ -85,7 +85,7 @@ func lure(ctx context.Context, t *Target, x *trial, urls ...string) {
 	}
 	defer e.Close()
 	host, _ := os.Hostname()
-	_, port, _ := net.SplitHostPort(e.Addr().String()) // of a listener: it has one
+	_, port, _ := net.SplitHostPort(e.Addr().String()) // a listener's address always has a port
 	resolved := []string{"http://<hostname><:port>/", "http://localhost.localdomain<:port>/"}
 	for _, form := range urls {
 		ports := []string{""}
@@ -103,12 +103,12 @@ func lure(ctx context.Context, t *Target, x *trial, urls ...string) {
 	}
 }
 
-// lured asks for calls to one URL; late says that its job may be accepted, and is given up at the call.
+// lured asks for calls to one URL. late means that a job with the URL may be accepted and has to fail at the call.
 func (t *Target) lured(ctx context.Context, x *trial, u string, late bool) {
 	refused, notOne, says := []string{"422 INVALID_PAYLOAD"}, []string{"400 INVALID_REQUEST"},
 		"it has no address that is called"
 	if at, err := url.Parse(u); err == nil && late && !leadsHere(ctx, at.Hostname()) {
-		says = "" // it leads nowhere, or elsewhere
+		says = "" // the name leads nowhere, or to another machine
 	}
 	if late {
 		refused, notOne = append(refused, "202"), append(notOne, "202")
@@ -126,15 +126,15 @@ func (t *Target) lured(ctx context.Context, x *trial, u string, late bool) {
 	x.want(u+" as callbackUrl", t.send(ctx, t.alice, "POST", "/paid/submit", text(callback)), notOne...)
 }
 
-// leadsHere says whether a name leads to an address that is nobody's outside.
+// leadsHere says whether a name leads to loopback and private addresses only.
 func leadsHere(ctx context.Context, host string) bool {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	return err == nil && len(addrs) > 0 &&
 		!slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsPrivate() })
 }
 
-// failed wants that a job, if it was accepted, fails, and that its error says so much; "" = anything. A name that is
-// not called is told from a connection that was not taken.
+// failed checks that an accepted job fails, and that its error contains says ("" = any error). The error shows
+// whether the server refused to call the address or only found no connection.
 func (t *Target) failed(ctx context.Context, x *trial, what string, a answer, says string) {
 	if a.status != 202 {
 		return
@@ -146,8 +146,8 @@ func (t *Target) failed(ctx context.Context, x *trial, what string, a answer, sa
 	}
 }
 
-// proxied wants that the server asks no proxy of its environment: it would be the proxy that resolves the name, behind
-// every check.
+// proxied checks that the server does not use a proxy from its environment. A proxy would resolve the name itself,
+// behind all checks.
 func proxied(ctx context.Context, t *Target, x *trial) {
 	if t.proxy == nil {
 		x.absent = "its environment is not known; TestNoProxy tries it"

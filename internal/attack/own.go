@@ -17,14 +17,14 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// ownConnections are what a server of our own holds: few, so that an attack takes them all.
+// ownConnections is how many connections a server started by Own accepts: so few that an attack can take them all.
 const ownConnections = 1024
 
-// own says whether the server is one of our own.
+// own says whether the server was started by Own.
 func (t *Target) own() bool { return t.bin != "" }
 
-// Own starts a throwaway redis-server, mariadbd and tierq, and aims at it. stop ends and removes them; it is safe after
-// an error.
+// Own starts a throwaway redis-server, mariadbd and tierq, and returns a target for that server. stop ends and
+// removes them. The caller must call stop also after an error.
 func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	var ends []func()
 	stop = func() {
@@ -92,7 +92,7 @@ func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	return t, stop, nil
 }
 
-// ready waits for a server that answers.
+// ready waits until the server answers that it is ready.
 func ready(ctx context.Context, addr string) error {
 	t := &Target{host: addr, client: newClient()}
 	defer t.client.CloseIdleConnections()
@@ -126,9 +126,9 @@ func makeDatabase(ctx context.Context, m *testkit.MariaDB) error {
 	return nil
 }
 
-// newKey is an administrator's key of nobody yet.
+// newKey returns a new key in the form of an administrator's key.
 func newKey() string {
 	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // it cannot fail
+	_, _ = rand.Read(secret) // rand.Read does not fail
 	return "tq_" + strings.ToLower(rand.Text()[:16]) + "_" + base64.RawURLEncoding.EncodeToString(secret)
 }

@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// Target is a server that runs, with the keys that the attacks need: made with an administrator's, and revoked when it
-// is left.
+// Target is a running server with the API keys that the attacks need. An administrator's key makes them; Leave
+// revokes them.
 type Target struct {
 	host   string // 127.0.0.1:8080
 	client *http.Client
 
-	patience time.Duration // an honest caller's, while somebody attacks
+	patience time.Duration // how long an honest caller waits during an attack
 
-	// Of a server of our own; else nil and "".
-	log   func() string // what it wrote so far
-	proxy *ear          // its HTTP_PROXY
+	// These are nil and "" unless the server was started by Own.
+	log   func() string // returns the server's output so far
+	proxy *ear          // the proxy in the server's HTTP_PROXY
 	bin   string
 	env   []string
 
@@ -34,7 +34,8 @@ type Target struct {
 	made                                            []string
 }
 
-// Aim takes a server that runs on this machine; key is an administrator's.
+// Aim returns a target for a server that runs on this machine; key is an administrator's. A server that is not on
+// a loopback address is an error.
 func Aim(ctx context.Context, base, key string) (*Target, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Path != "" && u.Path != "/" {
@@ -56,7 +57,7 @@ func newClient() *http.Client {
 	}
 }
 
-// arm makes the keys.
+// arm makes the keys and revokes one of them.
 func (t *Target) arm(ctx context.Context) error {
 	for _, k := range []struct {
 		into *string
@@ -81,7 +82,7 @@ func (t *Target) arm(ctx context.Context) error {
 	return nil
 }
 
-// newKey makes a key that is revoked when the target is left.
+// newKey makes a key that Leave revokes.
 func (t *Target) newKey(ctx context.Context, body string) (string, error) {
 	a := t.send(ctx, t.admin, "POST", "/admin/keys", body)
 	var made struct{ Key string }
@@ -92,7 +93,7 @@ func (t *Target) newKey(ctx context.Context, body string) (string, error) {
 	return made.Key, nil
 }
 
-// Leave revokes the keys.
+// Leave revokes the keys that were made.
 func (t *Target) Leave(ctx context.Context) {
 	for _, key := range t.made {
 		t.send(ctx, t.admin, "DELETE", "/admin/keys/"+idOf(key), "")
@@ -100,7 +101,7 @@ func (t *Target) Leave(ctx context.Context) {
 	t.client.CloseIdleConnections()
 }
 
-// idOf is the id in a key's text, "" if it is none.
+// idOf returns the id in a key's text; "" = the text is no key.
 func idOf(key string) string {
 	parts := strings.SplitN(key, "_", 3)
 	if len(parts) != 3 || parts[0] != "tq" {
@@ -109,12 +110,12 @@ func idOf(key string) string {
 	return parts[1]
 }
 
-// answer is what came back.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	bare   bool // net/http answered, before the server's own code was reached
+	bare   bool // net/http answered before the request reached the server's own code
 	err    error
 }
 
@@ -124,7 +125,8 @@ func (a answer) code() string {
 	return p.ErrorCode
 }
 
-// String is "404 JOB_NOT_FOUND", or "closed", or "nothing" where none came in time.
+// String returns "404 JOB_NOT_FOUND", "404" without a code, "closed" for a broken connection, or "nothing" if no
+// answer came in time.
 func (a answer) String() string {
 	var slow net.Error
 	switch {
@@ -138,11 +140,11 @@ func (a answer) String() string {
 	return fmt.Sprint(a.status)
 }
 
-// busy is how long the server may say that it is: machines that run attacks are, and the gate that closes for it opens
-// after two seconds.
+// busy is how long the server may answer that it is busy. A machine that runs attacks is busy, and the gate that
+// closes for it opens after two seconds.
 const busy = 15 * time.Second
 
-// send is once, again and again while the server says that it cannot serve now.
+// send sends a request with once, again and again for up to busy while the server answers that it is unhealthy.
 func (t *Target) send(ctx context.Context, key, method, path, body string, headers ...string) answer {
 	for end := time.Now().Add(busy); ; {
 		a := t.once(ctx, key, method, path, body, headers...)
@@ -153,14 +155,14 @@ func (t *Target) send(ctx context.Context, key, method, path, body string, heade
 	}
 }
 
-// unhealthy is an answer that says: come again.
+// unhealthy says whether an answer asks the caller to come again.
 func (a answer) unhealthy() bool {
 	return a.code() == "SYSTEM_UNHEALTHY" || a.code() == "OUTCOME_UNKNOWN" ||
 		a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte("OUT_OF_SERVICE"))
 }
 
-// once makes a request as a key's holder, "" = as a stranger. The path goes out as it stands. A body is JSON unless a
-// header says otherwise; headers are name, value, name, value.
+// once sends a request with a key ("" = none). The path is sent as it is. A body is JSON unless a header says
+// otherwise. headers are name, value, name, value.
 func (t *Target) once(ctx context.Context, key, method, path, body string, headers ...string) answer {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+t.host+"/", strings.NewReader(body))
 	if err != nil {
@@ -192,15 +194,15 @@ func read(resp *http.Response) answer {
 	}
 }
 
-// raw sends bytes as they are over a connection of its own, and reads one answer to them.
+// raw sends text as it is over a new connection and reads one answer.
 func (t *Target) raw(ctx context.Context, text string) answer {
 	conn, err := t.dial(ctx)
 	if err != nil {
 		return answer{err: err}
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a connection that is broken says so
-	go func() { _, _ = io.WriteString(conn, text) }()      // a server that has read enough answers, and reads no further
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a broken connection fails in the calls below
+	go func() { _, _ = io.WriteString(conn, text) }()      // the server may answer without reading all of it
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return answer{err: err}
@@ -212,7 +214,7 @@ func (t *Target) dial(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", t.host)
 }
 
-// submit is a job of a key's holder, "" if it was not accepted.
+// submit submits a job with a key and returns its id; "" = the job was not accepted.
 func (t *Target) submit(ctx context.Context, key, body string) (id string) {
 	a := t.send(ctx, key, "POST", "/paid/submit", body)
 	var accepted struct{ ApiResponseData struct{ JobID string } } //nolint:revive // the contract's word
@@ -220,7 +222,7 @@ func (t *Target) submit(ctx context.Context, key, body string) (id string) {
 	return accepted.ApiResponseData.JobID
 }
 
-// request is the head of a request of alice's, to be sent as it stands; each header is a line.
+// request returns the head of a request with alice's key; each header is a line.
 func (t *Target) request(method, path string, headers ...string) string {
 	text := method + " " + path + " HTTP/1.1\r\nHost: " + t.host + "\r\nAuthorization: Bearer " + t.alice + "\r\n"
 	for _, h := range headers {

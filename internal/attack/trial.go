@@ -11,20 +11,22 @@ import (
 	"time"
 )
 
-// trial is an attack under way: what was sent, what came back, and what should not have.
+// trial is an attack under way: what was sent, what came back, and what is wrong with it. Several goroutines may
+// use it.
 type trial struct {
 	target *Target
 
 	mu     sync.Mutex
 	sent   []string
-	counts map[string]int // of what came back
+	counts map[string]int // by answer, as text
 	wrong  []string
-	unwell time.Duration // for which an honest caller was told to come again
-	absent string        // why it cannot be tried on this target
+	unwell time.Duration // how long honest callers were told to come again
+	absent string        // why the attack cannot be tried on this target
 }
 
-// want notes an answer, and that it is none of those wanted: each "404" or "404 JOB_NOT_FOUND". what is what was sent,
-// in few words.
+// want records an answer, and a failure if the answer is none of those wanted. Each of these is a text such as
+// "404" or "404 JOB_NOT_FOUND". what says in few words what was sent. want also fails if the answer tells too
+// much.
 func (x *trial) want(what string, a answer, wanted ...string) {
 	back := a.String()
 	ok := slices.ContainsFunc(wanted, func(w string) bool { return back == w || strings.HasPrefix(back, w+" ") })
@@ -37,7 +39,7 @@ func (x *trial) want(what string, a answer, wanted ...string) {
 	}
 }
 
-// note says that something was sent and came back.
+// note records what was sent and what came back.
 func (x *trial) note(what, back string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -47,22 +49,22 @@ func (x *trial) note(what, back string) {
 	x.sent, x.counts[back] = append(x.sent, what), x.counts[back]+1
 }
 
-// fail says that something is broken.
+// fail records that something is broken.
 func (x *trial) fail(format string, a ...any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.wrong = append(x.wrong, fmt.Sprintf(format, a...))
 }
 
-// dwell is how long a gate that closed stays closed at least.
+// dwell is the shortest time for which a closed gate stays closed.
 const dwell = 2 * time.Second
 
-// served wants that an honest caller is served soon, whatever goes on. A gate may close once, as on a busy machine: a
-// server that is not there again soon, or goes again and again, does not serve.
+// served checks that an honest caller is served soon. On a busy machine the gate may close once. A server whose
+// gate stays closed, or closes again and again, is not serving.
 func (x *trial) served(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, busy+2*x.target.patience)
 	defer cancel()
-	x.target.client.CloseIdleConnections() // one that idles may end at any moment, and a POST over it is not sent again
+	x.target.client.CloseIdleConnections() // an idle connection may end, and a POST is not sent again
 	for end, cut := time.Now().Add(busy), 0; ; {
 		begun := time.Now()
 		a := x.target.once(ctx, x.target.alice, "POST", "/paid/submit", "")
@@ -70,7 +72,7 @@ func (x *trial) served(ctx context.Context) {
 		switch {
 		case a.status == 202 && took <= x.target.patience:
 			return
-		case a.String() == "closed" && cut < 3: // a new connection may have to make room; who is honest comes again
+		case a.String() == "closed" && cut < 3: // a new connection may be closed to make room; an honest caller tries again
 			cut++
 		case !a.unhealthy() || time.Now().After(end):
 			x.fail("an honest submit: %s (%v) after %s", a, a.err, took.Round(time.Millisecond))
@@ -123,16 +125,16 @@ func (x *trial) result() Result {
 	return r
 }
 
-// onLine is a text for a table: what was sent may have line breaks, and worse.
+// onLine returns a text quoted for a table, because what was sent may have line breaks and control characters.
 func onLine(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
-// inner are texts that only the inside of a server knows.
+// inner matches texts that come from the inside of a server only.
 var inner = regexp.MustCompile(`goroutine \d|\.go:\d|runtime ` +
 	`error|\b(httpapi|queue|archive|handlers|jsontext|strconv|gorm|redis)\.[A-Z]|SELECT |INSERT |Error ` +
 	`1\d\d\d|WRONGTYPE|NOSCRIPT|tq_[a-z2-7]{16}_|/internal/`)
 
-// indiscreet says what an answer should not have told, or lacks, "" if nothing: an error has one shape, every answer
-// its headers.
+// indiscreet returns what is wrong with an error's answer: it tells something internal, does not have the one
+// error shape, or lacks the security headers. "" = nothing is wrong.
 func (a answer) indiscreet() string {
 	if a.err != nil || a.status < 400 {
 		return ""
@@ -141,7 +143,7 @@ func (a answer) indiscreet() string {
 	if m := inner.FindString(text); m != "" {
 		return "says " + m
 	}
-	if a.bare { // net/http's own, before any handler: a request that cannot be read, or is too large
+	if a.bare { // net/http answers by itself to a request that it cannot read, or that is too large
 		return ""
 	}
 	if a.header.Get("Content-Type") != "application/problem+json" || a.code() == "" {

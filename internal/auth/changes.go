@@ -13,15 +13,16 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// ChangeStore keeps the log of changes.
+// ChangeStore stores the log of changes.
 type ChangeStore interface {
-	// AddChanges may be repeated after an error: what is there already is not added again.
+	// AddChanges stores changes. It may be repeated after an error: a change that is already stored is not added
+	// again.
 	AddChanges(ctx context.Context, changes []job.Change) error
-	// Changes lists them, newest first; job.ErrBadCursor.
+	// Changes returns a page of the log, newest first, and the cursor of the next page; job.ErrBadCursor.
 	Changes(ctx context.Context, cursor string, limit int) ([]job.Change, string, error)
 }
 
-// ChangesOptions are what Changes need.
+// ChangesOptions has what Changes needs.
 type ChangesOptions struct {
 	Store ChangeStore
 	Now   func() time.Time // stamps a change that has no time
@@ -29,18 +30,19 @@ type ChangesOptions struct {
 }
 
 const (
-	changesHeld  = 10_000 // at most, while the store is away
+	changesHeld  = 10_000 // changes that wait at most, while the store is away
 	changesBytes = 16 << 20
-	changesBatch = 100 // in one call
+	changesBatch = 100 // changes in one call
 	changesBound = 5 * time.Second
-	changesFloor = 100 * time.Millisecond // before the store is tried again; it doubles
+	changesFloor = 100 * time.Millisecond // the first wait before the store is tried again; it doubles up to changesCeil
 	changesCeil  = 10 * time.Second
-	changesIdle  = time.Hour // nothing waits: Record wakes the loop
+	changesIdle  = time.Hour // between two runs if nothing waits: Record wakes the loop
 )
 
-// Changes is the log of what operators did: who, what, before, after. Each change is a line of the process' log at
-// once, and a row of the store as soon as that takes it. Until then it waits here: at most 10,000 do, of 16 MiB
-// together, and those of a process that is killed are in its log only.
+// Changes is the log of what operators changed: the actor, the action, the state before and after. Each change is
+// written to the process's log at once, and to a row of the store as soon as the store accepts it. Until then the
+// change waits in memory. At most 10,000 changes of 16 MiB together wait; beyond that the oldest are dropped. If
+// the process is killed, the waiting changes are in the process's log only. Changes is safe for concurrent use.
 type Changes struct {
 	opts ChangesOptions
 	log  *slog.Logger
@@ -48,11 +50,11 @@ type Changes struct {
 
 	mu      sync.Mutex
 	waiting []job.Change
-	lost    int // dropped since the store last took one
+	lost    int // changes dropped since the store last accepted any
 	fails   int
 }
 
-// NewChanges makes the log. It writes rows once it is started.
+// NewChanges makes the log. It writes rows only after Start.
 func NewChanges(o ChangesOptions) *Changes {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -62,7 +64,8 @@ func NewChanges(o ChangesOptions) *Changes {
 	return c
 }
 
-// Record keeps a change. It waits for nobody. What is longer than the store's columns is cut.
+// Record logs a change and queues it for the store. It does not block. Texts that are longer than the store's
+// columns are cut.
 func (c *Changes) Record(change job.Change) {
 	if change.At.IsZero() {
 		change.At = c.opts.Now()
@@ -78,7 +81,7 @@ func (c *Changes) Record(change job.Change) {
 	c.loop.Wake()
 }
 
-// drop lets the oldest go where too many wait. The caller holds mu.
+// drop removes the oldest changes if too many wait. c.mu must be held.
 func (c *Changes) drop() {
 	over, bytes := max(len(c.waiting)-changesHeld, 0), 0
 	for i := len(c.waiting) - 1; i >= over; i-- {
@@ -97,7 +100,7 @@ func (c *Changes) drop() {
 	c.lost += over
 }
 
-// Changes lists what the store has, newest first; job.ErrBadCursor.
+// Changes returns a page of what the store has, newest first, and the cursor of the next page; job.ErrBadCursor.
 func (c *Changes) Changes(ctx context.Context, cursor string, limit int) ([]job.Change, string, error) {
 	return c.opts.Store.Changes(ctx, cursor, limit)
 }
@@ -105,7 +108,7 @@ func (c *Changes) Changes(ctx context.Context, cursor string, limit int) ([]job.
 // Start begins to write rows.
 func (c *Changes) Start(ctx context.Context) error { return c.loop.Start(ctx) }
 
-// Stop writes what still waits, if the store takes it. An error says how many it did not.
+// Stop writes the changes that still wait. Its error says how many of them the store did not accept.
 func (c *Changes) Stop(ctx context.Context) error {
 	if err := c.loop.Stop(ctx); err != nil {
 		return err
@@ -145,7 +148,7 @@ func (c *Changes) runOnce(ctx context.Context) time.Duration {
 	return changesIdle
 }
 
-// write brings the oldest entries to the store, and says whether more wait.
+// write stores the oldest waiting changes, and reports whether more wait.
 func (c *Changes) write(ctx context.Context) (more bool, err error) {
 	c.mu.Lock()
 	batch := c.waiting[:min(len(c.waiting), changesBatch)]
@@ -168,7 +171,7 @@ func (c *Changes) write(ctx context.Context) (more bool, err error) {
 	return len(c.waiting) > 0, nil
 }
 
-// fit cuts what the store's columns do not hold.
+// fit cuts the texts that are longer than the store's columns.
 func fit(c *job.Change) {
 	for text, runes := range map[*string]int{
 		&c.Actor: 64, &c.Name: 100, &c.Address: 64, &c.Action: 64, &c.Target: 255, &c.Outcome: 16, &c.TraceID: 100,

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// logging runs a test in virtual time with a started log of changes.
+// logging runs a test in synthetic time with a started log of changes.
 func logging(t *testing.T, test func(t *testing.T, c *Changes, s *shelf, lines *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, lines := &shelf{}, &bytes.Buffer{}
@@ -24,7 +24,7 @@ func logging(t *testing.T, test func(t *testing.T, c *Changes, s *shelf, lines *
 		}
 		defer func() {
 			for range 2 {
-				_ = c.Stop(context.Background()) // what it says is the test's matter
+				_ = c.Stop(context.Background()) // the test checks the error itself
 			}
 		}()
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-// SQL is away: changes wait in their order, and are tried again more and more seldom.
+// While SQL is away, changes wait in their order, and the waits between two tries grow.
 func TestChangesWaitForSQL(t *testing.T) {
 	logging(t, func(t *testing.T, c *Changes, s *shelf, lines *bytes.Buffer) {
 		s.fail(errAway)
@@ -110,7 +110,7 @@ func TestChangesAtStop(t *testing.T) {
 	})
 }
 
-// Too many wait: the oldest go, and the log says so once.
+// If too many changes wait, the oldest are dropped, and the log says so once.
 func TestChangesOverflow(t *testing.T) {
 	logging(t, func(t *testing.T, c *Changes, s *shelf, lines *bytes.Buffer) {
 		s.fail(errAway)
@@ -132,7 +132,7 @@ func TestChangesOverflow(t *testing.T) {
 	})
 }
 
-// Whatever is recorded fits the table.
+// Every recorded change fits the columns of the table.
 func TestChangesFit(t *testing.T) {
 	t.Attr("proves", "A54")
 	logging(t, func(t *testing.T, c *Changes, s *shelf, _ *bytes.Buffer) {
@@ -153,7 +153,7 @@ func TestChangesFit(t *testing.T) {
 	})
 }
 
-// Large entries are bounded in bytes as well; the newest stay.
+// The waiting changes are bounded in bytes as well; the newest stay.
 func TestLargeChangesAreBounded(t *testing.T) {
 	logging(t, func(t *testing.T, c *Changes, s *shelf, lines *bytes.Buffer) {
 		s.fail(errAway)

@@ -11,44 +11,44 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// DoorsOptions are what Doors need.
+// DoorsOptions has what Doors needs.
 type DoorsOptions struct {
 	Keyring       *Keyring
 	Sessions      *Sessions
 	Limiter       *Limiter
-	AddressRate   int // requests a second that one address may make; 0 = any number
+	AddressRate   int // requests a second of one address; 0 = any number
 	AnonymousRate int // requests a second that one address may make without a key, where there are keys; 0 = none
 
-	Idempotency     int           // Idempotency-Keys of one API key that stand at once; 0 = any number
-	KeepIdempotency time.Duration // how long each of them stands
+	Idempotency     int           // Idempotency-Keys that one API key may have at once; 0 = any number
+	KeepIdempotency time.Duration // how long each of them is stored
 	AnonymousTotal  int           // requests a second that all addresses together may make without a key; 0 = any number
 	AnonymousTypes  []string      // of jobs that may be submitted without a key; none = all
 	KeyQuota        int           // living jobs of a submit key that has no quota of its own; 0 = any number
 	AnonymousQuota  int           // living jobs that one address submitted without a key; 0 = any number
 }
 
-// Doors say who comes in.
+// Doors authenticates callers and charges their requests to their rates. It is safe for concurrent use.
 type Doors struct {
 	opts  DoorsOptions
 	stock stock
 }
 
-// NewDoors makes them.
+// NewDoors makes Doors.
 func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o, stock: stock{left: map[string]int{}}} }
 
-// Wrong keys cost their address: so many at once, then one more a second. That slows nobody who has a key, for a right
-// one always passes: 256 random bits are not guessed, so there is nothing to stop by locking an address, and behind one
-// address there may be a thousand callers.
+// A wrong key is charged to its address: wrongAtOnce are answered at once, then wrongPerSecond per second. A right
+// key from the same address always passes. The address is not locked, because nobody can guess 256 random bits, and
+// a thousand callers may share one address.
 const (
 	wrongAtOnce    = 20
 	wrongPerSecond = 1
 )
 
-// Enter says who calls: authorization is the request's Authorization header, all its values; session is what a browser
-// that logged in shows, and counts where that header is missing. An error is job.ErrUnauthorized, one for all that can
-// be wrong with a key or a session, a *job.RateError, from an address that asks too much or was wrong too often, or for
-// a session job.ErrUnavailable, where nothing can say whether it is one. A request with neither is a stranger's, or on
-// an open server anybody's; one with a key on a server that has none is wrong as any other.
+// Enter returns the caller of a request. authorization has all values of the header Authorization. session is the
+// session of a logged-in browser; it counts only if that header is missing. Without either the caller is a
+// stranger, or on an open server may do everything. A key is wrong also if the server has no keys at all. Errors:
+// job.ErrUnauthorized for every fault of a key or a session; a *job.RateError for an address that sent too many
+// requests or wrong keys; job.ErrUnavailable if the store cannot say whether the session is valid.
 func (d *Doors) Enter(
 	ctx context.Context,
 	authorization []string,
@@ -90,7 +90,7 @@ func (d *Doors) Enter(
 	return caller, nil
 }
 
-// CountAddress takes a request from the rate of an address; Enter does so by itself. The error is a *job.RateError.
+// CountAddress charges a request to the rate of its address. Enter calls it itself. The error is a *job.RateError.
 func (d *Doors) CountAddress(ctx context.Context, from netip.Addr) error {
 	rate := d.opts.AddressRate
 	if rate <= 0 {
@@ -110,10 +110,11 @@ func (d *Doors) authenticate(ctx context.Context, authorization []string, sessio
 	return key, ok, nil
 }
 
-// CookieName is the name of the cookie in which a browser shows its session.
+// CookieName returns the name of the session cookie, over TLS (secure) or without.
 func (d *Doors) CookieName(secure bool) string { return d.opts.Sessions.CookieName(secure) }
 
-// stranger is whom the jobs of a caller without a key count for: all that come from his network are one.
+// stranger returns the name that the jobs of a caller without a key count for. All callers of one network share a
+// name.
 func stranger(from netip.Addr) string {
 	sum := sha256.Sum256([]byte("tierq stranger " + network(from)))
 	return "~" + hex.EncodeToString(sum[:8])
@@ -121,9 +122,10 @@ func stranger(from netip.Addr) string {
 
 var publicOnly = []job.Tier{job.Public}
 
-// Spend takes n requests from the caller's rate: the rate of the caller's key, or, for a stranger, the rate of the
-// address and the common rate of all strangers. Allowance.RetryIn > 0 means that all n are refused. Requests that the
-// address' rate refuses take nothing from the common rate, so that one address cannot use up the common rate.
+// Spend charges n requests to the caller's rate. For a caller with a key that is the key's rate; for a stranger it
+// is the rate of his address and the common rate of all strangers. Allowance.RetryIn > 0 means that all n are
+// refused. Requests that the address's rate refuses are not charged to the common rate, so that one address cannot
+// use up the common rate.
 func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	if !(c.Key.Rate > 0) {
 		return job.Allowance{}
@@ -140,8 +142,8 @@ func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	return own
 }
 
-// SpendMore takes what a batch of n more entries costs beside the request that brought it: of its address' rate as
-// well, which Enter took one of. An address that refuses is a limit of its own.
+// SpendMore charges n more entries of a batch. It charges them to the rate of the address as well, to which Enter
+// charged the request itself. If that rate refuses them, the caller's rate is not charged.
 func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	if rate := d.opts.AddressRate; rate > 0 {
 		if a := d.opts.Limiter.Take(ctx, "address:"+network(c.Address), float64(rate), rate, n); a.RetryIn > 0 {
@@ -163,7 +165,7 @@ func (d *Doors) SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allow
 	return d.Spend(ctx, c, more(burst(&c.Key)))
 }
 
-// burst is how many requests a key may make at once.
+// burst returns how many requests a key may make at once.
 func burst(k *job.Key) int {
 	if k.Burst > 0 {
 		return k.Burst
@@ -174,8 +176,8 @@ func burst(k *job.Key) int {
 // Open says whether there are no keys, so that everybody may do everything.
 func (d *Doors) Open() bool { return d.opts.Keyring.Open() }
 
-// network is whom an address counts for: itself, or of IPv6 the /64, which a single customer is given. Callers without
-// an address, as through a socket, are one.
+// network returns the name that an address is counted by: the address itself, or its /64 for IPv6, which a single
+// customer gets. All callers without an address, as on a unix socket, are counted together.
 func network(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

@@ -14,7 +14,7 @@ import (
 
 var somewhere, elsewhere = netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.8")
 
-// inDoors runs a test in virtual time, before doors whose keyring has no key yet.
+// inDoors runs a test in synthetic time, with doors whose keyring has no key yet.
 func inDoors(t *testing.T, o DoorsOptions, test func(t *testing.T, d *Doors, made *desk)) {
 	synctest.Test(t, func(t *testing.T) {
 		made := newDesk(t, "")
@@ -64,7 +64,7 @@ func TestEnter(t *testing.T) {
 		}
 		for _, wrong := range [][]string{{""}, {"Bearer " + aText}, {"Basic x"}, {header[0], header[0]}} {
 			c, err := enter(t, d, wrong, somewhere)
-			bare := err == job.ErrUnauthorized //nolint:errorlint // one answer, and nothing around it
+			bare := err == job.ErrUnauthorized //nolint:errorlint // the same error for every fault, not wrapped
 			if !bare || c.Key.ID != "" {
 				t.Errorf("%q: %+v, %v", wrong, c, err)
 			}
@@ -72,7 +72,8 @@ func TestEnter(t *testing.T) {
 	})
 }
 
-// A submit key without a quota has that of the settings, and so has a stranger's network, whom his jobs count for.
+// A submit key without a quota gets the quota of the settings. A stranger gets a quota too, and his jobs count for
+// his network.
 func TestEnter_Quotas(t *testing.T) {
 	t.Attr("proves", "A29")
 	inDoors(t, DoorsOptions{AnonymousRate: 10, KeyQuota: 50, AnonymousQuota: 5}, func(t *testing.T, d *Doors, made *desk) {
@@ -113,7 +114,7 @@ func TestEnter_Quotas(t *testing.T) {
 	})
 }
 
-// Wrong keys are slowed, by address; a right one from there always passes.
+// Wrong keys are slowed by address. A right key from the same address always passes.
 func TestBruteForce(t *testing.T) {
 	t.Attr("proves", "A06")
 	inDoors(t, DoorsOptions{}, func(t *testing.T, d *Doors, made *desk) {
@@ -153,7 +154,7 @@ func TestBruteForce(t *testing.T) {
 	})
 }
 
-// An address counts as itself; of IPv6, whoever has one has 2^64.
+// An address has its own rate. IPv6 addresses share the rate of their /64, because one client has 2^64 of them.
 func TestAddressRate(t *testing.T) {
 	t.Attr("proves", "A31")
 	inDoors(t, DoorsOptions{AddressRate: 10}, func(t *testing.T, d *Doors, made *desk) {
@@ -181,7 +182,7 @@ func TestAddressRate(t *testing.T) {
 		if _, err := enter(t, d, one, next); err != nil {
 			t.Errorf("the next /64: %v", err)
 		}
-		// What needs no key counts as well, and is refused as what needs one.
+		// A request that needs no key is charged and refused like one that needs a key.
 		third, refused := netip.MustParseAddr("2001:db8:1:4::1"), 0
 		for range 20 {
 			if err := d.CountAddress(t.Context(), third); errors.Is(err, job.ErrRateLimited) {
@@ -193,7 +194,7 @@ func TestAddressRate(t *testing.T) {
 		if _, err := enter(t, d, one, third); refused != 10 || !errors.Is(err, job.ErrRateLimited) {
 			t.Errorf("of 20 requests without a key %d were refused, then one with a key: %v", refused, err)
 		}
-		// A batch's entries count here as they do for a key's rate.
+		// The entries of a batch are charged to this rate as they are to a key's rate.
 		key := job.Caller{Address: next}
 		if a := d.SpendMore(t.Context(), &key, 8); a.RetryIn > 0 {
 			t.Errorf("eight entries more: %+v", a)
@@ -204,8 +205,8 @@ func TestAddressRate(t *testing.T) {
 	})
 }
 
-// All strangers together have a rate too. What one address is refused for its own takes nothing from it, and keys have
-// no part in it.
+// All strangers together have a common rate. Requests that the rate of an address refuses are not charged to it,
+// and requests with a key are not either.
 func TestStrangersRate(t *testing.T) {
 	t.Attr("proves", "A31")
 	o := DoorsOptions{AnonymousRate: 5, AnonymousTotal: 12, AnonymousTypes: []string{"SIMULATION"}}
@@ -279,7 +280,7 @@ func TestSpend(t *testing.T) {
 		if a := spend(slow, 2); a.RetryIn <= 0 {
 			t.Errorf("two more: %+v", a)
 		}
-		slow.Address = elsewhere // the rate is the key's, wherever it calls from
+		slow.Address = elsewhere // the rate is the key's, from any address
 		if a := spend(slow, 2); a.RetryIn <= 0 {
 			t.Errorf("two more from elsewhere: %+v", a)
 		}
@@ -307,7 +308,7 @@ func TestSpend(t *testing.T) {
 	})
 }
 
-// A costly request takes of each rate at most half of what may be asked at once, the request itself among it.
+// A costly request is charged at most half of each rate's burst, including the request itself.
 func TestSpendCostly(t *testing.T) {
 	t.Attr("proves", "A29")
 	for name, c := range map[string]struct {
@@ -332,7 +333,7 @@ func TestSpendCostly(t *testing.T) {
 				if !first || !second || third {
 					t.Error("not just two lists pass at once")
 				}
-				within(11 * time.Second) // with what the refused one took
+				within(11 * time.Second) // including the charge of the refused request
 				if !lists() {
 					t.Error("eleven seconds later none passes")
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// A key has one text: what is read as a key is exactly what Mint could have written.
+// A key has exactly one text: Parse accepts only texts that Mint could have made.
 func FuzzParse(f *testing.F) {
 	f.Attr("proves", "A04 A08")
 	id, secret, minted := Mint()

@@ -7,14 +7,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// stock is what this process has taken from buckets and not spent yet, by bucket: so that not every submit with an
-// Idempotency-Key asks Redis. There is an entry for each API key that submits with one.
+// stock holds the Idempotency-Keys that this process has taken from buckets in advance and not spent yet, by
+// bucket, so that not every submit with an Idempotency-Key calls Redis. It has an entry for each API key that
+// submits with one.
 type stock struct {
 	mu   sync.Mutex
 	left map[string]int
 }
 
-// spend takes n from the stock: false if there is less.
+// spend takes n from the stock; it returns false and takes nothing if there are fewer.
 func (s *stock) spend(bucket string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,16 +32,17 @@ func (s *stock) add(bucket string, n int) {
 	s.left[bucket] += n
 }
 
-// What a process takes from a bucket for later: a thousandth of it, so that many processes keep little from each other.
+// A process takes a thousandth of a bucket in advance, so that many processes withhold little from each other.
 const (
 	stockMost = 100
 	stockPart = 1000
 )
 
-// SpendIdempotency takes the Idempotency-Keys of n submits from those that an API key may have stand at once, over all
-// processes: the limit at once, and the limit again per time that a key stands. So about the limit stand in the long
-// run, and twice the limit at most. Callers without an API key are not counted: strangers have a rate, and an open
-// server counts nothing. Allowance.RetryIn > 0 = it refuses them all.
+// SpendIdempotency charges the Idempotency-Keys of n submits to the number that an API key may have at once, over
+// all processes. The bucket holds that limit, and gets the limit back during the time for which a key is stored: in
+// the long run about the limit are stored, and never more than twice the limit. Callers without an API key are not
+// charged: strangers have a rate, and an open server counts nothing. Allowance.RetryIn > 0 means that all n are
+// refused.
 func (d *Doors) SpendIdempotency(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	limit := d.opts.Idempotency
 	if limit <= 0 || c.Key.ID == "" || d.opts.KeepIdempotency <= 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// An API key has so many Idempotency-Keys stand at once, over all processes, and one more when one of them has expired.
-// Another API key has its own, and callers without one are not counted.
+// An API key may have a bounded number of Idempotency-Keys at once, over all processes, and one more when one of
+// them has expired. Another API key has its own number, and callers without an API key are not counted.
 func TestSpendIdempotency(t *testing.T) {
 	t.Attr("proves", "A29")
 	options := DoorsOptions{Idempotency: 10, KeepIdempotency: 100 * time.Second}
@@ -32,14 +32,14 @@ func TestSpendIdempotency(t *testing.T) {
 				t.Errorf("%s is refused", name)
 			}
 		}
-		within(10 * time.Second) // a tenth of the time that a key stands
+		within(10 * time.Second) // a tenth of the time for which a key is stored
 		if !passes(d, mine, 1) || passes(d, mine, 1) {
 			t.Error("ten seconds later not exactly one more passes")
 		}
 	})
 }
 
-// A process takes a few for later at once, so that not every submit asks the store; what it has taken counts as spent.
+// A process takes some keys in advance, so that not every submit calls the store. The store counts them as spent.
 func TestSpendIdempotency_TakesSomeForLater(t *testing.T) {
 	options := DoorsOptions{Idempotency: 20_000, KeepIdempotency: time.Hour}
 	inDoors(t, options, func(t *testing.T, d *Doors, _ *desk) {

@@ -14,29 +14,29 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// KeyStore keeps the keys. All its errors but job.ErrNoKey mean that it cannot say now.
+// KeyStore stores the API keys. Every error except job.ErrNoKey means that the store does not answer now.
 type KeyStore interface {
 	APIKeys(ctx context.Context) ([]job.StoredKey, error)
-	// APIKeysVersion is another number after each change.
+	// APIKeysVersion returns a number that is another one after each change of the keys.
 	APIKeysVersion(ctx context.Context) (int64, error)
-	// UsedAPIKeys notes that keys were used at about that time.
+	// UsedAPIKeys records that these keys were used at about this time.
 	UsedAPIKeys(ctx context.Context, ids []string, at time.Time) error
 }
 
-// KeyringOptions are what a Keyring needs.
+// KeyringOptions has what a Keyring needs.
 type KeyringOptions struct {
 	Store KeyStore
-	Admin string           // the text of a key that no store knows; "" = none
+	Admin string           // the text of an admin's key that is in no store; "" = none
 	Shut  bool             // Open is false also before the first key
 	Now   func() time.Time // by which keys expire
 	Log   *slog.Logger
 
-	Refresh time.Duration // between two looks at the store; default 1 s
-	Flush   time.Duration // between two notes of which keys were used; default 10 s
+	Refresh time.Duration // between two checks of the store's version; default 1 s
+	Flush   time.Duration // between two records of the used keys; default 10 s
 }
 
 const (
-	// AdminName is what the key is called that was given by a setting.
+	// AdminName is the name of the key that is set by this setting.
 	AdminName = "TIERQ_ADMIN_KEY"
 
 	refreshEvery = time.Second
@@ -44,38 +44,38 @@ const (
 	lookBound    = 5 * time.Second
 )
 
-// Keyring is the keys as this process knows them. It looks at the store once a second; while the store is away it
-// serves what it knows, so that no known caller is turned away, and a key that was revoked meanwhile opens until the
-// store is back. It is safe for concurrent use.
+// Keyring holds the API keys as this process knows them. It checks the store for changes once a second. While the
+// store is away it serves the known keys, so that no known caller is refused; a key that is revoked meanwhile stays
+// valid until the store is back. It is safe for concurrent use.
 type Keyring struct {
 	opts   KeyringOptions
 	log    *slog.Logger
 	admin  *holding // nil = none
-	nobody *holding // stands in for a key that is not there, so that the look takes as long
+	nobody *holding // compared in place of an unknown key, so that both take the same time
 	ring   atomic.Pointer[ring]
-	closed atomic.Bool // this server is never open again: a key was seen, or KeyringOptions.Shut says so
+	closed atomic.Bool // the server is not open any more: it has had a key, or Shut is set
 
 	loop    *loop.Loop
-	mu      sync.Mutex // guards what follows, and the look at the store
+	mu      sync.Mutex // guards the fields below, and the check of the store
 	version int64
 	loaded  bool
 	failing bool
-	flushed time.Duration // looks since the last flush, in time
+	flushed time.Duration // time since the last flush, in steps of Refresh
 }
 
-// ring is the keys by id.
+// ring maps ids to keys.
 type ring struct {
 	keys map[string]*holding
-	made int // in the store, dead ones too
+	made int // number of keys in the store, also expired and revoked ones
 }
 
 type holding struct {
 	job.StoredKey
-	used *atomic.Bool // since the last flush
+	used *atomic.Bool // used since the last flush
 }
 
-// NewKeyring makes a keyring that knows the Admin key and no other until Load. It returns an error for an Admin key
-// that is none.
+// NewKeyring makes a keyring that knows only the Admin key until Load. It returns an error if Admin is not a key's
+// text.
 func NewKeyring(o KeyringOptions) (*Keyring, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -103,7 +103,7 @@ func NewKeyring(o KeyringOptions) (*Keyring, error) {
 	return k, nil
 }
 
-// newHolding takes over what is known of the use of the key it replaces.
+// newHolding makes the holding of a stored key. It shares the mark of use with was, the holding that it replaces.
 func newHolding(s job.StoredKey, was *holding) *holding {
 	e := &holding{StoredKey: s, used: new(atomic.Bool)}
 	if was != nil {
@@ -112,7 +112,7 @@ func newHolding(s job.StoredKey, was *holding) *holding {
 	return e
 }
 
-// Load reads the keys from the store, if they changed. After its first success the keyring serves.
+// Load reads the keys from the store if they have changed. The keyring serves them after its first success.
 func (k *Keyring) Load(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *Keyring) Load(ctx context.Context) error {
 	if k.loaded && version == k.version {
 		return nil
 	}
-	// What changes from here on is read twice.
+	// A change from here on is read now and once more with its version.
 	keys, err := k.opts.Store.APIKeys(ctx)
 	if err != nil {
 		return fmt.Errorf("load API keys: %w", err)
@@ -141,16 +141,16 @@ func (k *Keyring) Load(ctx context.Context) error {
 	return nil
 }
 
-// Open says whether no key was ever made, so that everybody may do everything. Once there was one, and with
-// KeyringOptions.Shut from the start, this is false for good, whatever becomes of the key or of the store.
+// Open reports whether no key was ever made, so that everybody may do everything. Once there was a key it stays
+// false for good, whatever happens to the key and the store. With KeyringOptions.Shut it is false from the start.
 func (k *Keyring) Open() bool { return !k.closed.Load() }
 
-// Made is how many keys the store has, those that open nothing any more too.
+// Made returns how many keys the store has, also expired and revoked ones.
 func (k *Keyring) Made() int { return k.ring.Load().made }
 
-// Authenticate says whose key the Authorization headers of a request hold. The answer is the same, and takes as long,
-// whether there is no key, none of this form, none with this id, one with another secret, or one that has expired or
-// was revoked.
+// Authenticate returns the key in the Authorization headers of a request; false if there is none that is valid. The
+// answer is the same, and takes the same time, for every fault: no header, a text of another form, an unknown id,
+// another secret, an expired or a revoked key.
 func (k *Keyring) Authenticate(authorization []string) (job.Key, bool) {
 	text, formed := bearer(authorization)
 	id, secret, parsed := Parse(text)
@@ -184,8 +184,8 @@ func (k *Keyring) find(id string) (*holding, bool) {
 	return k.nobody, false
 }
 
-// Start loads the keys, if Load has not, and looks at the store from then on. An error means that there are no keys to
-// serve.
+// Start loads the keys if Load has not, and from then on checks the store for changes. An error means that there
+// are no keys to serve.
 func (k *Keyring) Start(ctx context.Context) error {
 	k.mu.Lock()
 	loaded := k.loaded
@@ -198,7 +198,7 @@ func (k *Keyring) Start(ctx context.Context) error {
 	return k.loop.Start(ctx)
 }
 
-// Stop notes which keys were used since the last note, and ends.
+// Stop ends the checks, and records the keys that were used since the last record.
 func (k *Keyring) Stop(ctx context.Context) error {
 	if err := k.loop.Stop(ctx); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (k *Keyring) Stop(ctx context.Context) error {
 	return nil
 }
 
-// runOnce looks at the store, and now and then notes there which keys were used.
+// runOnce checks the store for changes, and records the used keys when it is time.
 func (k *Keyring) runOnce(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, lookBound)
 	defer cancel()
@@ -223,7 +223,7 @@ func (k *Keyring) runOnce(ctx context.Context) time.Duration {
 	return k.opts.Refresh
 }
 
-// flush notes which keys were used since the last time. What it cannot note is noted when the key is used again.
+// flush records which keys were used since the last flush. If that fails, a key is recorded after its next use.
 func (k *Keyring) flush(ctx context.Context) {
 	k.flushed = 0
 	var used []string

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// desk is a keyring with its store and what makes keys there, in one process.
+// desk is a keyring with its store and the Keys that make keys there, in one process.
 type desk struct {
 	*Keyring
 	store *shelf
@@ -30,7 +30,7 @@ func newDesk(t *testing.T, admin string) *desk {
 	return &desk{Keyring: k, store: s, keys: NewKeys(KeysOptions{Desk: s, Now: time.Now})}
 }
 
-// make makes a key at the store; the keyring has not looked yet.
+// make makes a key in the store; the keyring has not loaded it yet.
 func (d *desk) make(t *testing.T, k job.Key) (id, header string) {
 	t.Helper()
 	if k.Name == "" {
@@ -48,7 +48,7 @@ func (d *desk) opens(header string) bool {
 	return ok
 }
 
-// running is a desk whose keyring has started, in virtual time.
+// running runs a test in synthetic time with a desk whose keyring has started.
 func running(t *testing.T, test func(t *testing.T, d *desk)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "")
@@ -69,7 +69,7 @@ func within(d time.Duration) {
 	synctest.Wait()
 }
 
-// Whatever is wrong with a key, it is refused, and only what it is opens.
+// A key with any fault is refused, and only the exact key is accepted.
 func TestNoKeyOpens(t *testing.T) {
 	t.Attr("proves", "A04")
 	synctest.Test(t, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestNoKeyOpens(t *testing.T) {
 	})
 }
 
-// One SHA-256 and the same two comparisons for every key, and no other look at a secret: where a wrong one differs from
-// a right one cannot be told from how long the answer takes.
+// Every key takes one SHA-256 and the same two comparisons, so that the time of the answer does not show where a
+// wrong secret differs from a right one.
 func TestOnePathForEveryKey(t *testing.T) {
 	t.Attr("proves", "A07")
 	source, err := os.ReadFile("keyring.go")
@@ -136,7 +136,7 @@ func TestOnePathForEveryKey(t *testing.T) {
 	_, _, unknown := Mint()
 	wrong := map[string]string{"first byte": flip(secret), "last byte": flip(len(header) - 2), "all": "Bearer " + unknown}
 	took := map[string][]time.Duration{}
-	for range 2000 { // in turns, so that a busy machine slows all alike
+	for range 2000 { // in turns, so that a busy machine slows all of them alike
 		for what, h := range wrong {
 			began := time.Now()
 			if d.opens(h) {
@@ -151,8 +151,8 @@ func TestOnePathForEveryKey(t *testing.T) {
 	}
 }
 
-// No key was ever made: open. From the first one on it never is again, whatever becomes of the key, the rows and the
-// store.
+// A server is open until its first key is made. From then on it is never open again, whatever happens to the key,
+// the rows and the store.
 func TestOpenUntilTheFirstKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	running(t, func(t *testing.T, d *desk) {
@@ -181,7 +181,7 @@ func TestOpenUntilTheFirstKey(t *testing.T) {
 	})
 }
 
-// The key of the setting needs no store, and is an admin's.
+// The key of TIERQ_ADMIN_KEY needs no store, and has the role admin.
 func TestAdminKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	_, _, text := Mint()
@@ -198,7 +198,7 @@ func TestAdminKey(t *testing.T) {
 	}
 }
 
-// Known callers go on while SQL is away. What changed meanwhile counts when it is back.
+// Known callers are served while SQL is away. A change in the meantime takes effect when SQL is back.
 func TestStoreAway(t *testing.T) {
 	running(t, func(t *testing.T, d *desk) {
 		id, header := d.make(t, job.Key{})
@@ -229,7 +229,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// It looks once a second, and reads when something changed.
+// The keyring checks the store once a second, and loads the keys only after a change.
 func TestLooks(t *testing.T) {
 	running(t, func(t *testing.T, d *desk) {
 		within(time.Minute)
@@ -272,14 +272,14 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// Which keys were used is noted every ten seconds at most, and at the end.
+// The used keys are recorded at most every ten seconds, and at the end.
 func TestLastUse(t *testing.T) {
 	running(t, func(t *testing.T, d *desk) {
 		id, header := d.make(t, job.Key{})
 		other, _ := d.make(t, job.Key{})
 		within(refreshEvery)
 		d.opens(header)
-		d.opens("Bearer tq_" + other + "_" + header[len(header)-secretLen:]) // another's secret is no use of the key
+		d.opens("Bearer tq_" + other + "_" + header[len(header)-secretLen:]) // another key's secret is not a use of the key
 		within(flushEvery)
 		if d.store.lastUse(id).IsZero() || !d.store.lastUse(other).IsZero() {
 			t.Errorf("used: %v", d.store.used)
@@ -289,7 +289,7 @@ func TestLastUse(t *testing.T) {
 		if d.store.lastUse(id) != was {
 			t.Error("noted again without use")
 		}
-		d.make(t, job.Key{}) // the keys are loaded anew: the use in between is not forgotten
+		d.make(t, job.Key{}) // the keys are loaded again: the use before is not forgotten
 		d.opens(header)
 		within(refreshEvery)
 		if err := d.Stop(t.Context()); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// KeyDesk is where keys are made and ended: job.ErrNoKey. After job.ErrAmbiguous it may have been done.
+// KeyDesk makes, changes and revokes keys in the store. The error is job.ErrNoKey if there is no such key. After
+// job.ErrAmbiguous the change may have been made.
 type KeyDesk interface {
 	APIKeys(ctx context.Context) ([]job.StoredKey, error)
 	APIKey(ctx context.Context, id string) (job.StoredKey, error)
@@ -16,17 +17,17 @@ type KeyDesk interface {
 	RevokeAPIKey(ctx context.Context, id string) (job.StoredKey, error)
 }
 
-// KeysOptions are what Keys need.
+// KeysOptions has what Keys needs.
 type KeysOptions struct {
 	Desk    KeyDesk
-	Now     func() time.Time                // as of the Keyring
-	Changed func(ctx context.Context) error // hears of each change; what fails is no failure of the change. Optional
+	Now     func() time.Time                // the same clock as the Keyring's
+	Changed func(ctx context.Context) error // called after each change; its error is ignored. Optional
 }
 
-// Keys makes and ends API keys. A key's secret is in what CreateKey and RotateKey return, and nowhere else.
+// Keys makes and revokes API keys. Only the results of CreateKey and RotateKey have a key's secret.
 type Keys struct{ opts KeysOptions }
 
-// NewKeys makes it; it holds nothing of its own.
+// NewKeys makes Keys. They hold no state of their own.
 func NewKeys(o KeysOptions) *Keys {
 	if o.Changed == nil {
 		o.Changed = func(context.Context) error { return nil }
@@ -34,11 +35,11 @@ func NewKeys(o KeysOptions) *Keys {
 	return &Keys{opts: o}
 }
 
-// maxGrace is how long an old secret may open beside the new one.
+// maxGrace bounds how long an old secret stays valid besides the new one.
 const maxGrace = 30 * 24 * time.Hour
 
-// Keys lists all keys in the order they were made, those that open nothing any more too. That of TIERQ_ADMIN_KEY is in
-// no store, and so not among them.
+// Keys returns all keys in the order in which they were made, also expired and revoked ones. The key of
+// TIERQ_ADMIN_KEY is not in the store, so it is not among them.
 func (k *Keys) Keys(ctx context.Context) ([]job.Key, error) {
 	stored, err := k.opts.Desk.APIKeys(ctx)
 	if err != nil {
@@ -51,8 +52,8 @@ func (k *Keys) Keys(ctx context.Context) ([]job.Key, error) {
 	return keys, nil
 }
 
-// CreateKey makes a key with a new id. Of what is asked for, the name, what it may do, the expiry and CreatedBy count.
-// It returns the key and its text, or a *job.PayloadError for one that cannot be.
+// CreateKey makes a key with a new id. From asked it takes the name, the rights, the limits, the expiry and
+// CreatedBy. It returns the key and its text, or a *job.PayloadError if asked is not valid.
 func (k *Keys) CreateKey(ctx context.Context, asked job.Key) (job.Key, string, error) {
 	if err := check(&asked, k.opts.Now()); err != nil {
 		return job.Key{}, "", err
@@ -67,8 +68,8 @@ func (k *Keys) CreateKey(ctx context.Context, asked job.Key) (job.Key, string, e
 	return stored.Key, text, nil
 }
 
-// RotateKey gives a key a new secret. The one it has opens for grace longer, at most 30 days; one that is older still
-// ends now. A key that opens nothing any more is a *job.PayloadError: make another.
+// RotateKey gives a key a new secret. The present secret stays valid for the time grace, at most 30 days; an older
+// one ends now. For an expired or revoked key the error is a *job.PayloadError: the caller has to make another key.
 func (k *Keys) RotateKey(ctx context.Context, id string, grace time.Duration) (job.Key, string, error) {
 	if grace < 0 || grace > maxGrace {
 		return job.Key{}, "", &job.PayloadError{Field: "graceSeconds", Reason: "must be 0 to 2592000, which is 30 days"}
@@ -90,8 +91,8 @@ func (k *Keys) RotateKey(ctx context.Context, id string, grace time.Duration) (j
 	return stored.Key, text, nil
 }
 
-// RevokeKey ends a key, on this process at once and on the others within two seconds. Revoking it again changes
-// nothing. The last admin's key may go too: TIERQ_ADMIN_KEY, or tierq keys create --store, is the way back in.
+// RevokeKey revokes a key, in this process at once and in the others within two seconds. A repeat changes nothing.
+// Even the last admin's key may be revoked: TIERQ_ADMIN_KEY, or tierq keys create --store, gives access again.
 func (k *Keys) RevokeKey(ctx context.Context, id string) (job.Key, error) {
 	stored, err := k.opts.Desk.RevokeAPIKey(ctx, id)
 	if err != nil {
@@ -101,5 +102,6 @@ func (k *Keys) RevokeKey(ctx context.Context, id string) (job.Key, error) {
 	return stored.Key, nil
 }
 
-// tell lets this process' keyring know at once; if it cannot, it looks for itself in a second.
+// tell makes this process's keyring load a change at once. If that fails, the keyring finds the change within a
+// second.
 func (k *Keys) tell(ctx context.Context) { _ = k.opts.Changed(ctx) }

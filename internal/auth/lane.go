@@ -10,25 +10,25 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// lane is what waits for one partition: all of it goes into one call, and what arrives meanwhile into the next.
-// Limiter.mu guards it.
+// lane batches the asks that wait for one partition: all of them go into one call, and those that arrive meanwhile
+// into the next call. Limiter.mu guards it.
 type lane struct {
 	waiting loop.Batcher[*entry]
-	busy    bool // somebody serves it
+	busy    bool // a goroutine runs serve for it
 }
 
 func newLane() *lane {
 	return &lane{waiting: loop.Batcher[*entry]{MaxEntries: maxAsks, Size: func(*entry) int { return 0 }}}
 }
 
-// entry is one ask that waits for its answer.
+// entry is an ask that waits for its answer.
 type entry struct {
 	ask    job.RateAsk
 	answer chan job.RateAnswer
-	left   bool // nobody waits for it any more
+	left   bool // its caller does not wait any more
 }
 
-// serve makes calls until nothing waits.
+// serve makes calls for a lane until no ask waits.
 func (l *Limiter) serve(partition int, q *lane) {
 	for batch := l.next(q); len(batch) > 0; batch = l.next(q) {
 		asks := make([]job.RateAsk, len(batch))
@@ -36,7 +36,7 @@ func (l *Limiter) serve(partition int, q *lane) {
 			asks[i] = e.ask
 		}
 		sent := time.Now()
-		// the call is everybody's: no caller that leaves ends it
+		// the call is for all callers in the batch: none of them can cancel it
 		ctx, cancel := context.WithTimeout(context.Background(), callTime)
 		answers, err := l.rater.Rates(ctx, partition, asks)
 		cancel()
@@ -47,7 +47,7 @@ func (l *Limiter) serve(partition int, q *lane) {
 	}
 }
 
-// next takes what fits one call; nobody serves the lane any more if that is nothing.
+// next returns the asks of the next call. If there are none, it marks the lane as not busy.
 func (l *Limiter) next(q *lane) []*entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,8 @@ func (l *Limiter) next(q *lane) []*entry {
 	return batch
 }
 
-// settle hands out the answers of a call. Where there are none the asks are not sent again, but counted here.
+// settle hands out the answers of a call. After an error it does not repeat the asks, but counts them in this
+// process.
 func (l *Limiter) settle(batch []*entry, sent time.Time, answers []job.RateAnswer, err error) {
 	now := time.Now()
 	l.mu.Lock()
@@ -66,7 +67,7 @@ func (l *Limiter) settle(batch []*entry, sent time.Time, answers []job.RateAnswe
 		l.resume = time.Time{}
 	case errors.Is(err, job.ErrUnavailable), errors.Is(err, job.ErrAmbiguous):
 		l.lost(err, now)
-	default: // these buckets' own trouble
+	default: // the fault is with these buckets, not with the store
 		l.tell(err, now)
 	}
 	for i, e := range batch {

@@ -11,21 +11,22 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Rater counts rates for all processes. A call may not be repeated: what it asked for may have been taken.
+// Rater counts rates for all processes. A call must not be repeated after an error: the requests may have been
+// charged.
 type Rater interface {
-	// RatePartition is the part of the store that keeps a bucket.
+	// RatePartition returns the store's partition that has a bucket.
 	RatePartition(bucket string) int
-	// Rates takes from buckets of one partition, one ask after the other; job.ErrUnavailable or job.ErrAmbiguous if the
-	// store is to blame.
+	// Rates charges buckets of one partition, one ask after the other. The error is job.ErrUnavailable or
+	// job.ErrAmbiguous if the store is at fault.
 	Rates(ctx context.Context, partition int, asks []job.RateAsk) ([]job.RateAnswer, error)
 }
 
 const (
-	maxAsks    = 100                    // of one call
+	maxAsks    = 100                    // in one call
 	maxWaiting = 1000                   // asks for one partition
-	callTime   = 250 * time.Millisecond // of one call
-	patience   = 400 * time.Millisecond // of a request, for an answer: its own call, and what is left of the one before
-	away       = time.Second            // how long a store that did not answer is left alone
+	callTime   = 250 * time.Millisecond // timeout of one call
+	patience   = 400 * time.Millisecond // how long a request waits for its own call, and the rest of the call before
+	away       = time.Second            // how long the store is left alone after it did not answer
 	tellEvery  = time.Minute
 )
 
@@ -34,9 +35,10 @@ var (
 	errSlow    = fmt.Errorf("no answer within %s", patience)
 )
 
-// Limiter holds callers to their rates, over all processes. Where the store that counts them is away, slow or overfull,
-// this process counts for itself, each bucket from the beginning: a brute force is slowed all the same, and nobody is
-// refused for the store's trouble. It starts nothing that a request does not ask for.
+// Limiter keeps callers to their rates, over all processes. While the store that counts them is away, slow or
+// overloaded, this process counts by itself, and each bucket starts full. Wrong keys are slowed even then, and no
+// request is refused because of the store's trouble. Limiter runs no goroutine without a request, and is safe for
+// concurrent use.
 type Limiter struct {
 	rater Rater
 	log   *slog.Logger
@@ -45,12 +47,12 @@ type Limiter struct {
 	mu      sync.Mutex
 	lanes   map[int]*lane
 	own     memory
-	resume  time.Time // the store did not answer: the first ask after this tries it again; zero = it answers
-	told    time.Time // when the log last heard that the store is away
+	resume  time.Time // the store did not answer: the first ask after this time tries again; zero = it answers
+	told    time.Time // when it was last logged that the store is away
 	stopped bool
 }
 
-// NewLimiter makes one; log may be nil.
+// NewLimiter makes a Limiter. log may be nil.
 func NewLimiter(r Rater, log *slog.Logger) *Limiter {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -58,8 +60,8 @@ func NewLimiter(r Rater, log *slog.Logger) *Limiter {
 	return &Limiter{rater: r, log: log, lanes: map[int]*lane{}, own: newMemory()}
 }
 
-// Take takes n requests from a bucket that holds burst of them (at least 1) and gets rate new ones a second. A rate of
-// 0 limits nothing. It answers within half a second, whatever the store does.
+// Take charges n requests to a bucket that holds burst requests (at least 1) and gets rate new ones per second. A
+// rate of 0 means no limit. Take returns within half a second, whatever the store does.
 func (l *Limiter) Take(ctx context.Context, bucket string, rate float64, burst, n int) job.Allowance {
 	if !(rate > 0) {
 		return job.Allowance{}
@@ -77,7 +79,7 @@ func (l *Limiter) Take(ctx context.Context, bucket string, rate float64, burst, 
 	return allowed
 }
 
-// Stop returns when no call is under way any more. What is asked later is counted by this process alone.
+// Stop waits until no call is under way. Later requests are counted by this process alone.
 func (l *Limiter) Stop() {
 	l.mu.Lock()
 	l.stopped = true
@@ -85,7 +87,7 @@ func (l *Limiter) Stop() {
 	l.group.Wait()
 }
 
-// enter puts an ask on the list of its partition, or has its answer at once.
+// enter adds an ask to the batch of its partition, or returns its answer at once and a nil entry.
 func (l *Limiter) enter(ask job.RateAsk) (*entry, job.RateAnswer) {
 	partition, now := l.rater.RatePartition(ask.Bucket), time.Now()
 	l.mu.Lock()
@@ -97,7 +99,7 @@ func (l *Limiter) enter(ask job.RateAsk) (*entry, job.RateAnswer) {
 		return nil, l.own.take(ask, now)
 	}
 	if !l.resume.IsZero() {
-		l.resume = now.Add(away) // this one tries; the others do not wait for it
+		l.resume = now.Add(away) // this ask tries the store; the others do not wait for it
 	}
 	q := l.lanes[partition]
 	if q == nil {
@@ -117,7 +119,8 @@ func (l *Limiter) enter(ask job.RateAsk) (*entry, job.RateAnswer) {
 	return e, job.RateAnswer{}
 }
 
-// wait returns the answer, or this process' own where the caller leaves, or the store takes too long.
+// wait returns the store's answer. If the caller leaves or the store takes too long, it returns this process's own
+// count.
 func (l *Limiter) wait(ctx context.Context, e *entry) job.RateAnswer {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -139,7 +142,7 @@ func (l *Limiter) wait(ctx context.Context, e *entry) job.RateAnswer {
 	return l.own.take(e.ask, now)
 }
 
-// lost leaves the store alone for a while; l.mu is held.
+// lost makes the limiter leave the store alone for the time away. l.mu must be held.
 func (l *Limiter) lost(err error, now time.Time) {
 	l.resume = now.Add(away)
 	l.tell(err, now)

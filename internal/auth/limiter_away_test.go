@@ -61,7 +61,7 @@ func TestTakeWithoutTheStore(t *testing.T) {
 				if n := strings.Count(log.String(), "this process counts for itself"); n != 2 {
 					t.Errorf("a minute later the log says it %d times", n)
 				}
-				// It comes back, and counts again.
+				// The store comes back, and counts again.
 				s.mu.Lock()
 				s.before = nil
 				s.mu.Unlock()
@@ -76,7 +76,7 @@ func TestTakeWithoutTheStore(t *testing.T) {
 	}
 }
 
-// While the store is away one ask a second tries it, and nobody else waits for it.
+// While the store is away, one ask per second tries it, and no other ask waits for it.
 func TestTakeTriesAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestTakeTriesAgain(t *testing.T) {
 	})
 }
 
-// A script's own trouble is one bucket's, or one partition's: the others are counted as ever.
+// An error of the script affects one bucket or one partition: the store still counts the others.
 func TestTakeOneBadBucket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A caller who leaves does not take the others' answer along.
+// A caller who leaves does not cancel the call for the other callers in it.
 func TestTakeCallerLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Two processes, and many requests at once of each: together they let through what the burst is, of each bucket.
+// Two processes with many requests at once together let pass the burst of each bucket, and no more.
 func TestTakeOverTwoProcesses(t *testing.T) {
 	t.Attr("proves", "A06 A31")
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestTakeOverTwoProcesses(t *testing.T) {
 				l.Stop()
 				counted = counted && l.told.IsZero()
 			}
-			if !counted { // a call took too long, on a machine that is busy: then each of them counts for itself
+			if !counted { // a call took too long on a busy machine: then each process counts by itself
 				continue
 			}
 			for i := range ok {
@@ -51,7 +51,7 @@ func TestTakeOverTwoProcesses(t *testing.T) {
 	})
 }
 
-// slowest remembers how long the slowest of several took.
+// slowest records the longest of several durations.
 type slowest struct{ atomic.Int64 }
 
 func (s *slowest) time(f func()) {
@@ -65,7 +65,7 @@ func (s *slowest) time(f func()) {
 	}
 }
 
-// While Redis is frozen a brute force is slowed by this process alone, nobody waits for long, and nobody else is
+// While Redis is frozen, this process alone slows wrong keys, no request waits for long, and no other request is
 // refused.
 func TestTakeWhileRedisIsFrozen(t *testing.T) {
 	t.Attr("proves", "A06")
@@ -111,10 +111,10 @@ func TestTakeWhileRedisIsFrozen(t *testing.T) {
 	if n := brute.Load(); n > 20 {
 		t.Errorf("%d of the brute force passed", n)
 	}
-	if took := time.Duration(longest.Load()); took > 5*time.Second { // two waits of 0.4 s, on a machine that is busy
+	if took := time.Duration(longest.Load()); took > 5*time.Second { // two waits of 0.4 s, on a busy machine
 		t.Errorf("somebody waited %s", took)
 	}
-	// Redis comes back, and counts as it did before.
+	// Redis comes back, and counts as before.
 	testkit.Eventually(t, 20*time.Second, "Redis counts again", func() (bool, string) {
 		answers, err := e.Rates(t.Context(), 0, []job.RateAsk{{Bucket: "brute", Rate: 0.001, Burst: 20, N: 1}})
 		return err == nil && !answers[0].OK, fmt.Sprint(answers, err)

@@ -15,13 +15,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// store counts like Redis does, in this process; a function that is set stands before it.
+// store is a Rater that counts in this process as Redis does. If before is set, it is called first.
 type store struct {
 	before func(ctx context.Context, asks []job.RateAsk) error
 
 	mu    sync.Mutex
 	own   memory
-	calls []int // asks of each
+	calls []int // number of asks in each call
 }
 
 func newStore() *store { return &store{own: newMemory()} }
@@ -53,7 +53,7 @@ func (s *store) asked() []int {
 	return append([]int(nil), s.calls...)
 }
 
-// passed takes n times one and counts what passed.
+// passed takes one request n times, and returns how many passed.
 func passed(l *Limiter, n int, bucket string, rate float64, burst int) int {
 	ok := 0
 	for range n {
@@ -100,8 +100,8 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// Whatever the rate, over any time no more pass than the burst and what the rate gives, and no less than that if they
-// keep asking.
+// For any rate, and over any time, no more requests pass than the burst and the rate allow, and no fewer if the
+// caller keeps asking.
 func TestTakeHoldsTheRate(t *testing.T) {
 	t.Attr("proves", "A06 A31")
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestTakeHoldsTheRate(t *testing.T) {
 					}
 					l := NewLimiter(s, nil)
 					defer l.Stop()
-					tokens := float64(burst) // a token bucket, the other way round
+					tokens := float64(burst) // a token bucket, which counts the other way round
 					for i, gap := range gaps {
 						<-time.After(time.Duration(gap) * time.Millisecond)
 						tokens = min(tokens+rate*float64(gap)/1000, float64(burst))
@@ -169,7 +169,7 @@ func TestTakeInGroups(t *testing.T) {
 	})
 }
 
-// A flood of one caller costs the store a call now and then, and the caller gets what its rate gives, to the request.
+// A flood from one caller costs the store only some calls, and exactly as many requests pass as its rate allows.
 func TestTakeRefusesByItself(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -210,7 +210,8 @@ func TestTakeRefusesByItself(t *testing.T) {
 		if passed(l, 1, "flood", 20, 10); len(s.asked()) != before+3 {
 			t.Error("of a changed rate the store is not asked")
 		}
-		// What is left is there for whoever wants no more than that; and what stands is counted from when it was said.
+		// An ask for less than what was refused gets what is left. The RetryIn and Reset of a refusal count from the time
+		// when the store gave it.
 		l.Take(t.Context(), "batches", 1, 10, 7)
 		refused := l.Take(t.Context(), "batches", 1, 10, 5)
 		<-time.After(500 * time.Millisecond)
@@ -222,7 +223,7 @@ func TestTakeRefusesByItself(t *testing.T) {
 		if passed(l, 3, "batches", 1, 10) != 3 {
 			t.Error("single requests are refused for a batch's sake")
 		}
-		// The store may forget a bucket: what it refused for an hour is asked again after a second.
+		// The store may lose a bucket: an ask that it refused for an hour is sent to it again after a second.
 		passed(l, 2, "slow", 1.0/3600, 1)
 		s.mu.Lock()
 		s.own = newMemory()

@@ -8,34 +8,35 @@ import (
 )
 
 const (
-	maxKnown = 10_000 // buckets; of more, those that were asked for longest ago are forgotten
-	// A refusal is repeated without a call if it stands for longer than shortest, and for at most longest: a bucket may be
-	// changed, or lost.
+	maxKnown = 10_000 // buckets; beyond that, the least recently used ones are forgotten
+	// A refusal that holds for longer than shortest is repeated without a call, for at most longest: the bucket may be
+	// changed or lost meanwhile.
 	shortest = 5 * time.Millisecond
 	longest  = time.Second
 	maxRoom  = float64(100 * 365 * 24 * time.Hour)
 )
 
-// memory is what one process knows of buckets by itself: how it counts them, and what the store has refused. A flood of
-// one caller thus costs the store some calls a second, not one per request.
+// memory holds what one process knows about buckets: its own count of them, and the store's refusals. Because of
+// it, a flood from one caller costs the store a few calls per second instead of one per request. Limiter.mu guards
+// it.
 type memory struct {
 	items map[string]*list.Element
-	order *list.List // of *known; what was asked for last is in front
+	order *list.List // of *known, the most recently used first
 }
 
 type known struct {
 	bucket string
-	empty  time.Time // by this process' own count
+	empty  time.Time // when the bucket is empty again, by this process's own count
 
 	refused job.RateAsk
 	answer  job.RateAnswer
-	at      time.Time // of the answer, at the earliest
-	until   time.Time // it is repeated
+	at      time.Time // the earliest time at which the answer was given
+	until   time.Time // until then the answer is repeated
 }
 
 func newMemory() memory { return memory{items: map[string]*list.Element{}, order: list.New()} }
 
-// get finds or makes what is known of a bucket.
+// get returns the entry of a bucket; it makes one if there is none.
 func (m *memory) get(bucket string) *known {
 	if item := m.items[bucket]; item != nil {
 		m.order.MoveToFront(item)
@@ -50,7 +51,7 @@ func (m *memory) get(bucket string) *known {
 	return k
 }
 
-// take is GCRA on the process' own clock, as lua/rate.lua has it on Redis'.
+// take counts a bucket with GCRA on this process's clock, as lua/rate.lua does on Redis' clock.
 func (m *memory) take(ask job.RateAsk, now time.Time) job.RateAnswer {
 	k := m.get(ask.Bucket)
 	period := min(float64(time.Second)/ask.Rate, maxRoom/float64(ask.Burst))
@@ -67,8 +68,8 @@ func (m *memory) take(ask job.RateAsk, now time.Time) job.RateAnswer {
 	return answer
 }
 
-// learn keeps a refusal. The store made it at sent or later, so that what is repeated never stands for longer than what
-// was said.
+// learn stores a refusal, to be repeated until its RetryIn is over, at most for the time longest. It counts from
+// sent, so that the repeats end no later than the refusal itself.
 func (m *memory) learn(ask job.RateAsk, answer job.RateAnswer, sent time.Time) {
 	if answer.OK || answer.RetryIn < shortest || answer.RetryIn == job.Never {
 		return
@@ -77,8 +78,9 @@ func (m *memory) learn(ask job.RateAsk, answer job.RateAnswer, sent time.Time) {
 	k.refused, k.answer, k.at, k.until = ask, answer, sent, sent.Add(min(answer.RetryIn, longest))
 }
 
-// refuses says whether the store would refuse, for all that this process knows: a bucket takes nothing before the time
-// that it named, nor what is more than that. Who asks for less, or by another rate, has to ask the store.
+// refuses returns the refusal that the store would give to an ask, and whether that is known. A bucket that refused
+// an ask refuses every ask for as much or more until the time that it named. An ask for less, or with another rate
+// or burst, has to go to the store.
 func (m *memory) refuses(ask job.RateAsk, now time.Time) (job.RateAnswer, bool) {
 	item := m.items[ask.Bucket]
 	if item == nil {

@@ -18,7 +18,7 @@ const (
 	maxName     = 100
 	maxList     = 100 // tiers or types of a key
 	maxRate     = 1e6
-	minRate     = 1e-3 // less than one request in a thousand seconds is a mistake
+	minRate     = 1e-3 // a lower rate than one request in a thousand seconds is a mistake
 	maxInFlight = 1e9
 	century     = 100 * 365 * 24 * time.Hour
 )
@@ -58,7 +58,7 @@ func check(k *job.Key, now time.Time) error {
 	return nil
 }
 
-// each says whether all of a list pass and none is there twice.
+// each reports whether all items of a list pass and none is there twice.
 func each[T comparable](list []T, passes func(T) bool) bool {
 	for i, item := range list {
 		if !passes(item) || slices.Contains(list[:i], item) {
@@ -68,9 +68,9 @@ func each[T comparable](list []T, passes func(T) bool) bool {
 	return true
 }
 
-// plain says whether a name looks like what it is: two names that look alike in a list, or in the log of changes, would
-// be one man's key under another's name. So it is in its normal form (NFKC), and nothing in it is invisible, turns the
-// direction of writing, or moves the line.
+// plain reports whether a key's name can be read without doubt. Two names that look alike in a list, or in the log
+// of changes, would let one caller act under another's name. So a name must be in its normal form (NFKC), and must
+// not contain characters that are invisible, change the writing direction or break the line.
 func plain(name string) bool {
 	if name == "" || !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || norm.NFKC.String(name) != name {
 		return false
@@ -79,8 +79,8 @@ func plain(name string) bool {
 		return false
 	}
 	for _, r := range name {
-		// IsPrint refuses controls, formats (zero width, direction), unassigned and private characters, and every space but
-		// U+0020.
+		// IsPrint refuses control characters, format characters (zero width, direction), unassigned and private
+		// characters, and every space except U+0020.
 		if !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) ||
 			unicode.Is(unicode.Variation_Selector, r) {
 			return false

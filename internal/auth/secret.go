@@ -1,4 +1,5 @@
-// Package auth knows who calls: the API keys, what a caller may still ask for, and the log of what operators changed.
+// Package auth authenticates callers: it has the API keys and the sessions of browsers, charges requests to rates,
+// and writes the log of what operators changed.
 package auth
 
 import (
@@ -9,7 +10,7 @@ import (
 	"strings"
 )
 
-// A key's text is tq_<id>_<secret>.
+// The text of a key is tq_<id>_<secret>.
 const (
 	prefix     = "tq_"
 	idLen      = 16 // of 10 random bytes
@@ -20,24 +21,24 @@ const (
 
 var (
 	idCoding     = base32.NewEncoding(idAlphabet).WithPadding(base32.NoPadding)
-	secretCoding = base64.RawURLEncoding.Strict() // one text for each secret
+	secretCoding = base64.RawURLEncoding.Strict() // strict: each secret has exactly one text
 )
 
-// Mint makes a new key: its id, its secret, and the text of both.
+// Mint makes a new key: it returns the id, the secret, and the text of both.
 func Mint() (id, secret, text string) {
 	var bytes [10 + 32]byte
-	_, _ = rand.Read(bytes[:]) // never fails, says crypto/rand
+	_, _ = rand.Read(bytes[:]) // crypto/rand never fails
 	id, secret = idCoding.EncodeToString(bytes[:10]), secretCoding.EncodeToString(bytes[10:])
 	return id, secret, prefix + id + "_" + secret
 }
 
-// mintSecret makes another secret for a key that is there.
+// mintSecret makes another secret for an existing key.
 func mintSecret(id string) (secret, text string) {
 	_, secret, _ = Mint()
 	return secret, prefix + id + "_" + secret
 }
 
-// Parse takes a key's text apart. Whatever deviates from what Mint writes, be it one bit, is no key.
+// Parse splits a key's text into id and secret. ok is false for every text that Mint could not have made.
 func Parse(text string) (id, secret string, ok bool) {
 	if len(text) != textLen || text[:len(prefix)] != prefix || text[len(prefix)+idLen] != '_' {
 		return "", "", false
@@ -48,7 +49,7 @@ func Parse(text string) (id, secret string, ok bool) {
 			return "", "", false
 		}
 	}
-	// The decoder passes over line breaks.
+	// The decoder ignores line breaks.
 	if strings.ContainsAny(secret, "\r\n") {
 		return "", "", false
 	}
@@ -58,11 +59,12 @@ func Parse(text string) (id, secret string, ok bool) {
 	return id, secret, true
 }
 
-// Hash is what is kept of a secret. One round of SHA-256 is enough: nobody guesses 256 random bits, however fast he
-// tries.
+// Hash returns the hash of a secret that is stored in its place. One round of SHA-256 is enough, because nobody can
+// guess 256 random bits, at any speed.
 func Hash(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
 
-// bearer is the text after "Bearer " of the only Authorization header.
+// bearer returns the text after "Bearer " in the only Authorization header. ok is false if there is not exactly
+// one.
 func bearer(authorization []string) (text string, ok bool) {
 	const scheme = "bearer "
 	if len(authorization) != 1 || len(authorization[0]) < len(scheme) ||

@@ -30,7 +30,7 @@ func TestMint(t *testing.T) {
 
 const aText = "tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A"
 
-// One bit more, less or other is no key.
+// A text with one bit more, less or changed is not a key.
 func TestParseTakesNothingElse(t *testing.T) {
 	if id, secret, ok := Parse(aText); !ok || id != "abcdefghijklmn27" || len(secret) != secretLen {
 		t.Errorf("%s, %s, %v", id, secret, ok)
@@ -40,7 +40,7 @@ func TestParseTakesNothingElse(t *testing.T) {
 		"tq-" + aText[3:],
 		strings.Replace(aText, "27_", "27-", 1), strings.Replace(aText, "abc", "ABC", 1),
 		strings.Replace(aText, "27", "18", 1),
-		aText[:len(aText)-1] + "B", // bits that no secret has
+		aText[:len(aText)-1] + "B", // bits that are never set in a secret
 		aText[:len(aText)-1] + "=", aText[:len(aText)-2] + "\n=", aText[:len(aText)-2] + "\r\n",
 		strings.Replace(aText, "AAA", "A A", 1),
 		strings.Replace(aText, "AAA", "A+A", 1), strings.Replace(aText, "abc", "a\x00c", 1),
@@ -61,7 +61,7 @@ func TestBearer(t *testing.T) {
 	}{
 		{[]string{"Bearer x"}, "x", true},
 		{[]string{"bearer x"}, "x", true},
-		{[]string{"BEARER  x"}, " x", true}, // which is no key
+		{[]string{"BEARER  x"}, " x", true}, // which is not a key
 		{[]string{"Bearer "}, "", true},
 		{nil, "", false},
 		{[]string{""}, "", false},
@@ -76,7 +76,7 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// Names that look like another one's, or like nothing.
+// A name that looks like another one, or like nothing, is refused.
 func TestNames(t *testing.T) {
 	t.Attr("proves", "A62")
 	for _, name := range []string{"ci", "CI of team Z\u00fcrich", "\u6771\u4eac \u30ad\u30fc", "a-b_c.d:e/f@g (h)",

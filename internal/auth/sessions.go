@@ -12,35 +12,36 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// SessionStore keeps sessions as hashes, by the id of their key. All its errors mean that it cannot say now.
+// SessionStore stores the hashes of sessions by the id of their key. Every error means that the store does not
+// answer now.
 type SessionStore interface {
-	// AddSession keeps a session until then; the store bounds how many a key has.
+	// AddSession stores a session until the given time. The store bounds the number of sessions per key.
 	AddSession(ctx context.Context, keyID, hash string, until time.Time) error
-	// Sessions says until when each hash is a session of the key; the zero time = it is none.
+	// Sessions returns for each hash when that session of the key ends; the zero time = there is no such session.
 	Sessions(ctx context.Context, keyID string, hashes ...string) ([]time.Time, error)
-	// EndSession ends these sessions, which need not be there.
+	// EndSession ends these sessions. It ignores sessions that do not exist.
 	EndSession(ctx context.Context, keyID string, hashes ...string) error
 }
 
-// SessionsOptions are what Sessions need.
+// SessionsOptions has what Sessions needs.
 type SessionsOptions struct {
 	Store    SessionStore
 	Keyring  *Keyring
-	Now      func() time.Time // as of the Keyring
+	Now      func() time.Time // the same clock as the Keyring's
 	Instance func() string    // names this server among those on its host
 }
 
-// Sessions are the logins of browsers. A session stands for its API key, which is looked up with every request, and for
-// the secret that the login showed. It is safe for concurrent use.
+// Sessions holds the logins of browsers. A session stands for its API key, which is looked up at every request, and
+// for the secret that was used at login. It is safe for concurrent use.
 type Sessions struct {
 	opts SessionsOptions
 
 	mu     sync.Mutex
-	known  map[string]knownSession // by hash: the sessions that the store has
-	resume time.Time               // the store did not answer: it is not asked before
+	known  map[string]knownSession // by hash: sessions that the store has confirmed
+	resume time.Time               // the store did not answer: no call before this time
 }
 
-// knownSession is what the store said of one session.
+// knownSession is the store's last answer about one session.
 type knownSession struct {
 	until time.Time // by SessionsOptions.Now
 	asked time.Time // by this process' own clock
@@ -49,20 +50,21 @@ type knownSession struct {
 const (
 	sessionTime    = 12 * time.Hour
 	sessionPrefix  = "tierq_session_"
-	sessionFresh   = time.Second            // what the store said is repeated for so long
-	sessionCall    = 400 * time.Millisecond // of one question to the store
-	sessionRest    = time.Second            // how long a store that did not answer is left alone
+	sessionFresh   = time.Second            // how long the store's answer is reused
+	sessionCall    = 400 * time.Millisecond // timeout of one call
+	sessionRest    = time.Second            // how long the store is left alone after it did not answer
 	sessionsKnown  = 10_000
 	sessionTextLen = idLen + 1 + secretLen
 )
 
-// NewSessions makes them. They hold nothing but what the store said last.
+// NewSessions makes Sessions. They hold nothing but the store's last answers.
 func NewSessions(o SessionsOptions) *Sessions {
 	return &Sessions{opts: o, known: map[string]knownSession{}}
 }
 
-// CookieName is the name of the cookie that holds a session: of this server alone, since browsers send cookies to all
-// ports of a host. With the prefix __Host- a browser takes it over TLS only, and from no other host of the domain.
+// CookieName returns the name of the session cookie. The name differs for each server, because browsers send
+// cookies to all ports of a host. With the prefix __Host- (secure) a browser accepts the cookie over TLS only, and
+// from no other host of the domain.
 func (s *Sessions) CookieName(secure bool) string {
 	name := sessionPrefix + s.opts.Instance()
 	if secure {
@@ -71,8 +73,9 @@ func (s *Sessions) CookieName(secure bool) string {
 	return name
 }
 
-// Begin makes a session of the key with this text and returns what the browser shows, and for how long.
-// The error is job.ErrUnauthorized for a key that opens nothing, or the store's.
+// Begin makes a session for the key with this text. It returns the session's text for the browser's cookie, and how
+// long the session lasts. The error is job.ErrUnauthorized for a key that is not valid, or job.ErrUnavailable if
+// the store fails.
 func (s *Sessions) Begin(ctx context.Context, keyText string) (text string, lasts time.Duration, err error) {
 	key, ok := s.opts.Keyring.Authenticate([]string{"Bearer " + keyText})
 	if !ok {
@@ -80,7 +83,7 @@ func (s *Sessions) Begin(ctx context.Context, keyText string) (text string, last
 	}
 	_, secret, _ := Parse(keyText)
 	random := make([]byte, 32)
-	_, _ = rand.Read(random) // never fails, says crypto/rand
+	_, _ = rand.Read(random) // crypto/rand never fails
 	text = key.ID + "." + secretCoding.EncodeToString(random)
 	hash := sessionHash(text, Hash(secret))
 	if err := s.opts.Store.AddSession(ctx, key.ID, hash, s.opts.Now().Add(sessionTime)); err != nil {
@@ -89,9 +92,9 @@ func (s *Sessions) Begin(ctx context.Context, keyText string) (text string, last
 	return text, sessionTime, nil
 }
 
-// Authenticate says whose session a text is. ok is false for a session that has ended, or whose key is refused. While
-// the store is away, Authenticate answers for the sessions that this process knows; for others it returns the store's
-// error.
+// Authenticate returns the key of the session with this text. ok is false for a session that has ended, or whose
+// key is not valid. While the store is away, Authenticate answers for the sessions that this process knows; for
+// others it returns an error.
 func (s *Sessions) Authenticate(ctx context.Context, text string) (key job.Key, ok bool, err error) {
 	id, ok := parseSession(text)
 	if !ok {
@@ -117,8 +120,8 @@ func (s *Sessions) Authenticate(ctx context.Context, text string) (key job.Key, 
 	return e.Key, true, nil
 }
 
-// End ends a session, in this process at once and in the others within two seconds. Text that is no session is ended
-// already. After an error the session may go on elsewhere.
+// End ends a session, in this process at once and in the others within two seconds. It does nothing for a text that
+// is not a session. After an error the session may still be valid in other processes.
 func (s *Sessions) End(ctx context.Context, text string) error {
 	id, ok := parseSession(text)
 	if !ok {
@@ -140,7 +143,7 @@ func (s *Sessions) End(ctx context.Context, text string) error {
 	return nil
 }
 
-// lives says whether a hash is a session of the key, as the store says or said within the last second.
+// lives reports whether a hash is a session of the key, by the store's answer from now or from the last second.
 func (s *Sessions) lives(ctx context.Context, id, hash string, now time.Time) (bool, error) {
 	clock := time.Now()
 	s.mu.Lock()
@@ -173,17 +176,18 @@ func (s *Sessions) lives(ctx context.Context, id, hash string, now time.Time) (b
 		return false, nil
 	}
 	if len(s.known) >= sessionsKnown {
-		clear(s.known) // each is asked for once more
+		clear(s.known) // each session is looked up once more
 	}
 	s.known[hash] = knownSession{until: ends[0], asked: clock}
 	return true, nil
 }
 
-// cannotSay is the store's error for a browser, which may simply ask again: also after an answer that was lost.
+// cannotSay turns a store's error into job.ErrUnavailable, also after a lost answer: a browser may simply try
+// again.
 func cannotSay(err error) error { return fmt.Errorf("%w: %s", job.ErrUnavailable, err.Error()) }
 
-// sessionHashes are the hashes under which the store may know a session: of the key's secret, and of the one before it
-// while a rotation lets that one open still.
+// sessionHashes returns the hashes under which the store may have a session: one of the key's secret, and one of
+// the secret before it while a rotation lets that one stay valid.
 func sessionHashes(text string, e *holding, now time.Time) []string {
 	hashes := []string{sessionHash(text, e.Hash)}
 	if now.Before(e.OldUntil) {
@@ -192,13 +196,14 @@ func sessionHashes(text string, e *holding, now time.Time) []string {
 	return hashes
 }
 
-// sessionHash is what the store keeps of a session: it opens nothing, and ends with the secret that the login showed.
+// sessionHash returns the hash that the store has of a session. No browser can log in with the hash, and it is
+// valid only with the secret that was used at login.
 func sessionHash(text string, secret [32]byte) string {
 	sum := sha256.Sum256(append([]byte(text+"."), secret[:]...))
 	return hex.EncodeToString(sum[:])
 }
 
-// parseSession takes the key's id out of a session's text. Whatever deviates from what Begin writes is no session.
+// parseSession returns the key's id in a session's text. ok is false for every text that Begin could not have made.
 func parseSession(text string) (id string, ok bool) {
 	if len(text) != sessionTextLen || text[idLen] != '.' {
 		return "", false

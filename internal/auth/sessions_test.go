@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// sessionShelf is a store of sessions in the test's hand.
+// sessionShelf is a SessionStore that the test controls.
 type sessionShelf struct {
 	mu    sync.Mutex
 	ends  map[string]time.Time // "key hash"
@@ -56,8 +56,8 @@ func (s *sessionShelf) EndSession(_ context.Context, keyID string, hashes ...str
 	return s.err
 }
 
-// atTheDesk runs a test in virtual time with a key, the sessions of one process, and those of another on the same
-// store.
+// atTheDesk runs a test in synthetic time with a key, the Sessions of one process, and those of a second process
+// with the same store.
 func atTheDesk(t *testing.T, test func(t *testing.T, d *desk, id, key string, s, second *Sessions,
 	kept *sessionShelf)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func begin(t *testing.T, s *Sessions, key string) string {
 	return text
 }
 
-// wants says whose a session is, "" = no one's, in each of these processes.
+// wants checks in each of these processes that the session is the key's with this id; "" = it is not valid.
 func wants(t *testing.T, what, text, id string, all ...*Sessions) {
 	t.Helper()
 	for i, s := range all {
@@ -91,10 +91,10 @@ func wants(t *testing.T, what, text, id string, all ...*Sessions) {
 	}
 }
 
-// later lets time pass, in which what the store said before grows old.
+// later waits for d, after which the store's last answers are too old to be reused.
 func later(d time.Duration) { <-time.After(d) }
 
-// A session holds neither its key's secret nor what the store keeps, and no two are the same.
+// A session's text contains neither its key's secret nor the stored hash, and no two texts are the same.
 func TestSessions_AreRandom(t *testing.T) {
 	t.Attr("proves", "A05")
 	atTheDesk(t, func(t *testing.T, d *desk, id, key string, s, second *Sessions, kept *sessionShelf) {
@@ -109,7 +109,7 @@ func TestSessions_AreRandom(t *testing.T) {
 			}
 		}
 		wants(t, "its own", one, id, s, second)
-		first := map[bool]string{true: "y", false: "x"}[one[0] == 'x'] // another one
+		first := map[bool]string{true: "y", false: "x"}[one[0] == 'x'] // another character
 		for _, wrong := range []string{
 			"", one[:len(one)-1], one + "x", first + one[1:], strings.ToUpper(one), key, one[:idLen] + "." + secret,
 			strings.Replace(one, ".", "_", 1), "aaaaaaaaaaaaaaaa" + one[idLen:], one[:len(one)-1] + "\n",
@@ -123,7 +123,7 @@ func TestSessions_AreRandom(t *testing.T) {
 	})
 }
 
-// A session lasts 12 h, and ends by logout, with its key, and with the secret that its login showed.
+// A session lasts 12 h. It ends with a logout, with its key, and with the secret that was used at login.
 func TestSessions_EndWithTheirKey(t *testing.T) {
 	t.Attr("proves", "A04 A05")
 	ends := map[string]func(t *testing.T, d *desk, id, text string, s *Sessions){
@@ -165,7 +165,8 @@ func TestSessions_EndWithTheirKey(t *testing.T) {
 	}
 }
 
-// A rotation with a grace leaves the old secret's sessions until it is over; those of the new secret stay.
+// After a rotation with a grace, sessions of the old secret are valid until the grace is over. Sessions of the new
+// secret stay.
 func TestSessions_Rotation(t *testing.T) {
 	atTheDesk(t, func(t *testing.T, d *desk, id, key string, s, second *Sessions, _ *sessionShelf) {
 		before := begin(t, s, key)
@@ -186,8 +187,8 @@ func TestSessions_Rotation(t *testing.T) {
 	})
 }
 
-// While the store is away a process answers for the sessions that it knows, and does not call others wrong. A request
-// does not wait for a store that has just failed to answer.
+// While the store is away, a process answers for the sessions that it knows, and returns an error for others
+// instead of refusing them. A request does not wait for a store that has just not answered.
 func TestSessions_WhileTheStoreIsAway(t *testing.T) {
 	atTheDesk(t, func(t *testing.T, _ *desk, id, key string, s, second *Sessions, kept *sessionShelf) {
 		text := begin(t, s, key)
@@ -220,13 +221,14 @@ func TestSessions_WhileTheStoreIsAway(t *testing.T) {
 		kept.fail(nil)
 		later(sessionRest)
 		wants(t, "back", text, id, second)
-		clear(kept.ends) // a Redis that lost everything
+		clear(kept.ends) // Redis has lost everything
 		later(sessionFresh)
 		wants(t, "lost", text, "", s, second)
 	})
 }
 
-// A wrong session counts as a wrong key of its address. A session that cannot be looked up now does not count.
+// A wrong session is charged to its address like a wrong key. A session that cannot be looked up now is not
+// charged.
 func TestEnter_Session(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	atTheDesk(t, func(t *testing.T, d *desk, id, key string, s, _ *Sessions, kept *sessionShelf) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// shelf is an archive in the test's hand.
+// shelf is a store of keys and changes that the test controls.
 type shelf struct {
 	mu      sync.Mutex
 	keys    []job.StoredKey

@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
-// Three servers and their stores are broken for half a minute in every way that fits in, at least 20 processes are
-// killed, and no promise is broken. The seed is new each time, and printed: `make chaos ARGS="-seed n"` repeats its
-// faults, if not their moments. Half of the runs have the journal (`-journal`), half of them two partitions, one in
-// four hardly any room.
+// Three servers and their stores break no promise under at least 20 kills and every fault that fits into half a
+// minute. The seed is new each time and is printed. `make chaos ARGS="-seed n"` repeats its faults, but not their
+// exact moments. Half of the runs have the journal (`-journal`), half of them two partitions, and one in four a
+// capacity of 50.
 func TestChaos(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestChaos(t *testing.T) {
 		report.Counts.Accepted, report.Kills, len(report.Landed), report.Rest)
 }
 
-// Without faults every handler starts exactly once, and the better and the earlier job first.
+// Without faults every handler starts exactly once, in the order of tiers and arrivals.
 func TestClean(t *testing.T) {
 	t.Attr("proves", "F61")
 	testkit.Calm(t)
@@ -65,7 +65,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Every seeded bug can still be seeded: the texts that it changes are there.
+// Every bug of the table can be seeded: each text that it changes is in its file exactly once.
 func TestMutationsFit(t *testing.T) {
 	root, err := moduleRoot(t.Context())
 	if err != nil {
@@ -81,7 +81,7 @@ func TestMutationsFit(t *testing.T) {
 	}
 }
 
-// A late rest alone catches nothing: an invariant that the bug breaks has to object.
+// A late rest alone does not catch a bug: an invariant that the bug breaks has to object.
 func TestCaught(t *testing.T) {
 	m := mutation{want: "S2 S14"}
 	late, doubled := check.Violation{Invariant: "L1"}, check.Violation{Invariant: "S14", What: "x"}
@@ -96,7 +96,7 @@ func TestCaught(t *testing.T) {
 	}
 }
 
-// The seed says what was left open, and each of it comes.
+// The seed decides the options that are zero, with the wanted frequencies, and leaves the others as they are.
 func TestDraw(t *testing.T) {
 	two, full := 0, 0
 	for seed := range uint64(200) {
@@ -118,7 +118,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// What a run owes is told apart: too few jobs, kills or kinds are no proof.
+// A run with too few kills, kinds of fault or accepted jobs is a violation.
 func TestJudge(t *testing.T) {
 	c := &cluster{Options: Options{Kills: 2, Kinds: 1, Accepted: 10}}
 	enough := func() check.Report {

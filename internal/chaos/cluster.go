@@ -24,14 +24,14 @@ import (
 
 const (
 	database = "chaos"
-	user     = "tierq" // not root, who may write to a server that is read-only
+	user     = "tierq" // not root: root may write to a server that is read-only
 )
 
-// cluster is three servers with their stores. Faults go to the stores themselves; the servers reach them through
-// proxies of their own.
+// cluster is the servers with their stores. Faults of a store go to the store itself. Each server reaches the
+// stores through its own proxies.
 type cluster struct {
 	Options
-	dir     string // logs, and what the handlers wrote down
+	dir     string // holds the logs and the file that the handlers write
 	redis   *testkit.Redis
 	mariadb *testkit.MariaDB
 	rdb     *redis.Client // to Redis itself
@@ -49,19 +49,19 @@ type cluster struct {
 	abort  context.CancelFunc // ends the run
 	began  time.Time          // of load and faults
 
-	notes  sync.Mutex // guards what follows, and the lines for who watches
-	ops    []check.Op // submits that faults are made of
+	notes  sync.Mutex // guards the fields below, and the lines of Verbose
+	ops    []check.Op // submits that faults made
 	faults []check.Fault
 	beside check.Witness
 	kills  int
-	counts map[string]*tally // by kind
-	put    map[job.Tier]put  // plans that were changed or added, as the servers answered
-	born   map[string]int    // processes that gave up starting, by their last words
-	full   int               // submits that found no room
-	broken error             // the first thing that went wrong with the run itself
+	counts map[string]*tally // by kind and variant
+	put    map[job.Tier]put  // plans that a server has stored, or may have stored
+	born   map[string]int    // processes that gave up starting, by the last line of their output
+	full   int               // submits that were refused with QUEUE_FULL; facts sets it
+	broken error             // the first error of the run itself
 }
 
-// plans are the seed's tiers with times scaled down: a lost worker is found within seconds.
+// plans returns the default plans with shorter times: a lost worker is found within seconds.
 func plans() []job.Plan {
 	all := job.DefaultPlans()
 	for i := range all {
@@ -71,7 +71,8 @@ func plans() []job.Plan {
 	return all
 }
 
-// startCluster starts the stores, stores the plans, and starts the servers.
+// startCluster starts the stores, kills some first starts, starts the servers, and makes the clients' API keys.
+// The first server that serves is given the plans. On an error startCluster stops what it has started.
 func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	c = &cluster{Options: o, counts: map[string]*tally{}, born: map[string]int{}, put: map[job.Tier]put{}}
 	defer func() {
@@ -119,9 +120,9 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	return c, c.makeKeys(ctx)
 }
 
-// startStores starts Redis and MariaDB, and stores the plans.
+// startStores starts Redis and MariaDB, and makes the servers' database and user.
 func (c *cluster) startStores(ctx context.Context) (err error) {
-	// Rewrites of the AOF would move the tail that a fault wants to cut.
+	// A rewrite of the AOF would move the tail that a fault wants to cut.
 	if c.redis, err = testkit.StartRedis("--auto-aof-rewrite-percentage", "0"); err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (c *cluster) openSQL(ctx context.Context) error {
 
 func planKey(t job.Tier) string { return "{tierq}:system:config:tier:" + string(t) }
 
-// each does the same for all servers at once.
+// each calls do for all servers at once and joins the errors.
 func (c *cluster) each(do func(*server) error) error {
 	errs := make([]error, len(c.servers))
 	var group sync.WaitGroup
@@ -178,7 +179,8 @@ func (c *cluster) each(do func(*server) error) error {
 	return errors.Join(errs...)
 }
 
-// lockAll keeps every other fault away; the result lets them in again.
+// lockAll takes the locks of all servers, so that no other fault of a server is under way. The result releases
+// them.
 func (c *cluster) lockAll() (unlock func()) {
 	for _, s := range c.servers {
 		s.lock.Lock()
@@ -190,7 +192,7 @@ func (c *cluster) lockAll() (unlock func()) {
 	}
 }
 
-// bases are the addresses of all servers, whether they are up or not.
+// bases returns the addresses of all servers, whether they serve or not.
 func (c *cluster) bases() []string {
 	var all []string
 	for _, s := range c.servers {
@@ -199,10 +201,11 @@ func (c *cluster) bases() []string {
 	return all
 }
 
-// runs is the file that the handlers write.
+// runs returns the name of the file that the handlers write.
 func (c *cluster) runs() string { return filepath.Join(c.dir, "runs") }
 
-// stop ends every process that was started, frozen or not, and closes what is open. The folder stays. Safe twice.
+// stop ends every process that was started, frozen or not, and closes all connections and listeners. The folder
+// stays. A second call does nothing.
 func (c *cluster) stop() {
 	c.closed.Do(func() {
 		hurried.CloseIdleConnections()
@@ -211,10 +214,10 @@ func (c *cluster) stop() {
 			s.stop()
 		}
 		if c.rdb != nil {
-			_ = c.rdb.Close() // its server goes next
+			_ = c.rdb.Close() // its server is stopped next
 		}
 		if c.db != nil {
-			_ = c.db.Close() // as does its
+			_ = c.db.Close() // its server is stopped next
 		}
 		if c.redis != nil {
 			c.redis.Stop()
@@ -225,7 +228,7 @@ func (c *cluster) stop() {
 	})
 }
 
-// say tells the person who watches.
+// say writes a line with the time to Verbose.
 func (c *cluster) say(format string, a ...any) {
 	c.notes.Lock()
 	defer c.notes.Unlock()

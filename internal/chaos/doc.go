@@ -1,14 +1,15 @@
-// Package chaos runs real tierq servers, a real redis-server and a real mariadbd under load, breaks them in every way
-// that docs and configuration allow, and lets the checker (internal/chaos/check) say which promises were broken.
+// Package chaos runs real tierq servers, a real redis-server and a real mariadbd under load. It breaks them in
+// every way that docs and configuration allow. The checker (internal/chaos/check) then reports which promises were
+// broken.
 //
-//	cluster.go, server.go  what is broken: everything is a child of this process and dies with it
+//	cluster.go, server.go  the processes that are broken: children of this process, which end with it
 //	kinds.go               the faults by name, and which of them may run when
-//	faults_*.go            one short function per fault, each returns the evidence that it landed
-//	embedded.go            a server that has its stores in itself, and first starts that are killed
-//	red.go                 where chaos does not walk, because a promise is known to be broken there
-//	lane.go                who breaks what when, from a seed
-//	doors.go, looks.go     API keys and the receiver of callbacks; looks at the living Redis, and passes of the servers'
-//	                       own audit
+//	faults_*.go            one short function per fault; each returns the evidence that the fault landed
+//	embedded.go            an embedded server's faults, and first starts that are killed
+//	red.go                 the walks that a run leaves out, because a promise is known to be broken there
+//	lane.go                injects the faults, in an order and with pauses from the seed
+//	doors.go, looks.go     API keys and the receiver of callbacks; audits of the running Redis, and passes of the
+//	                       servers' own audit
 //	run.go                 load and faults together, rest, evidence, verdict
 //	mutate*.go             seeded bugs in a copy of the tree: the checker has to catch each
 package chaos

@@ -18,17 +18,18 @@ import (
 	"github.com/tierq/tierq/internal/chaos/client"
 )
 
-// Who may come in: the servers are closed, an operator has a key of a file, and the clients have two of the store.
+// The servers are closed to callers without an API key: an operator has the key of a file, and the clients have
+// two keys of the database.
 
-// quotas are how many of a key's jobs may be under way: the first key meets its own now and then, the second hardly
-// ever.
+// quotas are how many jobs each client's key may have in flight. The first key reaches its quota now and then, the
+// second hardly ever.
 var quotas = []int{60, 1000}
 
-// mintAdmin makes the operator's key, and the file that the servers read it from.
+// mintAdmin makes the operator's key and the file from which the servers read it.
 func (c *cluster) mintAdmin() error {
 	var id [10]byte
 	var secret [32]byte
-	_, _ = rand.Read(id[:]) // never fails, says crypto/rand
+	_, _ = rand.Read(id[:]) // crypto/rand promises that Read never fails
 	_, _ = rand.Read(secret[:])
 	c.admin = "tq_" + strings.ToLower(base32.StdEncoding.EncodeToString(id[:])) + "_" +
 		base64.RawURLEncoding.EncodeToString(secret[:])
@@ -40,12 +41,12 @@ func (c *cluster) mintAdmin() error {
 
 func (c *cluster) adminFile() string { return filepath.Join(c.dir, "admin-key") }
 
-// makeKeys makes the clients' keys and waits until every server knows them.
+// makeKeys makes the clients' keys and waits until every server accepts them.
 func (c *cluster) makeKeys(ctx context.Context) error {
 	for n := range quotas {
 		quota := quotas[n]
 		if c.Clean {
-			quota = 0 // nobody is to be refused
+			quota = 0 // no quota: a clean run must have no refusal
 		}
 		var made struct{ ID, Key string }
 		body := fmt.Sprintf(`{"name":"chaos %d","role":"submit","inFlight":%d}`, n, quota)
@@ -69,7 +70,8 @@ func (c *cluster) makeKeys(ctx context.Context) error {
 	})
 }
 
-// ask makes a call with a key and reads its answer into one, if there is one.
+// ask sends one request with a key. It decodes the body of an answer below 300 into the value into, unless that is
+// nil.
 func (c *cluster) ask(ctx context.Context, base, method, path, key, body string, into any) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
@@ -94,7 +96,7 @@ func (c *cluster) ask(ctx context.Context, base, method, path, key, body string,
 	return resp.StatusCode, nil
 }
 
-// listen opens the place where callbacks arrive; serve has them answered.
+// listen opens the port where callbacks arrive; serve answers them.
 func (c *cluster) listen(ctx context.Context) (err error) {
 	var lc net.ListenConfig
 	if c.callbacks, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
@@ -106,14 +108,14 @@ func (c *cluster) listen(ctx context.Context) (err error) {
 
 func (c *cluster) serve(h http.Handler) {
 	c.receiver.Handler = h
-	c.serving.Go(func() { _ = c.receiver.Serve(c.callbacks) }) // until it is closed
+	c.serving.Go(func() { _ = c.receiver.Serve(c.callbacks) }) // until the listener is closed
 }
 
 func (c *cluster) stopListening() {
 	if c.receiver == nil {
 		return
 	}
-	_ = c.callbacks.Close() // served or not
+	_ = c.callbacks.Close() // serve may not have been called
 	_ = c.receiver.Close()
 	c.serving.Wait()
 }

@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver" // reads what an embedded server wrote
+	_ "github.com/ncruces/go-sqlite3/driver" // reads the file that an embedded server wrote
 
 	"github.com/tierq/tierq/internal/chaos/check"
 )
 
-// What is different about a server that has its stores in itself: SQLite's file is all that is left of a process.
+// This file has what is different about an embedded server: after its process ends, only the file of SQLite is
+// left.
 
-// Inside is what fits into a test run of an embedded server.
+// Inside returns the options of an embedded run that fits into the test suite.
 func Inside() Options {
 	return Options{
 		Embedded: true, Servers: 1, Jobs: 500, Accepted: 400, Over: 20 * time.Second, Kills: 5, Kinds: 5,
@@ -24,20 +25,21 @@ func Inside() Options {
 	}
 }
 
-// InsideGap is the mean time between two faults of a longer run. A server that is killed each time before its watches
-// have looked twice takes no job back: within two minutes one of its lives has to be long enough.
+// InsideGap is the mean time between two faults of a longer embedded run. The watches take a job back only after a
+// second look. A server that is always killed before that look takes no job back, so within two minutes one of its
+// processes has to live long enough.
 const InsideGap = 6 * time.Second
 
-// insideRate is how many jobs a second an embedded server is given, as long as it is asked for no other number.
+// insideRate is how many jobs a second an embedded server is given, unless the caller asks for another number.
 const insideRate = 25
 
-// JobsFor is how many jobs an embedded run of some length has.
+// JobsFor returns how many jobs an embedded run of this length has.
 func JobsFor(over time.Duration) int { return int(insideRate * over.Seconds()) }
 
-// sqlite is the file of an embedded server's SQL.
+// sqlite returns the name of the embedded server's SQLite file.
 func (c *cluster) sqlite() string { return filepath.Join(c.dir, "data", "tierq.sqlite") }
 
-// openSQLite opens the file for reading, beside the server that writes it.
+// openSQLite opens the file for reading while the server writes it.
 func (c *cluster) openSQLite(ctx context.Context) (err error) {
 	if c.db, err = openFile(c.sqlite()); err == nil {
 		err = c.db.PingContext(ctx)
@@ -52,8 +54,8 @@ func openFile(file string) (*sql.DB, error) {
 	return sql.Open("sqlite3", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
 }
 
-// killedWhileLocked: another program holds SQLite's lock, so that nothing is written, and the process is killed before
-// the lock is free. What ended meanwhile was in memory only.
+// killedWhileLocked is a fault: another connection holds SQLite's lock, so that the server cannot write, and the
+// process is killed before the lock is free. Jobs that ended meanwhile were recorded in memory only.
 func killedWhileLocked(ctx context.Context, w *wound) (evidence string, err error) {
 	calm := context.WithoutCancel(ctx)
 	db, err := sql.Open("sqlite3", "file:"+w.sqlite()+"?_pragma=busy_timeout(5000)")
@@ -85,7 +87,7 @@ func killedWhileLocked(ctx context.Context, w *wound) (evidence string, err erro
 	return evidence, w.s.start(calm)
 }
 
-// programs are what says its version in the table.
+// programs returns the commands that print the versions of the stores for the table.
 func (c *cluster) programs() [][]string {
 	if c.Embedded {
 		return nil
@@ -93,8 +95,10 @@ func (c *cluster) programs() [][]string {
 	return [][]string{{"redis-server", "--version"}, {"mariadbd", "--version"}}
 }
 
-// firstStarts starts the first server on the empty database. Before that, it kills first starts, as often as the seed
-// says: one at the moment between the table of versions and its first row, the others at any. The next start goes on.
+// firstStarts starts the first server on the empty database. Before that, it kills one to three first starts, as
+// the seed says; a clean run kills none. In half of the runs the first of them is killed after the table of
+// versions was made and before its first row. The others are killed at a random time within a second. The last
+// start has to succeed on what they left, or firstStarts returns errBricked.
 func (c *cluster) firstStarts(ctx context.Context) error {
 	dice, kills := rand.New(rand.NewPCG(c.Seed, 800)), 0
 	if !c.Clean {
@@ -123,10 +127,11 @@ func (c *cluster) firstStarts(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// errBricked says that a server does not start on what a killed first start left.
+// errBricked means that a server does not start on a database that a killed first start left.
 var errBricked = errors.New("the server does not start again")
 
-// firstStart is one start that is killed.
+// firstStart starts the first server once and kills it: at the failpoint if there is one, and otherwise after a
+// time.
 func (c *cluster) firstStart(ctx context.Context, point string, after time.Duration) error {
 	s := c.servers[0]
 	env := s.settings()
@@ -154,7 +159,7 @@ func (c *cluster) firstStart(ctx context.Context, point string, after time.Durat
 	return nil
 }
 
-// versions says how far the schema has come.
+// versions describes how far the schema's migrations have come.
 func (c *cluster) versions(ctx context.Context) string {
 	db := c.db
 	if c.Embedded {

@@ -14,10 +14,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Faults that come in by the front door: jobs that kill or hang, clients that hang up. What they submit belongs to the
-// history.
+// The faults of this file come through the API: jobs that kill or hang, and clients that hang up. Their submits
+// belong to the history.
 
-// submit sends one job to some server and keeps what became of it. Within is when the client hangs up.
+// submit sends one job to a random server, records the op in the history and returns it. The client hangs up after
+// within.
 func (w *wound) submit(ctx context.Context, tier job.Tier, p client.Payload, within time.Duration) check.Op {
 	p.File = w.runs()
 	payload, _ := json.Marshal(p) // texts and numbers only: it cannot fail
@@ -45,7 +46,7 @@ func (w *wound) submit(ctx context.Context, tier job.Tier, p client.Payload, wit
 
 var hurried = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Second}}
 
-// send posts a body; no status means that nobody knows.
+// send posts a body. Status 0 means that no complete answer came, so that the outcome is unknown.
 func send(ctx context.Context, url, key, trace, body string) (status int, id job.ID, code string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -72,7 +73,7 @@ func send(ctx context.Context, url, key, trace, body string) (status int, id job
 	return resp.StatusCode, max(answer.Data.JobID, answer.JobID), answer.ErrorCode
 }
 
-// insist submits such a job until one is accepted, or for some seconds.
+// insist submits jobs made by payload until one is accepted, for at most 8 s.
 func (w *wound) insist(ctx context.Context, tier job.Tier, payload func() client.Payload) (op check.Op) {
 	for end := time.Now().Add(8 * time.Second); op.Fate != check.OK && time.Now().Before(end) &&
 		hold(ctx, 200*time.Millisecond); {
@@ -81,7 +82,8 @@ func (w *wound) insist(ctx context.Context, tier job.Tier, payload func() client
 	return op
 }
 
-// poisoned: a job kills every process that runs it, so many times. The lanes of those servers find them dead.
+// poisoned is a fault: a job kills each process that runs it, one to three times. The lanes of those servers
+// record the kills.
 func poisoned(ctx context.Context, w *wound) (string, error) {
 	op := w.insist(ctx, w.tier(), func() client.Payload {
 		return client.Payload{Key: w.key("poison"),
@@ -93,8 +95,8 @@ func poisoned(ctx context.Context, w *wound) (string, error) {
 	return "", errElsewhere
 }
 
-// hanging: a job works on long after its time, whatever its context says, in each attempt: for longer than the watches
-// may take to find it.
+// hanging is a fault: in each attempt, a job works on for 20 s whatever its context says. That is longer than the
+// watches take to find it.
 func hanging(ctx context.Context, w *wound) (string, error) {
 	op := w.insist(ctx, job.Public, func() client.Payload { return client.Payload{Key: w.key("hang"), HangMs: 20_000} })
 	if op.Fate != check.OK {
@@ -111,7 +113,8 @@ func hanging(ctx context.Context, w *wound) (string, error) {
 	return "nobody said that it took too long", errMissed
 }
 
-// overdue is what a job's history says about time, if anything.
+// overdue returns the first cause in a job's history that is about time: MaxTimeExceeded or HeartbeatStopped. It
+// returns "" if there is none, or if the server does not answer within 2 s.
 func (c *cluster) overdue(ctx context.Context, base string, id job.ID) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -129,11 +132,11 @@ func (c *cluster) overdue(ctx context.Context, base string, id job.ID) string {
 	return ""
 }
 
-// hungUp: clients send jobs and leave before they are answered.
+// hungUp is a fault: clients submit jobs and hang up before the answer.
 func hungUp(ctx context.Context, w *wound) (string, error) {
 	const clients = 8
 	left := make([]int, clients)
-	waits := make([][]time.Duration, clients) // drawn here: the dice are one person's
+	waits := make([][]time.Duration, clients) // drawn here: random numbers are not safe for several goroutines
 	for i := range waits {
 		for range 10 {
 			waits[i] = append(waits[i], w.between(200*time.Microsecond, 6*time.Millisecond))
@@ -167,5 +170,5 @@ func (w *wound) tier() job.Tier {
 	return all[w.rng.IntN(len(all))].Tier
 }
 
-// key names a job of a fault; no other run of this cluster uses it.
+// key returns the key of a fault's job. No other job of the run has the same key.
 func (w *wound) key(what string) string { return fmt.Sprintf("%s-%016x", what, w.rng.Uint64()) }

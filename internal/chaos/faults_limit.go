@@ -10,12 +10,13 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// limitBound is by when a full Redis has given away what it owes, while its limit stays.
+// limitBound is how long a full Redis may take to hand over its outbox while its limit stays.
 const limitBound = 60 * time.Second
 
-// limitStays: Redis has more than its limit allows and evicts nothing, until all that had ended before is in SQL and
-// acknowledged, also when the faults are over meanwhile. Jobs with a callback are among it. What is left after the
-// bound is a broken promise; only then the limit is lifted.
+// limitStays is a fault: Redis has more data than maxmemory allows and evicts nothing. The limit stays until all
+// outcomes that were in the outbox after 10 s are in SQL and acknowledged, even if the faults end meanwhile. Some
+// of these jobs have a callback. Outcomes that are left after limitBound are a broken promise; then the limit is
+// lifted too.
 func limitStays(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	return w.redisErrors(ctx, "OOM", func() error {
@@ -27,7 +28,7 @@ func limitStays(ctx context.Context, w *wound) (string, error) {
 		if err := w.rdb.ConfigSet(calm, "maxmemory", strconv.Itoa(used/2)).Err(); err != nil {
 			return fmt.Errorf("set maxmemory: %w", err)
 		}
-		hold(calm, 10*time.Second) // what ends meanwhile is owed too
+		hold(calm, 10*time.Second) // jobs that end meanwhile are in the outbox too
 		owed, err := w.owed(calm)
 		l.Left = "an outbox that was not looked at"
 		for l.Left != "" && time.Since(l.From) < limitBound && hold(calm, 100*time.Millisecond) {
@@ -50,7 +51,7 @@ func limitStays(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// owed are the jobs in the outbox.
+// owed returns the jobs in the outbox.
 func (w *wound) owed(ctx context.Context) (map[string]bool, error) {
 	all := map[string]bool{}
 	for p := range w.Partitions {
@@ -65,7 +66,7 @@ func (w *wound) owed(ctx context.Context) (map[string]bool, error) {
 	return all, nil
 }
 
-// stillOwed says how many of these jobs the outbox has still; "" = none.
+// stillOwed returns how many of these jobs are still in the outbox, as text; "" = none.
 func (w *wound) stillOwed(ctx context.Context, before map[string]bool) string {
 	now, err := w.owed(ctx)
 	if err != nil {

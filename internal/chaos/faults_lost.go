@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// Faults after which Redis does not know what it answered. They run only with the journal.
+// After the faults of this file Redis has forgotten jobs that it answered for. They run only with the journal.
 
-// rolledBack does to Redis what makes it forget, while no other fault is under way.
+// rolledBack makes a fault that makes Redis forget. Meanwhile it holds the locks of all servers, so that no fault
+// of a server is under way.
 func rolledBack(do func(context.Context, *wound) (string, error)) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		defer w.lockAll()()
@@ -22,8 +23,9 @@ func rolledBack(do func(context.Context, *wound) (string, error)) func(context.C
 	}
 }
 
-// rewritten lets Redis write its AOF anew, as DURABILITY.md asks for after a power loss: a cut in the middle of a
-// script's last command leaves a MULTI without its EXEC in the file, which the next start would carry out in part.
+// rewritten makes Redis rewrite its AOF after the fault do, as DURABILITY.md demands after a power loss. A cut in
+// the middle of a script's last command leaves a MULTI without its EXEC in the file. The next start would execute
+// that MULTI in part.
 func rewritten(do func(context.Context, *wound) (string, error)) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		evidence, err := do(ctx, w)
@@ -46,7 +48,7 @@ func rewritten(do func(context.Context, *wound) (string, error)) func(context.Co
 	}
 }
 
-// aofCut: power loss: the process is gone, and so are the last bytes of its file.
+// aofCut stands for a power loss: after the kill of Redis, it cuts up to 256 KiB from the end of the newest AOF.
 func aofCut(w *wound) (string, error) {
 	files, err := filepath.Glob(filepath.Join(w.redis.Dir(), "appendonlydir", "*.incr.aof"))
 	if err != nil || len(files) == 0 {
@@ -65,7 +67,7 @@ func aofCut(w *wound) (string, error) {
 	return fmt.Sprintf("%d of %d bytes of its AOF are lost", cut, stat.Size()), nil
 }
 
-// aofGone: it comes back empty.
+// aofGone removes the AOF, so that Redis starts empty.
 func aofGone(w *wound) (string, error) {
 	if err := os.RemoveAll(filepath.Join(w.redis.Dir(), "appendonlydir")); err != nil {
 		return "", fmt.Errorf("remove the AOF: %w", err)
@@ -73,7 +75,7 @@ func aofGone(w *wound) (string, error) {
 	return "its AOF is removed", nil
 }
 
-// flushed: FLUSHALL. The process stays, and with it its run id.
+// flushed is a fault: FLUSHALL. The process goes on, and Redis keeps its run_id.
 func flushed(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	n, err := w.rdb.DBSize(calm).Result()

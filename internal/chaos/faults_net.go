@@ -9,15 +9,15 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// Faults of the network between one server and its stores.
+// The faults of this file are faults of the network between one server and its stores.
 
-// scripts are the calls whose replies can be lost.
+// scripts are the scripts whose replies a fault can lose.
 var scripts = []string{
 	"submit", "claim", "heartbeat", "complete", "fail", "reclaim", "promote", "cancel", "restore",
 	"take_outbox", "acknowledge",
 }
 
-// script is what Redis is sent for a script's name.
+// script returns the text that the servers send to Redis for a script's name.
 func (c *cluster) script(name string) string {
 	if changed := c.scripts[name]; changed != "" {
 		return lua.Prelude + changed
@@ -25,7 +25,8 @@ func (c *cluster) script(name string) string {
 	return lua.Script(name)
 }
 
-// dropReply arms the loss of one reply of a script and waits until it has met its call.
+// dropReply drops the next reply of a script. It waits for that, for at most within, and returns the dropped line and
+// whether the script was executed.
 func (w *wound) dropReply(ctx context.Context, name string, within time.Duration) (line string, landed bool) {
 	before := len(w.s.redis.Dropped())
 	w.s.redis.DropReply(testkit.IsScript(w.script(name)))
@@ -42,7 +43,7 @@ func (w *wound) awaitDrop(ctx context.Context, before int, within time.Duration)
 	return "", false
 }
 
-// lostReplies: the reply of a script is lost after it was executed, several times in a row.
+// lostReplies returns a fault that loses replies of an executed script, one to three times in a row.
 func lostReplies(name string) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		lost, last := 0, ""
@@ -60,7 +61,7 @@ func lostReplies(name string) func(context.Context, *wound) (string, error) {
 	}
 }
 
-// halvedReply: the connection breaks in the middle of what a claim answers.
+// halvedReply is a fault: the connection breaks in the middle of a claim's reply.
 func halvedReply(ctx context.Context, w *wound) (string, error) {
 	before := len(w.s.redis.Dropped())
 	w.s.redis.HalveReply(testkit.IsScript(w.script("claim")))
@@ -72,7 +73,7 @@ func halvedReply(ctx context.Context, w *wound) (string, error) {
 	return "half of a claim's reply came, it began " + line, nil
 }
 
-// late: every reply of Redis to this server is held back.
+// late is a fault: for 4 s, every reply of Redis to this server is delayed.
 func late(ctx context.Context, w *wound) (string, error) {
 	before, by := w.s.redis.Suffered(), w.between(200*time.Millisecond, 1500*time.Millisecond)
 	w.s.redis.Delay(by)
@@ -81,20 +82,20 @@ func late(ctx context.Context, w *wound) (string, error) {
 	return counted(w.s.redis.Suffered()-before, fmt.Sprintf("replies came %s late", by.Round(time.Millisecond)))
 }
 
-// swallowed: the network takes everything between this server and Redis, and closes nothing.
+// swallowed is a fault: everything between this server and Redis is lost, and no connection is closed.
 func swallowed(ctx context.Context, w *wound) (string, error) {
 	before := w.s.redis.Suffered()
 	w.s.redis.Blackhole(true)
 	hold(ctx, w.between(2*time.Second, 8*time.Second))
 	w.s.redis.Blackhole(false)
-	w.s.redis.Cut() // what was swallowed stays lost: these connections would wait for it
+	w.s.redis.Cut() // these connections would wait for the lost bytes for ever
 	return counted(w.s.redis.Suffered()-before, "requests and replies swallowed")
 }
 
-// lostCommit: SQL commits, and nobody hears of it.
+// lostCommit is a fault: SQL executes a COMMIT and its answer is lost.
 func lostCommit(ctx context.Context, w *wound) (string, error) {
 	before := w.s.sql.Cuts()
-	w.s.sql.DropReply("\x03COMMIT") // the command byte: READ COMMITTED is another statement
+	w.s.sql.DropReply("\x03COMMIT") // with the command byte, because READ COMMITTED occurs in another statement
 	for range 500 {
 		if w.s.sql.Cuts() > before || !hold(ctx, 10*time.Millisecond) {
 			break
@@ -107,7 +108,7 @@ func lostCommit(ctx context.Context, w *wound) (string, error) {
 	return "a COMMIT was executed and not answered", nil
 }
 
-// cutStatement: a connection to SQL breaks in the middle of a statement.
+// cutStatement is a fault: a connection to SQL breaks in the middle of a statement.
 func cutStatement(ctx context.Context, w *wound) (string, error) {
 	before := w.s.sql.Cuts()
 	w.s.sql.CutAfter(1 + w.rng.IntN(4000))
@@ -123,7 +124,7 @@ func cutStatement(ctx context.Context, w *wound) (string, error) {
 	return "a connection was cut in the middle of what it carried", nil
 }
 
-// counted is evidence that needs at least one.
+// counted returns evidence with a number. A number below 1 is errMissed.
 func counted(n int, what string) (string, error) {
 	if n <= 0 {
 		return "no " + what, errMissed

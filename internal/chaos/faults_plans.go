@@ -11,10 +11,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Plans change while everything runs: an operator puts them through some server, and all servers show them from then
-// on.
+// The faults of this file change plans while the load runs: an operator stores a plan through one server, and from
+// then on all servers have to show it.
 
-// planBody is a plan as the API has it.
+// planBody is a plan in the form of the API.
 type planBody struct {
 	Priority            int             `json:"priority"`
 	MaxRetries          int             `json:"maxRetries"`
@@ -32,7 +32,7 @@ type backoffBody struct {
 	Jitter float64 `json:"jitter"`
 }
 
-// put is a plan that a server has taken, or may have taken.
+// put is a plan that a server has stored (sure), or may have stored because its answer was lost.
 type put struct {
 	body string
 	sure bool
@@ -47,17 +47,17 @@ func bodyOf(p *job.Plan) string {
 	return string(text)
 }
 
-// addedPlan is that of every tier that a fault adds.
+// addedPlan is the plan of every tier that tierAdded adds; the priority varies.
 var addedPlan = job.Plan{
 	Priority: 4, MaxRetries: 1, HeartbeatTimeout: 1200 * time.Millisecond, MaxProcessingTime: 2 * time.Second, Share: 50,
 	Backoff: job.Backoff{Base: 100 * time.Millisecond, Factor: 2, Cap: time.Second, Jitter: 0.2},
 }
 
-// planChanged: a tier that was there from the start gets another share or other retries.
+// planChanged is a fault: one of the first tiers gets another share or more retries.
 func planChanged(ctx context.Context, w *wound) (string, error) {
 	all := plans()
 	p := all[w.rng.IntN(len(all))]
-	if p.Tier == job.Paid { // the limits of the looks are the largest share's
+	if p.Tier == job.Paid { // over takes its limits from the largest share, which must stay
 		p.MaxRetries += w.rng.IntN(3)
 	} else {
 		p.Share -= w.rng.IntN(20)
@@ -65,7 +65,7 @@ func planChanged(ctx context.Context, w *wound) (string, error) {
 	return w.putPlan(ctx, &p)
 }
 
-// tierAdded: a new tier, in which the clients submit from then on.
+// tierAdded is a fault: it adds a tier, and the clients submit in it from then on.
 func tierAdded(ctx context.Context, w *wound) (string, error) {
 	p := addedPlan
 	w.notes.Lock()
@@ -79,7 +79,8 @@ func tierAdded(ctx context.Context, w *wound) (string, error) {
 	return evidence, err
 }
 
-// putPlan asks the servers until one has answered. An answer that is lost may be of a plan that was taken.
+// putPlan asks random servers, for up to 8 s, until one has stored the plan. A plan whose answer was lost may be
+// stored as well.
 func (w *wound) putPlan(ctx context.Context, p *job.Plan) (string, error) {
 	w.target = ""
 	body, status := bodyOf(p), 0
@@ -102,7 +103,7 @@ func (c *cluster) tookPlan(t job.Tier, p put) {
 	c.put[t] = p
 }
 
-// bringPlans gives the first started server the plans of the run.
+// bringPlans stores the run's plans through the first server that serves. Later calls do nothing.
 func (c *cluster) bringPlans(ctx context.Context, s *server) error {
 	c.notes.Lock()
 	brought := len(c.put) > 0
@@ -116,7 +117,7 @@ func (c *cluster) bringPlans(ctx context.Context, s *server) error {
 		end := time.Now().Add(10 * time.Second)
 		for ; status != http.StatusOK && time.Now().Before(end); hold(ctx, 20*time.Millisecond) {
 			if _, dead := s.died(); dead {
-				return nil // of a job or a point: it is started again
+				return nil // a job or a failpoint killed it: the server is started again
 			}
 			status, err = c.ask(ctx, s.base(), http.MethodPut, "/admin/tiers/"+string(p.Tier), c.admin, body, nil)
 		}
@@ -131,7 +132,7 @@ func (c *cluster) bringPlans(ctx context.Context, s *server) error {
 	return nil
 }
 
-// lookAtPlans asks every server for every plan that was put.
+// lookAtPlans asks every server for every plan that was surely stored, and records the answers for the checker.
 func (c *cluster) lookAtPlans(ctx context.Context) error {
 	for tier, p := range c.put {
 		if !p.sure {
@@ -146,7 +147,7 @@ func (c *cluster) lookAtPlans(ctx context.Context) error {
 				return fmt.Errorf("look at the plan of %s: %d %w", tier, status, err)
 			case status == http.StatusOK:
 				body.TypeBackoff = nil
-				text, _ := json.Marshal(body) // it was read a line ago
+				text, _ := json.Marshal(body) // the body was just decoded
 				seen.Seen = string(text)
 			}
 			c.beside.Plans = append(c.beside.Plans, seen)

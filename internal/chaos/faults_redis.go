@@ -11,10 +11,10 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Faults of Redis that lose nothing: it stands still, refuses, forgets its scripts, or dies and comes back with all it
-// answered.
+// The faults of this file lose no data of Redis: it stands still, refuses commands, forgets its scripts, or dies
+// and comes back with all that it had answered.
 
-// redisStopped: SIGSTOP, and SIGCONT after a time, so many times.
+// redisStopped returns a fault: SIGSTOP, and SIGCONT after d, as often as times says.
 func redisStopped(d time.Duration, times int) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		began := time.Now()
@@ -35,7 +35,8 @@ func redisStopped(d time.Duration, times int) func(context.Context, *wound) (str
 	}
 }
 
-// redisKilled: kill -9, and a restart from what it wrote. before prepares it, broken spoils its files while it is down.
+// redisKilled returns a fault: kill -9, and a restart from the AOF. If before is not nil, it prepares Redis. If
+// broken is not nil, it damages the files while Redis is down.
 func redisKilled(before func(context.Context, *wound) error, broken func(*wound) (string, error)) func(context.Context,
 	*wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
@@ -64,7 +65,7 @@ func redisKilled(before func(context.Context, *wound) error, broken func(*wound)
 	}
 }
 
-// everysec makes Redis answer before it is on disk; its restart takes that back.
+// everysec makes Redis answer before its AOF is on disk. A restart may then forget what was answered.
 func everysec(ctx context.Context, w *wound) error {
 	if err := w.rdb.ConfigSet(ctx, "appendfsync", "everysec").Err(); err != nil {
 		return fmt.Errorf("set appendfsync: %w", err)
@@ -73,7 +74,7 @@ func everysec(ctx context.Context, w *wound) error {
 	return nil
 }
 
-// scriptsFlushed: SCRIPT FLUSH in a loop.
+// scriptsFlushed is a fault: SCRIPT FLUSH in a loop.
 func scriptsFlushed(ctx context.Context, w *wound) (string, error) {
 	return w.redisErrors(ctx, "NOSCRIPT", func() error {
 		for range 60 {
@@ -88,7 +89,7 @@ func scriptsFlushed(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// clientsKilled: CLIENT KILL TYPE normal in a loop; the connection that asks stays.
+// clientsKilled is a fault: CLIENT KILL TYPE normal in a loop. The connection that sends the command stays.
 func clientsKilled(ctx context.Context, w *wound) (string, error) {
 	killed := 0
 	for range 20 {
@@ -104,7 +105,7 @@ func clientsKilled(ctx context.Context, w *wound) (string, error) {
 	return counted(killed, "connections killed")
 }
 
-// full: no memory is left, and nothing is evicted.
+// full is a fault: maxmemory is reached, and Redis evicts nothing.
 func full(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	return w.redisErrors(ctx, "OOM", func() error {
@@ -123,7 +124,7 @@ func full(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// replica: Redis follows somebody who is not there and takes no writes.
+// replica is a fault: Redis becomes the replica of a master that does not exist, and refuses writes.
 func replica(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	nobody, err := testkit.TakePort()
@@ -142,7 +143,7 @@ func replica(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// writesPaused: CLIENT PAUSE holds every script back, and lets reads through.
+// writesPaused is a fault: CLIENT PAUSE WRITE delays every script and lets reads through.
 func writesPaused(ctx context.Context, w *wound) (string, error) {
 	const pause = 3 * time.Second
 	if err := w.rdb.Do(ctx, "CLIENT", "PAUSE", pause.Milliseconds(), "WRITE").Err(); err != nil {
@@ -157,7 +158,7 @@ func writesPaused(ctx context.Context, w *wound) (string, error) {
 	return counted(blocked, "clients waited")
 }
 
-// crowded: Redis takes no more connections, and the servers have lost theirs.
+// crowded is a fault: the servers lose their connections, and Redis accepts no new ones.
 func crowded(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	mine := w.rdb.Conn()
@@ -181,9 +182,9 @@ func crowded(ctx context.Context, w *wound) (string, error) {
 	return counted(after-before, "connections refused")
 }
 
-// planDeleted: the plan of a tier vanishes; the servers put it back.
+// planDeleted is a fault: the plan of a tier is deleted from Redis. A server has to store it again within 10 s.
 func planDeleted(ctx context.Context, w *wound) (string, error) {
-	defer w.lockAll()() // with no server left, nobody would know what it was
+	defer w.lockAll()() // without a server that lives, no process would have the plan
 	calm := context.WithoutCancel(ctx)
 	all := plans()
 	key := planKey(all[w.rng.IntN(len(all))].Tier)
@@ -208,14 +209,15 @@ func planDeleted(ctx context.Context, w *wound) (string, error) {
 			return "", fmt.Errorf("nobody stored %s again", key)
 		}
 	}
-	// Jobs that kill their process had ended every server that knew the plan. Nothing has started since.
+	// Poisoned jobs had ended every server that had the plan, and none has started since: the fault itself puts it
+	// back.
 	if err := w.rdb.HSet(calm, key, before).Err(); err != nil {
 		return "", fmt.Errorf("put a plan back: %w", err)
 	}
 	return "every server had died of a job", errMissed
 }
 
-// redisErrors counts the errors of one name that clients were answered while do went on.
+// redisErrors runs do and counts the errors of one name that Redis answered meanwhile.
 func (w *wound) redisErrors(ctx context.Context, name string, do func() error) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	count := func() (int, error) {
@@ -243,7 +245,7 @@ func (w *wound) redisErrors(ctx context.Context, name string, do func() error) (
 	return counted(after-before, "clients were answered "+name)
 }
 
-// info reads one number of INFO.
+// info returns one number of INFO.
 func (c *cluster) info(ctx context.Context, section, field string) (int, error) {
 	text, err := c.rdb.Info(ctx, section).Result()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/chaos/check"
 )
 
-// Faults of one server process. Each ends with a server that serves.
+// The faults of this file are those of one server process. At the end of each the server serves again.
 
-// kill ends a server's process, with the evidence.
+// kill kills a server's process and returns the evidence. It counts the kill, and the first kill sets from.
 func (w *wound) kill(s *server) (string, error) {
 	pid, err := s.kill()
 	if err != nil {
@@ -26,7 +26,7 @@ func (w *wound) kill(s *server) (string, error) {
 	return fmt.Sprintf("pid %s is gone: %v", pid, gone(pid)), nil
 }
 
-// killed: kill -9, and a new process after a while.
+// killed is a fault: kill -9, and a new process within a second.
 func killed(ctx context.Context, w *wound) (string, error) {
 	evidence, err := w.kill(w.s)
 	if err != nil {
@@ -36,7 +36,7 @@ func killed(ctx context.Context, w *wound) (string, error) {
 	return evidence, w.s.start(context.WithoutCancel(ctx))
 }
 
-// allKilled: every server at once, so that nobody is there to take anything back.
+// allKilled is a fault: kill -9 of every server, so that for some seconds no process reclaims jobs.
 func allKilled(ctx context.Context, w *wound) (string, error) {
 	defer w.lockAll()()
 	var all []string
@@ -51,7 +51,7 @@ func allKilled(ctx context.Context, w *wound) (string, error) {
 	return strings.Join(all, ", "), w.each(func(s *server) error { return s.start(context.WithoutCancel(ctx)) })
 }
 
-// justKilled is a kill that another fault needs: it is landed by itself.
+// justKilled kills the process as a preparation of another fault. The kill is recorded as a fault of its own.
 func (w *wound) justKilled() error {
 	evidence, err := w.kill(w.s)
 	if err == nil {
@@ -62,24 +62,26 @@ func (w *wound) justKilled() error {
 	return err
 }
 
-// replace kills the process, which is a fault of its own, and starts one that has a point armed.
+// replace kills the process, which is recorded as a fault of its own, and starts one with the failpoints points
+// armed.
 func (w *wound) replace(ctx context.Context, points string) error {
 	if err := w.justKilled(); err != nil {
 		return err
 	}
-	err := w.s.start(context.WithoutCancel(ctx), "TIERQ_FAILPOINTS="+points) // what is armed is not left alone
+	err := w.s.start(context.WithoutCancel(ctx), "TIERQ_FAILPOINTS="+points) // also when ctx has ended
 	w.from, w.target = time.Now(), w.s.pid()
 	return err
 }
 
-// atPoint: the process is replaced by one that kills itself when it passes a point in the code for the nth time.
+// atPoint returns a fault: the process is replaced by one that kills itself when it passes a failpoint for the nth
+// time. n is 1 to 5.
 func atPoint(point string) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		if err := w.replace(ctx, fmt.Sprintf("%s=kill@%d", point, 1+w.rng.IntN(5))); err != nil {
 			return "", err
 		}
 		if !w.s.awaitDeath(ctx, 10*time.Second) {
-			return "nobody passed " + point, errMissed // it stays armed, and dies of it later or not at all
+			return "nobody passed " + point, errMissed // the point stays armed: the process may die of it later
 		}
 		w.from, w.kills = time.Now(), 1
 		why, _ := w.s.died()
@@ -95,7 +97,8 @@ func orMissed(err error) error {
 	return err
 }
 
-// afterScript: killed when Redis has executed a call of a script and nobody has heard the answer.
+// afterScript returns a fault: a process is killed after Redis has executed a call of a script and before the
+// answer arrives.
 func afterScript(name string) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		line, landed := w.dropReply(ctx, name, 10*time.Second)
@@ -110,7 +113,7 @@ func afterScript(name string) func(context.Context, *wound) (string, error) {
 	}
 }
 
-// stopped: the process is asked to stop by signals, so many times.
+// stopped returns a fault: a signal asks the process to stop, as often as times says.
 func stopped(sig syscall.Signal, times int) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		p, began, late := w.s.now(), time.Now(), false
@@ -134,7 +137,7 @@ func stopped(sig syscall.Signal, times int) func(context.Context, *wound) (strin
 		w.s.keepLog(p)
 		w.stopped(check.Stop{PID: w.target, At: began, Took: took, Code: code})
 		evidence := fmt.Sprintf("pid %d ended with %d after %s", p.Pid(), code, took.Round(10*time.Millisecond))
-		if late { // the first signal was one all the same
+		if late { // the first signal has landed
 			w.land(check.Fault{Kind: "F09", What: "SIGTERM", Target: w.target, From: w.from, To: time.Now(), Evidence: evidence,
 				Repeats: true})
 			return "it was quicker than the second signal", orMissed(w.s.start(context.WithoutCancel(ctx)))
@@ -149,7 +152,7 @@ func (c *cluster) stopped(s check.Stop) {
 	c.beside.Stops = append(c.beside.Stops, s)
 }
 
-// frozen: SIGSTOP, and SIGCONT after a time.
+// frozen returns a fault: SIGSTOP, and SIGCONT after a random time from low to high.
 func frozen(low, high time.Duration) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		p := w.s.now()
@@ -162,12 +165,13 @@ func frozen(low, high time.Duration) func(context.Context, *wound) (string, erro
 	}
 }
 
-// frozenAtPoint: the process stops itself between SQL's commit and the acknowledge, and others have to carry on.
+// frozenAtPoint returns a fault: the process stops itself at a failpoint for 6 s, and the other servers have to
+// carry on.
 func frozenAtPoint(point string) func(context.Context, *wound) (string, error) {
 	return frozenFor(point, 6*time.Second)
 }
 
-// frozenFor: the process stops itself at a point and goes on after a time.
+// frozenFor returns a fault: the process stops itself at a failpoint and is continued after a time.
 func frozenFor(point string, long time.Duration) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		if err := w.replace(ctx, fmt.Sprintf("%s=stop@%d", point, 1+w.rng.IntN(3))); err != nil {

@@ -12,9 +12,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Faults of MariaDB. None of them decides anything about a job: outcomes wait in the outbox.
+// The faults of this file are those of MariaDB. None of them decides anything about a job: outcomes wait in the
+// outbox.
 
-// sqlParams go with the servers' DSN: they wait less long for a lock.
+// sqlParams returns parameters of the servers' DSN: a server waits at most 1 s for a row's lock.
 func (c *cluster) sqlParams() string { return "?innodb_lock_wait_timeout=1" }
 
 func sqlStopped(ctx context.Context, w *wound) (string, error) {
@@ -37,7 +38,7 @@ func sqlKilled(ctx context.Context, w *wound) (string, error) {
 	return fmt.Sprintf("pid %s is gone: %v", pid, gone(pid)), w.mariadb.Restart()
 }
 
-// readOnly: SET GLOBAL read_only, which holds for every user but root.
+// readOnly is a fault: SET GLOBAL read_only, which binds every user but root.
 func readOnly(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	if err := w.execute(calm, "SET GLOBAL read_only = 1"); err != nil {
@@ -53,7 +54,7 @@ func readOnly(ctx context.Context, w *wound) (string, error) {
 	if err := errors.Join(err, err2, w.execute(calm, "SET GLOBAL read_only = 0")); err != nil {
 		return "", err
 	}
-	if unsaid != nil { // another lane has Redis broken
+	if unsaid != nil { // another lane has broken Redis
 		return "Redis does not say what waits", errMissed
 	}
 	if before != after || waiting == 0 {
@@ -62,7 +63,7 @@ func readOnly(ctx context.Context, w *wound) (string, error) {
 	return fmt.Sprintf("no row was written, %d outcomes waited", waiting), nil
 }
 
-// status reads one of MariaDB's counters.
+// status returns one of MariaDB's counters.
 func (w *wound) status(ctx context.Context, counter string) (n int, err error) {
 	var name string
 	if err := w.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE '"+counter+"'").Scan(&name, &n); err != nil {
@@ -78,7 +79,7 @@ func (c *cluster) execute(ctx context.Context, statement string) error {
 	return nil
 }
 
-// counting says by how much a counter grew while do went on.
+// counting runs do and returns by how much a counter of MariaDB grew meanwhile.
 func (w *wound) counting(ctx context.Context, counter, what string, do func() error) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	before, err := w.status(calm, counter)
@@ -96,18 +97,19 @@ func (w *wound) counting(ctx context.Context, counter, what string, do func() er
 }
 
 const (
-	aliens  = 2000 // more than a batch of the servers changes: InnoDB undoes the cheaper side
+	aliens  = 2000 // more rows than a batch of the servers has: InnoDB rolls back the smaller transaction
 	alienID = "ffffffff-ffff-7fff-bfff-%012x"
 	alien   = "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, " +
 		"max_retries, trace_id) " +
 		"VALUES (?, 1, 'CANCELLED', 0, 'PAID', 'CHAOS', '', 0, 0, '')"
 )
 
-// locked: a second session holds what the servers want to write, longer than they wait for it.
+// locked is a fault: a second session holds the rows that the servers want to write, for longer than a server
+// waits.
 func locked(ctx context.Context, w *wound) (string, error) {
 	return w.counting(ctx, "Innodb_row_lock_waits", "waits for a row's lock", func() error {
 		return w.rival(ctx, func(tx *sql.Tx) error {
-			// Everything behind the last row is locked with it: nobody can insert there.
+			// The gap behind the last row is locked too, so that no server can insert there.
 			if _, err := tx.ExecContext(ctx,
 				"SELECT job_id FROM job_outcomes ORDER BY job_id DESC LIMIT 100 FOR UPDATE"); err != nil {
 				return fmt.Errorf("lock: %w", err)
@@ -118,8 +120,9 @@ func locked(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// deadlocked: a second session holds the results, lets the servers insert their outcomes, and then wants those. It has
-// more to undo than they, so that InnoDB takes them as the victim.
+// deadlocked is a fault: a second session locks results, lets the servers insert their outcomes, and then wants to
+// lock those. It has more to roll back than a server, so that InnoDB chooses the server's transaction as the
+// victim.
 func deadlocked(ctx context.Context, w *wound) (string, error) {
 	return w.counting(ctx, "Innodb_deadlocks", "deadlocks", func() error {
 		return w.rival(ctx, func(tx *sql.Tx) error {
@@ -144,7 +147,8 @@ func deadlocked(ctx context.Context, w *wound) (string, error) {
 
 const deadlockVictim = 1213 // ER_LOCK_DEADLOCK
 
-// rival runs do in a transaction of its own and rolls it back.
+// rival runs do in a transaction of a second session and rolls it back. It returns errMissed if another fault
+// ended the session; a rival that was the victim of the deadlock is no error.
 func (w *wound) rival(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := w.db.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
@@ -154,7 +158,7 @@ func (w *wound) rival(ctx context.Context, do func(*sql.Tx) error) error {
 	var refused *mysql.MySQLError
 	switch {
 	case ctx.Err() != nil:
-		err = nil // the faults are over, and with them the statement
+		err = nil // the faults are over, and ctx has ended the statement
 	case errors.As(err, &refused) && refused.Number == deadlockVictim:
 		w.say("the rival was the victim: %v", err)
 		err = nil
@@ -162,11 +166,11 @@ func (w *wound) rival(ctx context.Context, do func(*sql.Tx) error) error {
 		w.say("another fault ended the rival's session: %v", err)
 		err = errMissed
 	}
-	_ = tx.Rollback() // over already if it was the victim
+	_ = tx.Rollback() // InnoDB has rolled back a victim already
 	return err
 }
 
-// connectionsKilled ends the servers' sessions.
+// connectionsKilled kills the servers' sessions.
 func (w *wound) connectionsKilled(ctx context.Context, root *sql.Conn) error {
 	ids, err := sessions(ctx, root)
 	if err != nil {
@@ -196,7 +200,7 @@ func sessions(ctx context.Context, root *sql.Conn) (ids []int64, err error) {
 	return ids, rows.Err()
 }
 
-// noConnections: the servers have lost theirs, and MariaDB takes fewer than they want.
+// noConnections is a fault: the servers lose their sessions, and MariaDB accepts fewer new ones than they want.
 func noConnections(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	return w.counting(ctx, "Connection_errors_max_connections", "connections refused", func() error {
@@ -219,10 +223,10 @@ func noConnections(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// idleCut: MariaDB closes sessions that were idle for a second.
+// idleCut is a fault: for 4 s, MariaDB closes sessions that were idle for a second.
 func idleCut(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
-	if err := w.execute(calm, "SET GLOBAL wait_timeout = 1"); err != nil { // of sessions that begin from now on
+	if err := w.execute(calm, "SET GLOBAL wait_timeout = 1"); err != nil { // binds sessions that begin from now on
 		return "", err
 	}
 	root, err := w.db.Conn(calm)

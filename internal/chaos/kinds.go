@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The faults, by the numbers of RELIABILITY.md. A lane draws from one of these lists.
+// The faults have the numbers of RELIABILITY.md. A lane draws from one of these lists.
 
-// ofServers are the faults of one server and of its connections.
+// ofServers returns the faults of one server and of its connections.
 func (c *cluster) ofServers() []kind {
 	all := []kind{
 		{id: "F01", what: "kill -9 of a server", weight: 8, repeats: true, inject: killed},
@@ -49,10 +49,11 @@ func (c *cluster) ofServers() []kind {
 	return all
 }
 
-// long says whether the run has time for faults that take most of a minute, or is for one of them.
+// long says whether a run has time for faults that take most of a minute. A run with Options.Only always has.
 func (c *cluster) long() bool { return c.Over >= 3*time.Minute || c.Only != nil }
 
-// ofRedis are the faults that all servers see at once. Those that make it forget run with the journal only.
+// ofRedis returns the faults of Redis, which all servers see at once. Faults that make Redis forget run with the
+// journal only.
 func (c *cluster) ofRedis() []kind {
 	all := []kind{
 		{id: "F13", what: "Redis frozen for 1 s", inject: redisStopped(time.Second, 1)},
@@ -84,7 +85,7 @@ func (c *cluster) ofRedis() []kind {
 	)
 }
 
-// ofSQL are the faults of MariaDB. Nothing of it decides when a job is run.
+// ofSQL returns the faults of MariaDB. MariaDB never decides when a job is run.
 func ofSQL() []kind {
 	return []kind{
 		{id: "F14", what: "MariaDB frozen", inject: sqlStopped},
@@ -97,7 +98,7 @@ func ofSQL() []kind {
 	}
 }
 
-// ofTheHouse are the faults that no single server or store has.
+// ofTheHouse returns the faults that belong to no single server or store.
 func (c *cluster) ofTheHouse() []kind {
 	all := []kind{
 		{id: "F46", what: "a job that kills its process", weight: 2, repeats: true, inject: poisoned},
@@ -112,7 +113,7 @@ func (c *cluster) ofTheHouse() []kind {
 	return all
 }
 
-// ofEmbedded are the faults of a server that has its stores in itself. Its Redis goes with every process.
+// ofEmbedded returns the faults of an embedded server. Its Redis ends with every process.
 func ofEmbedded() []kind {
 	return []kind{
 		{id: "F01", what: "kill -9 of a server", weight: 8, repeats: true, inject: killed},

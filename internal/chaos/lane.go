@@ -14,59 +14,61 @@ import (
 
 // kind is one way to break the cluster.
 type kind struct {
-	id, what string // its F number, and which variant of it
-	weight   int    // how often it comes in a deck; 0 = once
-	repeats  bool   // may be why a job is run again
-	forgets  bool   // Redis may forget what it answered: only with the journal
+	id, what string // its F number in RELIABILITY.md, and the variant
+	weight   int    // how many cards a deck has of this kind; 0 = one
+	repeats  bool   // after this fault a job may be run again
+	forgets  bool   // Redis may forget what it answered; such kinds run with the journal only
 	freezes  bool   // the server's process stands still from the beginning to the end of the fault
 	inject   func(ctx context.Context, w *wound) (evidence string, err error)
 }
 
-// wound is one injection: what a fault needs, and what it leaves behind. A fault heals what it broke before it returns,
-// also when ctx has ended.
+// wound is one injection of a fault: what the fault needs, and what it records. A fault repairs what it broke
+// before it returns, also when ctx has ended.
 type wound struct {
 	*cluster
-	s      *server // of a server's lane; nil in the others
+	s      *server // the server of a server's lane; nil in the other lanes
 	rng    *rand.Rand
-	target string // a pid, redis or mysql; "" = everybody
-	// when it began; a fault that prepares itself first sets it anew, and of a kill it is when the process was gone
+	target string // a pid, redis or mysql; "" = all
+	// from is when the fault began. A fault that needs a preparation sets from after that. A kill sets from to the
+	// moment when the process is gone.
 	from  time.Time
 	kills int
 }
 
 var (
 	errMissed = errors.New("it did not land")
-	// a poisoned job is found by the lane of the server that dies of it
+	// errElsewhere is the result of a poisoned job: the lane of the server that dies of the job records the fault.
 	errElsewhere = errors.New("its evidence is where it hits")
 )
 
-// tally is what became of the injections of one kind.
+// tally counts the injections of one kind.
 type tally struct {
 	landed, missed int
 	missing        string // why the last one missed
 }
 
-// lane breaks one thing after the other, in an order that the seed decides.
+// lane injects one fault after the other, in an order that the seed decides.
 type lane struct {
 	c      *cluster
 	name   string
 	target string
 	s      *server
-	lock   *sync.Mutex // of what it breaks
+	lock   *sync.Mutex // held while the lane's target is broken
 	kinds  []kind
-	gap    time.Duration // the mean time between two
+	gap    time.Duration // the mean time between two faults
 	rng    *rand.Rand
 	deck   []kind
 }
 
-// run goes on until ctx ends.
+// run injects faults until ctx ends.
 func (l *lane) run(ctx context.Context) {
 	for l.pause(ctx) {
 		l.once(ctx, l.draw())
 	}
 }
 
-// pause waits for the next fault's time, and meanwhile restarts the server if it dies by itself.
+// pause waits until the next fault is due and meanwhile restarts the lane's server if its process ends. It returns
+// false if ctx has ended or a restart has failed; a failed restart also ends the run.
 func (l *lane) pause(ctx context.Context) bool {
 	gap := time.Duration((0.5 + l.rng.Float64()) * float64(l.gap))
 	if l.s == nil {
@@ -86,7 +88,8 @@ func (l *lane) pause(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// draw takes the next card; a deck that is used up is shuffled anew.
+// draw takes the next kind from the deck and shuffles a new deck when the old one is used up. A server's lane
+// draws a kill instead while the run is behind its number of kills.
 func (l *lane) draw() kind {
 	if l.s != nil && l.c.behind() {
 		return kind{id: "F01", what: "kill -9 of a server", repeats: true, inject: killed}
@@ -104,7 +107,7 @@ func (l *lane) draw() kind {
 	return k
 }
 
-// once injects one fault and keeps its evidence.
+// once injects one fault and records whether it landed or missed.
 func (l *lane) once(ctx context.Context, k kind) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -130,7 +133,7 @@ func (l *lane) once(ctx context.Context, k kind) {
 	case errors.Is(err, errElsewhere):
 	case errors.Is(err, errMissed):
 		l.c.miss(k, evidence)
-	case err != nil && ctx.Err() != nil: // it was interrupted, and healed what it could
+	case err != nil && ctx.Err() != nil: // the fault was interrupted, and repaired what it could
 		l.c.miss(k, "the faults were over")
 	case err != nil:
 		l.c.breakOff(fmt.Errorf("%s %s on %s: %w", k.id, k.what, l.name, err))
@@ -139,8 +142,8 @@ func (l *lane) once(ctx context.Context, k kind) {
 	}
 }
 
-// bury restarts a server that died by itself, and writes down of what. A server that died of nothing we did is the end
-// of the run.
+// bury restarts a server whose process has ended by itself, and records the fault that ended it: a poisoned job or
+// an armed failpoint. A process that ended for another reason is an error. The caller holds the server's lock.
 func (c *cluster) bury(ctx context.Context, s *server) error {
 	why, dead := s.died()
 	if !dead {
@@ -161,7 +164,7 @@ func (c *cluster) bury(ctx context.Context, s *server) error {
 	return s.start(ctx)
 }
 
-// stillborn counts processes that did not come up.
+// stillborn counts a process that gave up starting, under the last line of its output.
 func (c *cluster) stillborn(output string) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	last := lines[len(lines)-1]
@@ -176,7 +179,7 @@ func (c *cluster) land(f check.Fault) {
 		Ends: c.Embedded, Lives: c.Embedded, Cancels: true, Attempts: c.Embedded,
 	}
 	if c.Embedded && (f.Kills > 0 || f.Kind == "F09") {
-		f.ForgetsAcked = true // its Redis went with it
+		f.ForgetsAcked = true // its Redis ended with the process
 	}
 	c.say("%-4s %s: %s", f.Kind, f.What, f.Evidence)
 	c.notes.Lock()
@@ -195,7 +198,7 @@ func (c *cluster) miss(k kind, why string) {
 	t.missing = why
 }
 
-// tallyOf is called with notes held.
+// tallyOf returns the tally of a kind. The caller holds notes.
 func (c *cluster) tallyOf(id, what string) *tally {
 	name := id + " " + what
 	if c.counts[name] == nil {
@@ -204,7 +207,8 @@ func (c *cluster) tallyOf(id, what string) *tally {
 	return c.counts[name]
 }
 
-// breakOff ends the run: not a promise was broken, but the machinery.
+// breakOff ends the run because the test's own machinery failed. It records no broken promise. Of several errors
+// the first counts.
 func (c *cluster) breakOff(err error) {
 	c.notes.Lock()
 	if c.broken == nil {
@@ -215,7 +219,7 @@ func (c *cluster) breakOff(err error) {
 	c.abort()
 }
 
-// hold waits; false if ctx ended first.
+// hold waits for d. It returns false if ctx ended first.
 func hold(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -227,7 +231,7 @@ func hold(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// between is a time from a range, by the seed.
+// between returns a random duration from a range, with the lane's random numbers.
 func (w *wound) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(w.rng.Int64N(int64(high-low)+1))
 }

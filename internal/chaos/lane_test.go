@@ -15,13 +15,13 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Only a fault that landed counts: not one that missed, not one that was interrupted; and one that cannot be injected
-// ends the run.
+// Only a fault that has landed counts as a fault. A fault that missed or was interrupted counts as missed, and a
+// fault that cannot be injected ends the run.
 func TestLane(t *testing.T) {
 	for _, tc := range []struct {
 		name                   string
 		err                    error
-		over                   bool // the faults were over before it came back
+		over                   bool // the faults were over before it returned
 		landed, missed, broken int
 	}{
 		{name: "landed", landed: 1},
@@ -49,7 +49,7 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// TestFreezes: a fault that freezes a server says which one, and every kind of that sort does.
+// Every kind that freezes a server is marked with freezes, and its fault names the frozen server.
 func TestFreezes(t *testing.T) {
 	c := &cluster{counts: map[string]*tally{}, Options: Options{Over: 3 * time.Minute}}
 	s := &server{c: c, port: 1}
@@ -67,7 +67,7 @@ func TestFreezes(t *testing.T) {
 	}
 }
 
-// TestSubmitNamesItsServer: what a fault submits says which server it was sent to.
+// The op of a fault's submit names the server that it was sent to.
 func TestSubmitNamesItsServer(t *testing.T) {
 	c := &cluster{}
 	c.servers = []*server{{c: c, port: 1}}
@@ -78,7 +78,7 @@ func TestSubmitNamesItsServer(t *testing.T) {
 	}
 }
 
-// alive is a process that does nothing.
+// alive returns a process that does nothing.
 func alive(t *testing.T) *testkit.Process {
 	t.Helper()
 	p, err := testkit.LaunchProcess("sleep", nil, "60")
@@ -89,7 +89,7 @@ func alive(t *testing.T) *testkit.Process {
 	return p
 }
 
-// A deck has every kind, as often as it weighs, and the seed has the order.
+// A deck has every kind as often as its weight says, and the seed decides the order.
 func TestDeck(t *testing.T) {
 	draw := func(seed uint64) (ids []string) {
 		l := &lane{c: &cluster{}, rng: rand.New(rand.NewPCG(seed, 1)),

@@ -16,17 +16,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// refusals is how many submits it takes for each that is accepted, about: while a store is away the others are refused.
+// refusals is about how many submits one accepted submit takes: the other submits are refused while a store is
+// away.
 const refusals = 2.2
 
-// newLoad makes the clients.
+// newLoad makes the clients and starts to answer callbacks.
 func (c *cluster) newLoad() (*client.Load, error) {
 	mix := client.DefaultMix()
 	if c.Mix != nil {
 		mix = *c.Mix
 	}
 	if !c.Embedded {
-		mix.Call = max(mix.Call, 0.3) // what a full Redis owes are callbacks above all
+		mix.Call = max(mix.Call, 0.3) // limitStays needs many jobs with a callback in the outbox
 	}
 	o := client.Options{
 		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs,
@@ -45,7 +46,7 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	return l, err
 }
 
-// rest lets everything come to its end and collects the evidence.
+// rest revives all servers, waits until the system is at rest, and collects the evidence.
 func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence, w check.Witness, err error) {
 	if err := c.mend(ctx); err != nil {
 		return e, w, err
@@ -69,14 +70,14 @@ func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence
 	if err := c.lookAtPlans(ctx); err != nil {
 		return e, w, err
 	}
-	if c.Repair { // the stores were read before: a pass changes what it finds wrong
+	if c.Repair { // the stores were read before this pass, which repairs what it finds wrong
 		c.pass(ctx, c.servers[0])
 	}
 	w, err = c.witness(ctx, load)
 	return e, w, errors.Join(err, load.Close())
 }
 
-// witness is what the clients and this program saw beside the evidence.
+// witness returns what the clients and this program observed beside the evidence.
 func (c *cluster) witness(ctx context.Context, load *client.Load) (w check.Witness, err error) {
 	w = load.Witness()
 	if w.Owners, err = client.ReadOwners(ctx, c.db); err != nil {
@@ -124,7 +125,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	return client.ReadRedis(ctx, c.rdb, c.Partitions, e)
 }
 
-// facts are what the table says about this run beside the verdict.
+// facts adds the facts of this run to the report: the lines of the table beside the verdict.
 func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evidence, w *check.Witness,
 	took time.Duration) {
 	report.Fact("seed", "%d", c.Seed)
@@ -132,7 +133,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	for _, program := range c.programs() {
 		out, err := exec.CommandContext(ctx, program[0], program[1:]...).Output()
 		if err != nil {
-			out = []byte("unknown: " + err.Error()) // not in PATH; it was found elsewhere
+			out = []byte("unknown: " + err.Error()) // not in PATH; testkit found it elsewhere
 		}
 		report.Fact(program[0], "%s", strings.TrimSpace(firstLine(string(out))))
 	}
@@ -171,7 +172,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	c.judge(report)
 }
 
-// judge adds what the run itself owes.
+// judge adds a violation for each number that the run has not reached: kills, kinds of fault, accepted jobs.
 func (c *cluster) judge(report *check.Report) {
 	for _, owed := range []struct {
 		id, what  string

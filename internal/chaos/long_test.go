@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The checker objects to every server with a seeded bug; that each bug can be seeded is shown by the short suite.
+// The checker objects to every server with a seeded bug. TestMutationsFit shows that each bug can be seeded.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer

@@ -13,13 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// Looks at the living system: a snapshot of each partition is held to the rules of the tests' audit, and the servers
-// are asked for a pass of theirs.
+// This file audits the running system: a snapshot of each partition has to pass the audit of the tests, and the
+// servers are asked for passes of their own audit.
 
-// often is how long it is from one look to the next: a run has several, and Redis is not kept busy by them.
+// often returns the time between two audits. A run gets several, and they do not keep Redis busy.
 func (c *cluster) often() time.Duration { return min(max(c.Over/6, 4*time.Second), 25*time.Second) }
 
-// looks goes on until ctx ends. What cannot be seen because Redis is away is no finding.
+// looks audits all partitions again and again until ctx ends. A look that fails because Redis is away is repeated
+// and is no finding.
 func (c *cluster) looks(ctx context.Context) {
 	for hold(ctx, c.often()) {
 		for p := range c.Partitions {
@@ -47,8 +48,9 @@ func (c *cluster) look(ctx context.Context, partition int) (seen bool) {
 	return true
 }
 
-// over says which limits a partition is beyond. Only first lives that a client asked for are counted: what is owed is
-// never refused, and what came due or was tried before does not count any more.
+// over returns the limits that a partition exceeds. Only jobs of generation 1 that a client submitted count,
+// because the server never refuses callbacks and requeued jobs. Against the capacity only jobs count that were
+// neither claimed before nor delayed.
 func (c *cluster) over(s queuetest.Snapshot) (wrong []string) {
 	ready, owned := 0, map[string]int{}
 	for id, h := range s.Jobs {
@@ -79,7 +81,7 @@ func (c *cluster) over(s queuetest.Snapshot) (wrong []string) {
 	return wrong
 }
 
-// passes asks the servers for passes of their audit, until ctx ends.
+// passes asks the servers for passes of their audit until ctx ends.
 func (c *cluster) passes(ctx context.Context) {
 	dice := rand.New(rand.NewPCG(c.Seed, 500))
 	for hold(ctx, c.often()) {
@@ -88,8 +90,8 @@ func (c *cluster) passes(ctx context.Context) {
 	}
 }
 
-// pass has one server make a pass. One that came to no end says nothing: what it found by then, the next one does not
-// find.
+// pass asks one server for a pass of its audit and records the result. It returns false if no answer came.
+// Findings of such a pass are lost: the server has repaired them, so the next pass does not find them.
 func (c *cluster) pass(ctx context.Context, s *server) (made bool) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

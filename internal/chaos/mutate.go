@@ -20,22 +20,22 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// rounds is how often a bug is looked for, each time with another seed.
+// rounds is in how many runs a bug is looked for, each with another seed.
 const rounds = 6
 
 // caught is a row of the mutation table.
 type caught struct {
 	name string
-	by   check.Violation // the first one that was wanted
-	all  string          // the invariants that objected
+	by   check.Violation // the first violation of an invariant that was wanted
+	all  string          // all invariants that objected
 	took time.Duration   // from the first submit of the first round
 	runs int
 	err  error
 }
 
-// Mutations seeds every bug whose name matches into the tree, builds that, and runs it under the faults that reveal it
-// until the checker objects. It prints the table. A bug that stays hidden is an error. Bugs of walks that are known to
-// be red are left out but for those that red names.
+// Mutations seeds every bug whose name matches only into a copy of the tree; nil matches all. It builds each copy
+// and runs it under the faults that reveal the bug until the checker objects. Mutations prints the table to out. A
+// bug that stays hidden is an error. Bugs of walks in knownRed are left out, except those that red names.
 func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp, red ...*regexp.Regexp) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp, red ...*
 	mutations := slices.Clone(mutations)
 	rows := make([]caught, len(mutations))
 	var group sync.WaitGroup
-	two := make(chan struct{}, 2) // at a time: each is a whole cluster
+	two := make(chan struct{}, 2) // at most two at a time: each is a whole cluster
 	for i := range mutations {
 		if only != nil && !only.MatchString(mutations[i].name) {
 			continue
@@ -97,7 +97,7 @@ func firstLine(text string) string {
 	return line[:min(len(line), 160)]
 }
 
-// hunt looks for one bug until it is found, or all rounds are over.
+// hunt looks for one bug until an invariant that is wanted objects or all rounds are over.
 func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 	c := caught{name: m.name}
 	changed, err := m.apply(root)
@@ -118,7 +118,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 	}
 	began := time.Now()
 	rounds := rounds
-	var others []check.Violation // that are no catch
+	var others []check.Violation // violations of invariants that are not wanted
 	if m.name == control {
 		rounds = 1
 	}
@@ -148,7 +148,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 	return c
 }
 
-// caught is the first objection of an invariant that has to object; nil = there is none.
+// caught returns the first violation of an invariant that is wanted, or nil.
 func (m *mutation) caught(all []check.Violation) *check.Violation {
 	for i := range all {
 		if slices.Contains(strings.Fields(m.want), all[i].Invariant) {
@@ -158,7 +158,7 @@ func (m *mutation) caught(all []check.Violation) *check.Violation {
 	return nil
 }
 
-// names are the invariants, each once.
+// names returns the violated invariants, each once.
 func names(all []check.Violation) string {
 	var list []string
 	for _, v := range all {
@@ -169,8 +169,8 @@ func names(all []check.Violation) string {
 	return strings.Join(list, " ")
 }
 
-// build builds tierq with the bug. The tree itself is not touched: the compiler reads changed copies in place of the
-// files.
+// build builds tierq with the bug. The tree itself stays as it is: with an overlay, the compiler reads changed
+// copies instead of the files.
 func (m *mutation) build(ctx context.Context, changed map[string]string, root, dir string) (binary string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make a folder: %w", err)
@@ -197,8 +197,8 @@ func (m *mutation) build(ctx context.Context, changed map[string]string, root, d
 	return binary, nil
 }
 
-// apply returns the changed files by their path below root. A text that is not there, or there twice, is an error: the
-// bug moved with the code.
+// apply returns the changed files by their path below root. A text that the file does not have exactly once is an
+// error: the code has changed, and the bug has to be changed with it.
 func (m *mutation) apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.edits {

@@ -9,28 +9,29 @@ import (
 	"github.com/tierq/tierq/internal/chaos/client"
 )
 
-// mutation is a seeded bug: a mistake that somebody could make, and the faults under which it breaks a promise.
+// mutation is a seeded bug: a mistake that a developer could make, and the faults under which it breaks a promise.
 type mutation struct {
 	name string
-	// invariants, of which at least one has to object: that a slow machine came late to its rest is no catch
+	// want has the invariants of which at least one has to object. A late rest (L1) is not among them: it may come
+	// from a slow machine.
 	want    string
 	edits   []edit
 	journal bool
-	only    string // which faults are injected, of all servers and stores; "" = none
+	only    string // a regular expression for the faults of all servers and stores; "" = none
 	mix     func(*client.Mix)
 	sleep   time.Duration // the longest job
 	over    time.Duration // how long faults come; 0 = 8 s
-	inside  bool          // of an embedded server
-	walk    walk          // where it shows; while that is known to be red, the bug is not looked for
+	inside  bool          // an embedded server has the bug
+	walk    walk          // the walk that shows the bug; a walk of knownRed leaves the bug out
 	red     *regexp.Regexp
 }
 
-// edit replaces a text that stands exactly once in a file of the tree.
+// edit replaces a text that a file of the tree has exactly once.
 type edit struct{ file, old, new string }
 
 var mutations = slices.Concat(mutationsOfFaults, mutationsOfWalks)
 
-// mutationsOfFaults are bugs that the faults show.
+// mutationsOfFaults are bugs that faults reveal, or the load alone.
 var mutationsOfFaults = []mutation{
 	{name: control, only: "F10|F13|F14|F25|F27 replies of claim|F30|F36|F40|F56", sleep: 1000 * time.Millisecond},
 	{
@@ -170,16 +171,16 @@ var mutationsOfFaults = []mutation{
 	{
 		name:  "a quota is not looked at",
 		want:  "S9",
-		sleep: 1500 * time.Millisecond, // more comes than can be run
+		sleep: 1500 * time.Millisecond, // more jobs come than the workers can run
 		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(descriptor, class.quota) then",
 			"elseif false then"}},
 	},
 }
 
-// control is no bug at all: the same runs over the tree as it is, and nobody may object.
+// control is no bug: the same runs over the unchanged tree, in which no invariant may object.
 const control = "none (the tree as it is)"
 
-// options are those of a run that looks for one bug.
+// options returns the options of a run that looks for the bug.
 func (m *mutation) options(seed uint64) Options {
 	o := Options{Seed: seed, Servers: 3, Over: cmp.Or(m.over, 8*time.Second), Gap: 500 * time.Millisecond,
 		Bound: 40 * time.Second, MaxSleep: m.sleep, Forget: true,

@@ -6,7 +6,7 @@ import (
 	"github.com/tierq/tierq/internal/chaos/client"
 )
 
-// mutationsOfWalks are bugs that show only where a walk leads.
+// mutationsOfWalks are bugs that only a certain walk or load reveals.
 var mutationsOfWalks = []mutation{
 	{name: control, inside: true, only: "F0|F10|F46", sleep: 500 * time.Millisecond},
 	{

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A walk is a part of the system that chaos may visit: a fault, a habit of the clients, or a promise that the checker
-// holds the servers to. Its name is what -known-red matches.
+// A walk is a part of the system that chaos may exercise: a fault, a habit of the clients, or a promise that the
+// checker holds the servers to. The flag -known-red matches its name.
 type walk string
 
 const noRetention walk = "no retention"
 
-// knownRed are the walks on which tierq is known to break a promise. A run leaves them out and says so. The commit that
-// mends a defect deletes its line here: from then on every run of chaos walks there.
+// knownRed are the walks on which tierq is known to break a promise. A run leaves them out and reports that. The
+// commit that repairs a defect deletes its entry here, and from then on every run makes that walk.
 var knownRed = []struct {
 	walk   walk
 	reason string
@@ -21,7 +21,7 @@ var knownRed = []struct {
 		"nothing outside of a server shows which submits it sent twice"},
 }
 
-// walks says whether this run goes there.
+// walks says whether this run makes a walk.
 func (o *Options) walks(w walk) bool {
 	for _, red := range knownRed {
 		if red.walk == w {
@@ -31,7 +31,7 @@ func (o *Options) walks(w walk) bool {
 	return true
 }
 
-// leftOut are the lines about what this run does not walk.
+// leftOut returns a line for each walk that this run leaves out.
 func (o *Options) leftOut() (lines []string) {
 	for _, red := range knownRed {
 		if !o.walks(red.walk) {
@@ -41,5 +41,5 @@ func (o *Options) leftOut() (lines []string) {
 	return lines
 }
 
-// keyLife is how long the servers keep an Idempotency-Key: the least that they may be set to.
+// keyLife is how long the servers keep an Idempotency-Key. It is the smallest value that the setting allows.
 const keyLife = time.Minute

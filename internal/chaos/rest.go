@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// mend brings every server back that the faults left dead or armed. Each fault has healed what it broke by itself.
+// mend revives every server that the faults left dead or armed. Each fault has repaired by itself what else it
+// broke.
 func (c *cluster) mend(ctx context.Context) error {
 	return c.each(func(s *server) error {
 		s.lock.Lock()
@@ -19,8 +20,8 @@ func (c *cluster) mend(ctx context.Context) error {
 	})
 }
 
-// revive waits until a server answers that it takes jobs. Where its process has ended, or ends meanwhile because of a
-// job that kills its process, the server gets another one.
+// revive waits until a server is ready. If its process has ended, or ends meanwhile because of a poisoned job or a
+// failpoint, revive starts another one.
 func (c *cluster) revive(ctx context.Context, s *server) error {
 	waiting, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()
@@ -45,8 +46,8 @@ func (c *cluster) revive(ctx context.Context, s *server) error {
 	}
 }
 
-// nurse restarts servers that die while no lane looks after them: jobs that kill their process may still wait, and
-// armed points.
+// nurse restarts servers that die after the lanes have ended: poisoned jobs may still wait, and failpoints may
+// still be armed. It returns when ctx ends.
 func (c *cluster) nurse(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, s := range c.servers {
@@ -68,8 +69,8 @@ func (c *cluster) nurse(ctx context.Context) {
 	group.Wait()
 }
 
-// awaitRest looks until nothing is on its way any more: no job in a set of Redis, no row of a living job in SQL. It
-// returns when that was, or the zero time, and what there still is.
+// awaitRest waits until no job is in a set of Redis that is empty at rest, and no journal row is in SQL. It
+// returns when that was, or the zero time and a text that says what is left.
 func (c *cluster) awaitRest(ctx context.Context, within time.Duration) (time.Time, string) {
 	left := "nobody looked"
 	for end := time.Now().Add(within); time.Now().Before(end); {
@@ -107,7 +108,8 @@ func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 	return left, nil
 }
 
-// sets are those of Redis that are empty at rest. An embedded server's cannot be looked at.
+// sets returns the sets of Redis that are empty at rest. There are none for an embedded server: its Redis cannot
+// be read.
 func (c *cluster) sets() []string {
 	if c.Embedded {
 		return nil
@@ -115,7 +117,7 @@ func (c *cluster) sets() []string {
 	return []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
 }
 
-// size is how many jobs are in a set, in all partitions.
+// size returns how many jobs a set has in all partitions together.
 func (c *cluster) size(ctx context.Context, set string) (sum int64, err error) {
 	for p := range c.Partitions {
 		n, err := c.rdb.ZCard(ctx, queue.Key(p, set)).Result()

@@ -17,53 +17,54 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Options say how long and how hard.
+// Options set the size of a run, the faults and the load.
 type Options struct {
 	Seed     uint64        // decides which faults come, in which order
 	Servers  int           // processes of tierq
 	Jobs     int           // submits
-	Accepted int           // of these, how many have to be accepted
+	Accepted int           // how many submits have to be accepted; fewer are a violation
 	Over     time.Duration // how long faults come; the load is spread over the same time
 	Kills    int           // processes to kill at least; behind schedule, the next fault of a server is a kill
-	// kinds of fault to land at least: on a slow machine faults come for longer than Over, up to three times as long
+	// Kinds is how many kinds of fault have to land. If too few have landed, faults go on, up to three times Over.
 	Kinds    int
-	Gap      time.Duration // the mean time between two faults of one server; stores have twice that
-	Embedded bool          // one server, which has its stores in itself
-	Journal  bool          // TIERQ_JOURNAL=on, and with it the faults after which Redis forgets
+	Gap      time.Duration // the mean time between two faults of one server; a store's is twice that
+	Embedded bool          // one embedded server: it has its stores inside its process
+	Journal  bool          // TIERQ_JOURNAL=on, and the faults after which Redis has forgotten jobs
 	Clean    bool          // no faults at all
 	Repair   bool          // the servers are asked for passes of their audit
 	Only     *regexp.Regexp
-	Binary   string         // tierq with failpoints; "" = it is built
-	Verbose  io.Writer      // a line per fault; nil = none
-	Forget   bool           // remove the logs whatever happened
-	KnownRed *regexp.Regexp // which of the walks that are known to be red are made all the same; nil = none
+	Binary   string         // tierq with failpoints; "" = the run builds it
+	Verbose  io.Writer      // gets a line per fault; nil = no lines
+	Forget   bool           // remove the logs even after a failure
+	KnownRed *regexp.Regexp // which walks of knownRed the run makes all the same; nil = none
 
-	Partitions int           // 0: the seed says
-	Capacity   int           // 0: the seed says
+	Partitions int           // 0 = the seed decides
+	Capacity   int           // 0 = the seed decides
 	Retention  time.Duration // of ended jobs in Redis; 0 = 1 min
-	KeepNone   bool          // a retention of 0; where that is walked, the seed may say so too
+	KeepNone   bool          // a retention of 0; where that walk is allowed, the seed may set it too
 
-	Mix      *client.Mix   // of the jobs; nil = something of everything
+	Mix      *client.Mix   // of the jobs; nil = client.DefaultMix
 	MaxSleep time.Duration // of a job; 0 = 100 ms
-	Bound    time.Duration // for coming to rest; 0 = restBound
+	Bound    time.Duration // the longest time until the system is at rest; 0 = restBound
 
 	bin     string
-	scripts map[string]string // those that are not what this program was built with, by name
+	scripts map[string]string // the scripts that differ from this program's own, by name
 }
 
-// Short is what fits into a test run.
+// Short returns the options of a run that fits into the test suite.
 func Short() Options {
 	return Options{Servers: 3, Jobs: 2000, Accepted: 1800, Over: 25 * time.Second, Kills: 20, Kinds: 12,
 		Gap: 1200 * time.Millisecond, MaxSleep: 300 * time.Millisecond, Repair: true}
 }
 
-// Long is what the promise is measured by: 100,000 jobs, and some for the answers that get lost.
+// Long returns the options of the run that measures the promise: 100,000 accepted jobs, and 3,000 more submits for
+// the answers that get lost.
 func Long() Options {
 	return Options{Servers: 3, Jobs: 103_000, Accepted: 100_000, Over: 30 * time.Minute, Kills: 500, Kinds: 30,
 		Gap: 4 * time.Second, MaxSleep: 400 * time.Millisecond, Repair: true}
 }
 
-// Undisturbed is the same load without any fault, as fast as the servers take it.
+// Undisturbed returns the options of a load without any fault, as fast as the servers accept it.
 func Undisturbed() Options {
 	return Options{Servers: 3, Jobs: 100_000, Over: 4 * time.Minute, MaxSleep: 20 * time.Millisecond, Clean: true,
 		Partitions: 1, Capacity: roomy}
@@ -71,10 +72,11 @@ func Undisturbed() Options {
 
 const (
 	roomy = 10_000 // the default
-	tight = 50     // so little that it is full all the time
+	tight = 50     // so small that the queue is full nearly all the time
 )
 
-// draw lets the seed say what was left open: half of the runs have two partitions, one in four hardly any room.
+// draw lets the seed set the options that are zero. Half of the runs have two partitions. One run in four has the
+// capacity tight. Where the walk noRetention is allowed, one run in three has a retention of 0.
 func (o *Options) draw() {
 	dice := rand.New(rand.NewPCG(o.Seed, 600))
 	partitions, capacity := 1+dice.IntN(2), roomy
@@ -91,14 +93,14 @@ func (o *Options) draw() {
 	}
 }
 
-// restBound is when everything has to be at rest after the last fault: a crash is found within the times of DESIGN, an
-// outcome that its process could not write is taken out of the outbox after 10 s and again after 10 s, a backed-off SQL
-// refusal within 30 s.
+// restBound is the longest time from the last fault until the system is at rest. Three times decide it: a crash is
+// found within the times of DESIGN; an outcome that its process could not write is taken out of the outbox after
+// 10 s and again after 10 s; a refusal of SQL is retried within 30 s.
 const restBound = 90 * time.Second
 
-// Run runs the load and the faults, waits for rest, and returns the verdict. Its error says that the run itself failed;
-// what the servers broke is in the report. The folder with all logs is named in the error, or in a fact of a report
-// with violations, and else removed.
+// Run runs the load and the faults, waits for rest, and returns the verdict. An error means that the run itself
+// failed; the promises that the servers broke are in the report. The error, or a fact of a report with violations,
+// names the folder with all logs. Otherwise Run removes the folder.
 func Run(ctx context.Context, o Options) (report check.Report, err error) {
 	if o.bin = o.Binary; o.bin == "" {
 		if o.bin, err = testkit.Build("failpoint"); err != nil {
@@ -112,7 +114,7 @@ func Run(ctx context.Context, o Options) (report check.Report, err error) {
 	c, err := startCluster(ctx, o)
 	if errors.Is(err, errBricked) {
 		report.Violations = check.CheckWitness(check.Evidence{}, c.beside)
-		_ = os.RemoveAll(c.dir) // the violation says what there is to know
+		_ = os.RemoveAll(c.dir) // the violation has all the information
 		return report, nil
 	}
 	if err != nil {
@@ -121,7 +123,7 @@ func Run(ctx context.Context, o Options) (report check.Report, err error) {
 	defer func() {
 		c.stop()
 		if o.Forget || err == nil && len(report.Violations) == 0 {
-			_ = os.RemoveAll(c.dir) // what is left in the temporary folder harms nobody
+			_ = os.RemoveAll(c.dir) // a leftover in the temporary folder does no harm
 			return
 		}
 		err = c.keep(&report, err)
@@ -140,7 +142,7 @@ func Run(ctx context.Context, o Options) (report check.Report, err error) {
 	return report, nil
 }
 
-// work is the run from the first submit to rest.
+// work runs load and faults, from the first submit until the system is at rest.
 func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, err error) {
 	running, abort := context.WithCancel(ctx)
 	defer abort()
@@ -150,7 +152,7 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 	if err != nil {
 		return e, w, err
 	}
-	breaking, calm := context.WithCancel(running) // what was refused meanwhile is submitted afterwards
+	breaking, calm := context.WithCancel(running) // the load goes on: another job replaces each refused one
 	defer calm()
 	var lanes, nurse sync.WaitGroup
 	if !c.Clean {
@@ -158,7 +160,7 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 			c.awaitEnough(breaking)
 			calm()
 		})
-		if !c.Embedded { // its Redis is inside the process
+		if !c.Embedded { // an embedded server's Redis is inside its process
 			lanes.Go(func() { c.looks(breaking) })
 		}
 		if c.Repair {
@@ -188,7 +190,8 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 	return e, w, err
 }
 
-// lanes are who breaks what: one for each server and each store, and one for the house. Each has dice of its own.
+// lanes returns the lanes: one for each server and each store, and one for the faults of the whole house. Each
+// lane has random numbers of its own. Options.Only selects the kinds; a lane without a kind is left out.
 func (c *cluster) lanes() []*lane {
 	add := func(all []*lane, name string, kinds []kind, l lane) []*lane {
 		l.c, l.name = c, name
@@ -217,7 +220,8 @@ func (c *cluster) lanes() []*lane {
 	return add(all, "the house", c.ofTheHouse(), lane{lock: &sync.Mutex{}, gap: 3 * c.Gap})
 }
 
-// awaitEnough returns when the faults are to end: after Over, or later if too few have landed by then.
+// awaitEnough returns when the faults are to end: after Over, or later if too few have landed by then, at the
+// latest after three times Over.
 func (c *cluster) awaitEnough(ctx context.Context) {
 	if !hold(ctx, c.Over) {
 		return
@@ -236,14 +240,15 @@ func (c *cluster) few() bool {
 	return c.kills < c.Kills || len(kinds) < c.Kinds && c.Only == nil
 }
 
-// behind says whether fewer were killed than the plan wants by now.
+// behind says whether fewer processes were killed than the plan wants by now. The plan is ahead of an even pace by
+// 20 %.
 func (c *cluster) behind() bool {
 	c.notes.Lock()
 	defer c.notes.Unlock()
 	return float64(c.kills) < 1.2*float64(c.Kills)*time.Since(c.began).Seconds()/c.Over.Seconds()
 }
 
-// keep leaves the folder where it is and says so.
+// keep leaves the folder in place and adds its name to the error or to the report.
 func (c *cluster) keep(report *check.Report, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w (logs in %s)", err, c.dir)

@@ -16,10 +16,10 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// server is one place in the cluster: an address and two proxies that stay, and the process that serves there at the
-// moment.
+// server is one place in the cluster: an address and two proxies, which stay the same, and the process that serves
+// there at the moment.
 type server struct {
-	lock  sync.Mutex // held by who breaks it
+	lock  sync.Mutex // held by the lane that breaks the server
 	c     *cluster
 	n     int
 	port  int
@@ -29,7 +29,7 @@ type server struct {
 	mu      sync.Mutex
 	process *testkit.Process
 	end     *exit
-	over    bool // no process is started any more
+	over    bool // stop was called: no further process is started
 
 	watching sync.WaitGroup
 }
@@ -55,14 +55,15 @@ func (c *cluster) newServer(n int) (*server, error) {
 
 func (s *server) base() string { return "http://127.0.0.1:" + strconv.Itoa(s.port) }
 
-// bootPatience is above what a starting server waits for stores that are away.
+// bootPatience is longer than a starting server waits for stores that are away.
 const bootPatience = 70 * time.Second
 
-// badSettings is the exit code of a server that no supervisor should start again.
+// badSettings is the exit code of a server with wrong settings. A supervisor should not start such a server again.
 const badSettings = 2
 
-// start starts a process and returns when it serves. Env is added to the settings. A process that gives up is started
-// again, as a supervisor would: the table says how often, and what it said last.
+// start starts a process and returns when the process serves. The variables in env are added to the settings. A
+// process that gives up is started again, as a supervisor would do; the report's facts say how often, and what its
+// last line was.
 func (s *server) start(ctx context.Context, env ...string) error {
 	settings := append(s.settings(), env...)
 	boot, cancel := context.WithTimeout(ctx, bootPatience)
@@ -81,7 +82,7 @@ func (s *server) start(ctx context.Context, env ...string) error {
 		case !p.Exited():
 			return fmt.Errorf("server %d does not start: %w", s.n, err)
 		case hit.MatchString(p.Output()) || poison.MatchString(p.Output()):
-			return nil // it began to work before it could say so, and died of that: the lane finds it dead
+			return nil // a job or a failpoint killed it before it reported that it serves: its lane finds it dead
 		}
 		s.keepLog(p)
 		if code, _ := p.WaitExit(boot); code == badSettings {
@@ -94,7 +95,7 @@ func (s *server) start(ctx context.Context, env ...string) error {
 	}
 }
 
-// settings are the environment of this server's processes.
+// settings returns the environment of this server's processes.
 func (s *server) settings() []string {
 	all := []string{
 		"TIERQ_ADDR=127.0.0.1:" + strconv.Itoa(s.port), "TIERQ_DATA_DIR=" + filepath.Join(s.c.dir, "data"),
@@ -133,13 +134,13 @@ func (s *server) launch(settings []string) (*testkit.Process, error) {
 	return p, err
 }
 
-// exit is when a process was gone, also if nobody looked at that moment.
+// exit holds the time when a process had ended.
 type exit struct {
 	gone chan struct{} // closed when at is set
 	at   time.Time
 }
 
-// endedAt is when the process that was started last was gone; it waits for that.
+// endedAt waits until the process that was started last has ended, and returns when that was.
 func (s *server) endedAt() time.Time {
 	s.mu.Lock()
 	end := s.end
@@ -148,7 +149,7 @@ func (s *server) endedAt() time.Time {
 	return end.at
 }
 
-// now is the process that serves.
+// now returns the process that was started last.
 func (s *server) now() *testkit.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +158,7 @@ func (s *server) now() *testkit.Process {
 
 func (s *server) pid() string { return strconv.Itoa(s.now().Pid()) }
 
-// kill sends SIGKILL and returns the pid that is gone.
+// kill sends SIGKILL, waits for the end of the process, and returns its pid.
 func (s *server) kill() (pid string, err error) {
 	p := s.now()
 	if err := p.Kill(); err != nil {
@@ -167,13 +168,13 @@ func (s *server) kill() (pid string, err error) {
 	return strconv.Itoa(p.Pid()), nil
 }
 
-// gone says whether a pid is no process any more: the evidence of a kill.
+// gone says whether no process has this pid any more. That is the evidence of a kill.
 func gone(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	return err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
 }
 
-// died says whether the process has ended, and what its log has to say about the reason.
+// died says whether the process has ended, and returns the lines of its log that give a reason.
 func (s *server) died() (why string, dead bool) {
 	p := s.now()
 	if !p.Exited() {
@@ -188,7 +189,7 @@ var (
 	poison = regexp.MustCompile(`(?m)^crashing job=.+$`)
 )
 
-// awaitDeath waits until the process has ended by itself.
+// awaitDeath waits until the process has ended by itself. It returns false if ctx or the time ended first.
 func (s *server) awaitDeath(ctx context.Context, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -196,12 +197,12 @@ func (s *server) awaitDeath(ctx context.Context, within time.Duration) bool {
 	return err == nil
 }
 
-// keepLog appends what a process said to the server's file, for a run that fails.
+// keepLog appends the output of a process to the server's log file, which stays after a run that fails.
 func (s *server) keepLog(p *testkit.Process) {
 	f, err := os.OpenFile(filepath.Join(s.c.dir, fmt.Sprintf("server%d.log", s.n)), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
 		0o600)
 	if err != nil {
-		return // it is for people only
+		return // only people read the log
 	}
 	defer f.Close()
 	fmt.Fprintf(f, "---- pid %d\n%s", p.Pid(), p.Output())

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// An embedded server is killed for some seconds, and no promise is broken but those that are known to be.
+// An embedded server that is killed again and again breaks no promise, on all walks that are not in knownRed.
 func TestEmbedded(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// Every run names what it does not walk, and walks it when it is asked to.
+// A run leaves out the walks of knownRed and reports them. With -known-red it makes the walks that match.
 func TestKnownRed(t *testing.T) {
 	t.Parallel()
 	o, all := Options{}, Options{KnownRed: regexp.MustCompile(".")}

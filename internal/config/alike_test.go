@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Alike names every setting of its list, shows no secret, and tells two secrets apart.
+// Alike has every setting of its list, shows no secret, and its fingerprints differ for different secrets.
 func TestAlike(t *testing.T) {
 	t.Parallel()
 	c := Config{SQLRetention: "30d", WebhookSecret: "whsec_one", BlobURL: "s3://id:hush@bucket?region=x"}

@@ -27,8 +27,8 @@ func (l *loader) checkBounds(c Config) {
 	}
 }
 
-// bound reads a min or max tag in the setting's own unit. A tag that does not parse is a mistake of ours that a test
-// finds.
+// bound reads a min or max tag in the setting's own unit. A tag that does not parse is a programming error that a
+// test finds.
 func bound(tag string, s Setting) int64 {
 	var n int64
 	var err error
@@ -48,7 +48,7 @@ func bound(tag string, s Setting) int64 {
 
 func (l *loader) checkStores(c Config) {
 	for _, s := range table {
-		// Anyone on the machine can read a command line. The variables and files are private.
+		// Every user of the machine can read a command line. The environment and the files are private.
 		if v := l.values[s.Name]; s.Secret && strings.HasPrefix(v.from, "flag ") && hasPassword(s.Name, v.text) {
 			l.problem(s.Name, "a password on the command line can be read by every user of the machine; use the variable or "+
 				s.Name+"_FILE")
@@ -73,8 +73,8 @@ func (l *loader) checkStores(c Config) {
 	}
 }
 
-// embeddedMost is how many jobs may wait, and be scheduled, in embedded mode: its server copies and sorts all of them
-// for each claim, and answers nobody meanwhile.
+// embeddedMost is the largest number of waiting, and of scheduled, jobs in embedded mode: its Redis copies and
+// sorts all of them for each claim, and answers no other call meanwhile.
 const embeddedMost = 100_000
 
 func (l *loader) checkEmbedded(c Config) {
@@ -82,7 +82,7 @@ func (l *loader) checkEmbedded(c Config) {
 		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set "+
 			"REDIS_URL and MYSQL_DSN to share the work")
 	}
-	// another number at the next start would leave jobs where nobody looks
+	// after a start with another number, jobs would be left in partitions that nothing reads
 	if !l.bad["TIERQ_PARTITIONS"] && c.Partitions > 1 {
 		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode: there is one Redis, and it goes with the process; set "+
 			"REDIS_URL and MYSQL_DSN for more")
@@ -98,15 +98,16 @@ func (l *loader) checkEmbedded(c Config) {
 	}
 }
 
-// escapeIt is the answer to a URL whose password was read as something else.
+// escapeIt is the advice for a URL whose password was parsed as something else.
 const escapeIt = "in a password, write special characters as %XX"
 
-// cutPassword says whether a password's end stands behind the host: a / ? or # in it was taken for the end of the host.
+// cutPassword says whether the end of a password is behind the host: a / ? or # in the password was taken for the
+// end of the host.
 func cutPassword(u *url.URL) bool {
 	return u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@")
 }
 
-// checkRedisURL never repeats the parser's error: a password with a / in it would be quoted there as the port.
+// checkRedisURL never repeats the parser's error, which would quote a password with a / in it as the port.
 func (l *loader) checkRedisURL(text string) {
 	u, err := url.Parse(text)
 	switch {
@@ -127,8 +128,8 @@ func (l *loader) checkRedisURL(text string) {
 
 var dsnAddress = regexp.MustCompile(`^[a-z0-9]*(\([^@]*\))?$`)
 
-// checkDSN refuses what the driver would quote: where an @ or a / is missing it takes the password for a protocol or a
-// database.
+// checkDSN refuses texts that the driver would quote: if an @ or a / is missing, the driver takes the password for
+// a protocol or a database.
 func (l *loader) checkDSN(text string) {
 	_, address, _, _ := splitDSN(text)
 	switch database := dsnDatabase(text); {
@@ -165,7 +166,8 @@ func (l *loader) checkListener(name, addr string) {
 	}
 }
 
-// checkOutgoing looks at where mail, files, signatures and traces go. It never repeats a value: it may hold a password.
+// checkOutgoing checks where mail, files, signatures and traces go. It never repeats a value, because that may
+// hold a password.
 func (l *loader) checkOutgoing(c Config) {
 	wants := func(name, text, form string, schemes ...string) {
 		if text == "" || l.bad[name] {
@@ -198,8 +200,8 @@ func (l *loader) checkOutgoing(c Config) {
 	}
 }
 
-// checkMasters looks at what keys' webhook secrets are derived from. A receiver's secret among them would tell it all
-// others.
+// checkMasters checks the masters from which the keys' webhook secrets are derived. A master that is also a
+// receiver's secret would reveal all other secrets to that receiver.
 func (l *loader) checkMasters(c Config) {
 	for one := range strings.FieldsSeq(c.WebhookMaster) {
 		text, ok := strings.CutPrefix(one, "whmaster_")

@@ -1,4 +1,4 @@
-// Package config turns flags, environment and .env into a Config, once, and reports every problem it finds together.
+// Package config turns flags, environment and .env into a Config, once, and reports all problems together.
 //
 // The struct tags of Config are the one table of settings: the flags of `tierq serve`, its help, .env.example and
 // docs/SETTINGS.md are all made from it.
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Config is what the process was told. Load is the only maker; a Config it returned without an error is within all
-// bounds.
+// Config holds the settings of the process. Only Load makes a Config; one that was returned without an error is
+// within all bounds.
 //
-// Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and why
-// bound it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
+// Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and
+// why bound it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
 	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on, another one for each process of a host: the API; without the api role /livez, /readyz and /actuator/health only. Beyond loopback the API is only where keys were made, or with TIERQ_INSECURE=on"`
 	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /debug/pprof, /livez and /readyz only, in processes of any role; beyond loopback it wants an operator's key; unset: none, and the API serves them"`
@@ -31,7 +31,7 @@ type Config struct {
 	LivingBytes    int `env:"TIERQ_LIVING_BYTES" envDefault:"0" unit:"bytes" min:"0" max:"1048576MiB" why:"living jobs are kept in Redis' memory" doc:"payloads and checkpoints of jobs that have not ended; beyond a tier's share of it, or for jobs scheduled at submit of half of it, submits get 503 QUEUE_FULL; 0: half of Redis' maxmemory, as the servers tell it, 1 GiB where there is none, and 256 MiB in embedded mode"`
 	LaterLimit     int `env:"TIERQ_LATER_LIMIT" envDefault:"100" min:"0" max:"1000000000" why:"a job that never ends is kept in Redis' memory" doc:"how often a job may ask to be run later (a busy endpoint's Retry-After does) before each time costs a retry; 0: any number of times"`
 
-	LaterAge time.Duration `env:"TIERQ_LATER_AGE" envDefault:"192h" min:"0s" max:"8760h" why:"a job that never ends is kept in Redis' memory" doc:"how long after its first attempt a job may ask to be run before each time costs a retry; 0: for ever"`
+	LaterAge   time.Duration `env:"TIERQ_LATER_AGE" envDefault:"192h" min:"0s" max:"8760h" why:"a job that never ends is kept in Redis' memory" doc:"how long after its first attempt a job may ask to be run before each time costs a retry; 0: for ever"`
 	UnknownFor time.Duration `env:"TIERQ_UNKNOWN_FOR" envDefault:"1h" min:"0s" max:"8760h" why:"a job that never ends is kept in Redis' memory" doc:"how long a job waits for a worker that knows its type, before it is a dead letter with the cause UNKNOWN_JOB_TYPE; no retry is spent meanwhile; 0: for ever"`
 
 	PriorityBase int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
@@ -85,28 +85,28 @@ type Config struct {
 	LogLevel  slog.Level `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat string     `env:"TIERQ_LOG_FORMAT" doc:"text or json; unset: text on a terminal, json elsewhere"`
 
-	// Exposed names the NAME_FILE settings whose file other users of this machine may read; "" = none. Load looks.
+	// Exposed names the NAME_FILE settings whose file other users of this machine may read; "" = none. Load sets it.
 	Exposed string
 }
 
-// Roles is what a process does.
+// Roles says what a process does.
 type Roles struct {
 	API      bool
 	Worker   bool
 	Recovery bool
 }
 
-// All reports whether the process does everything there is to do.
+// All reports whether the process has every role.
 func (r Roles) All() bool { return r.API && r.Worker && r.Recovery }
 
-// Egress are the networks of TIERQ_EGRESS_ALLOW.
+// Egress returns the networks of TIERQ_EGRESS_ALLOW.
 func (c Config) Egress() []netip.Prefix {
-	networks, _ := parseNetworks(c.EgressAllow) // Load has seen them
+	networks, _ := parseNetworks(c.EgressAllow) // Load has checked the text
 	return networks
 }
 
-// Living is how many jobs may be there that have not ended: TIERQ_LIVING_LIMIT, or what the other two limits let one
-// expect.
+// Living returns how many jobs that have not ended there may be: TIERQ_LIVING_LIMIT, or a number derived from the
+// other two limits.
 func (c Config) Living() int {
 	if c.LivingLimit > 0 {
 		return c.LivingLimit
@@ -114,8 +114,9 @@ func (c Config) Living() int {
 	return 2 * (c.Capacity + c.ScheduledLimit)
 }
 
-// Journaled reports whether the accept journal is kept: embedded mode has no other way to outlive its process.
+// Journaled reports whether there is an accept journal. Embedded mode always has one: without it no job would
+// survive the process.
 func (c Config) Journaled() bool { return c.Journal || c.Embedded() }
 
-// Embedded reports whether the stores live inside the process: nothing external was configured.
+// Embedded reports whether the stores are inside the process: no external store is configured.
 func (c Config) Embedded() bool { return c.RedisURL == "" && c.MySQLDSN == "" }

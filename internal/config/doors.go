@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Wide are the listeners of this process that other machines can reach, as NAME=address: without API keys they must not
-// be.
+// Wide returns the listeners of this process that other machines can reach, as NAME=address. Without API keys
+// there must be none.
 func (c Config) Wide() (listeners []string) {
 	for _, l := range []struct {
 		name, addr string
@@ -28,20 +28,20 @@ func (c Config) Wide() (listeners []string) {
 	return listeners
 }
 
-// Loopback says whether a host:port is reached from this machine only.
+// Loopback says whether a host:port can only be reached from this machine.
 func Loopback(addr string) bool {
 	host, _, _ := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Proxies are the networks of TIERQ_TRUSTED_PROXIES.
+// Proxies returns the networks of TIERQ_TRUSTED_PROXIES.
 func (c Config) Proxies() []netip.Prefix {
-	networks, _ := parseNetworks(c.TrustedProxies) // Load has seen them
+	networks, _ := parseNetworks(c.TrustedProxies) // Load has checked the text
 	return networks
 }
 
-// TypesOn are the job types of TIERQ_TYPES that submits may name; nil = every type.
+// TypesOn returns the job types of TIERQ_TYPES that submits may name; nil = every type.
 func (c Config) TypesOn() []string {
 	if c.Types == "" || c.Types == "all" {
 		return nil
@@ -53,13 +53,13 @@ func (c Config) TypesOn() []string {
 	return types
 }
 
-// StrangersTypes are the job types of TIERQ_ANONYMOUS_TYPES.
+// StrangersTypes returns the job types of TIERQ_ANONYMOUS_TYPES.
 func (c Config) StrangersTypes() []string {
-	types, _ := parseTypes(c.AnonymousTypes) // Load has seen them
+	types, _ := parseTypes(c.AnonymousTypes) // Load has checked the text
 	return types
 }
 
-// StrangersRate is how many requests a second all strangers together may make.
+// StrangersRate returns how many requests per second all callers without a key together may make.
 func (c Config) StrangersRate() int {
 	if c.AnonymousTotal > 0 {
 		return c.AnonymousTotal
@@ -67,7 +67,7 @@ func (c Config) StrangersRate() int {
 	return 10 * c.AnonymousRate
 }
 
-// parseTypes reads names of job types with commas between them, at least one.
+// parseTypes reads names of job types separated by commas, at least one.
 func parseTypes(text string) (types []string, err error) {
 	for one := range strings.SplitSeq(text, ",") {
 		one = strings.TrimSpace(one)
@@ -81,9 +81,9 @@ func parseTypes(text string) (types []string, err error) {
 	return types, nil
 }
 
-// Redacted are the members of payloads and results that read-only keys do not see, by job type; "*" = all.
+// Redacted returns the members of payloads and results that read-only keys do not see, by job type; "*" = all.
 func (c Config) Redacted() map[string][]string {
-	types, _ := parseRedact(c.Redact) // Load has seen it
+	types, _ := parseRedact(c.Redact) // Load has checked the text
 	return types
 }
 
@@ -99,7 +99,7 @@ func isKey(text string) bool {
 	return err == nil
 }
 
-// checkDoors looks at who comes in. Of an admin key it repeats nothing.
+// checkDoors checks the settings about callers. It repeats nothing of an admin key.
 func (l *loader) checkDoors(c Config) {
 	if c.AdminKey != "" && !isKey(c.AdminKey) && !l.bad["TIERQ_ADMIN_KEY"] {
 		l.problem("TIERQ_ADMIN_KEY", "is no key: write what tierq keys generate prints")
@@ -138,7 +138,7 @@ var (
 	redactedMember = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 )
 
-// parseRedact reads TYPE:member,member with spaces between the types; none = nothing is hidden.
+// parseRedact reads TYPE:member,member with spaces between the types; "none" hides nothing.
 func parseRedact(text string) (map[string][]string, error) {
 	types := map[string][]string{}
 	if text == "none" {
@@ -162,7 +162,7 @@ func parseRedact(text string) (map[string][]string, error) {
 	return types, nil
 }
 
-// readAuthorities looks whether a file holds certificates and nothing that is none.
+// readAuthorities checks that a file holds certificates and nothing else.
 func readAuthorities(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const aKey = "tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A"
 
-// No default opens a door: without a key there is none, and a text that is none stops the start, without being shown.
+// There is no admin key by default. A text that is no key stops the start, and the problem does not show it.
 func TestAdminKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	c, problems := load(t)

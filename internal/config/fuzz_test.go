@@ -14,12 +14,12 @@ import (
 
 const fuzzedSecret = "hunter2hunter2hunter2"
 
-// A .env file, whatever is in it: settings within their bounds or a list of problems, and no password in either.
+// Any .env file gives either settings within their bounds or a list of problems, and neither shows a password.
 func FuzzDotenv(f *testing.F) {
 	f.Attr("proves", "A47")
 	file := filepath.Join(f.TempDir(), ".env")
 	fuzz.Text(f, func(t *testing.T, text string) {
-		if strings.Contains(text, "_FILE") { // it would be read
+		if strings.Contains(text, "_FILE") { // the named file would be read
 			return
 		}
 		if err := os.WriteFile(file,
@@ -54,7 +54,7 @@ func FuzzDotenv(f *testing.F) {
 		"A=\"unclosed\nB=", "TIERQ_DRAIN_TIMEOUT=1h30m\n", "=\n", "TIERQ_SMTP_URL=smtp://u:p@h?from=a@b\n")
 }
 
-// Values that were read are read as the same from what is shown of them.
+// Values that were parsed are parsed as the same values from their shown form.
 func FuzzValues(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		if n, err := parseSize(text); err == nil {
@@ -99,8 +99,8 @@ func FuzzValues(f *testing.F) {
 		"SEND_EMAIL:to,subject X:*", "A:b A:c", "none", "X:")
 }
 
-// A password does not show, wherever the rest of its URL or DSN is broken: neither in the settings nor in what is wrong
-// with them. What Redis' parser makes of these texts is FuzzReadURL's, in internal/queue.
+// A password is shown neither in the settings nor in their problems, wherever the rest of its URL or DSN is
+// broken. (FuzzReadURL in internal/queue tests what Redis' parser does with such texts.)
 func FuzzRedact(f *testing.F) {
 	f.Attr("proves", "A47")
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -132,7 +132,7 @@ func FuzzRedact(f *testing.F) {
 		"http\n%zz", "unix\n/x@y")
 }
 
-// A DSN whose @ was forgotten has its password where others have the address.
+// A DSN without @ has its password in the place of the address.
 func TestRedactDSN_WithoutAt(t *testing.T) {
 	t.Attr("proves", "A47")
 	for dsn, want := range map[string]string{

@@ -16,16 +16,16 @@ import (
 	"github.com/joho/godotenv"
 )
 
-// Problems is the error of Load: everything that is wrong, at least one line.
+// Problems is the error of Load. It lists everything that is wrong, at least one line.
 type Problems struct{ List []string }
 
-// Error is the list, one problem per line.
+// Error returns the list, one problem per line.
 func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
 
-// value is a setting's text and where it came from, as a user would call it; "" = the environment.
+// value is a setting's text and its source as a user would name it; "" = the environment.
 type value struct{ text, from string }
 
-// loader gathers values, then problems. A name in bad has been reported: later checks leave it alone.
+// loader collects values, then problems. A name in bad has been reported: later checks skip it.
 type loader struct {
 	values   map[string]value
 	problems []string
@@ -33,11 +33,12 @@ type loader struct {
 	exposed  []string // NAME_FILE=path
 }
 
-// Load reads the settings. environ is in the form of os.Environ; dotenv is the path of a .env file ("" = none; a file
-// that does not exist is none); flags are what the command line set, by setting name. Flags override the environment,
-// which overrides the .env file, which overrides the defaults. An empty value means the default.
+// Load reads the settings. environ has the form of os.Environ. dotenv is the path of a .env file ("" = none; a
+// file that does not exist counts as none). flags are the settings that the command line set, by name. Flags
+// override the environment, which overrides the .env file, which overrides the defaults. An empty value means the
+// default.
 //
-// A non-nil error is a *Problems with every problem found; the Config is then not to be used. No problem shows a
+// A non-nil error is a *Problems with every problem found; the Config must then not be used. No problem shows a
 // secret.
 func Load(environ []string, dotenv string, flags map[string]string) (Config, error) {
 	l := &loader{values: map[string]value{}, bad: map[string]bool{}}
@@ -61,7 +62,7 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 	return c, nil
 }
 
-// problem reports what is wrong with a setting. The value is shown unless it is a secret, or may have one in it.
+// problem reports what is wrong with a setting. It shows the value, unless that is a secret or may contain one.
 func (l *loader) problem(name, text string) {
 	l.bad[name] = true
 	shown := name
@@ -120,14 +121,14 @@ func readDotenv(path string) (map[string]string, error) {
 	defer f.Close()
 	pairs, err := godotenv.Parse(f)
 	if err != nil {
-		// The parser quotes the rest of the file, and the rest of the file has passwords.
+		// The parser's error quotes the rest of the file, which has passwords.
 		text, _, _ := strings.Cut(err.Error(), " near ")
 		return nil, errors.New("cannot be parsed: " + text)
 	}
 	return pairs, nil
 }
 
-// withoutPath is the error's cause only; the path stands in front of the line already.
+// withoutPath returns only the cause of an error, because the line already begins with the path.
 func withoutPath(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
@@ -135,8 +136,7 @@ func withoutPath(err error) string {
 	return err.Error()
 }
 
-// refuseNames reports every TIERQ_ name that means nothing here. Empty values are no exception: a misspelt name is
-// misspelt.
+// refuseNames reports every TIERQ_ name that is no setting, even if its value is empty.
 func (l *loader) refuseNames() {
 	known := knownNames()
 	var names []string
@@ -148,7 +148,7 @@ func (l *loader) refuseNames() {
 	sort.Strings(names)
 	for _, name := range names {
 		v := l.values[name]
-		l.values[name] = value{from: v.from} // an unknown name may hold anything, also a secret
+		l.values[name] = value{from: v.from} // the value of an unknown name may be anything, even a secret
 		if near := nearest(name, known); near != "" {
 			l.problem(name, "unknown setting; the nearest known one is "+near)
 		} else {
@@ -197,8 +197,8 @@ func (l *loader) readSecretFiles() {
 	}
 }
 
-// exposed says whether every user of this machine may read a file. It is false below /run/secrets, where a container's
-// runtime chooses the modes and a container has no other users, and on Windows, which has no such modes.
+// exposed says whether every user of this machine may read a file. It is false below /run/secrets, because there a
+// container's runtime sets the modes and a container has no other users, and on Windows, which has no such modes.
 func exposed(path string) bool {
 	if runtime.GOOS == "windows" || strings.HasPrefix(filepath.Clean(path), "/run/secrets/") {
 		return false
@@ -207,7 +207,7 @@ func exposed(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
 }
 
-// parse fills c. What cannot be parsed is reported and left at zero.
+// parse fills c. It reports values that cannot be parsed and leaves them zero.
 func (l *loader) parse(c *Config) {
 	texts := map[string]string{}
 	names := map[string]string{}

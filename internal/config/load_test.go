@@ -33,7 +33,7 @@ func list(t *testing.T, err error) []string {
 
 func TestDefaults(t *testing.T) {
 	t.Attr("proves", "S2-N15")
-	t.Setenv("TIERQ_WORKERS", "7") // Load reads what it is given, not the process's environment
+	t.Setenv("TIERQ_WORKERS", "7") // Load reads its arguments, not the environment of the process
 	c, problems := load(t)
 	if problems != nil {
 		t.Fatal(problems)

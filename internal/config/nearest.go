@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// nearest is the known name with the fewest edits to name, "" if that is more than a third of it; ties go to the first
-// in the alphabet.
+// nearest returns the known name with the fewest edits to name, or "" if that is more than a third of its length.
+// Of equals it returns the first in alphabetical order.
 func nearest(name string, known map[string]bool) string {
 	best, fewest := "", -1
 	for _, k := range slices.Sorted(maps.Keys(known)) {
@@ -20,7 +20,7 @@ func nearest(name string, known map[string]bool) string {
 	return best
 }
 
-// distance is the number of bytes to insert, delete or replace to turn a into b.
+// distance returns the number of bytes to insert, delete or replace to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

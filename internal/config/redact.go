@@ -12,7 +12,7 @@ import (
 
 const hidden = "***"
 
-// String is every setting as NAME=value, one per line, without passwords.
+// String returns every setting as NAME=value, one per line, without passwords.
 func (c Config) String() string {
 	var b strings.Builder
 	for _, s := range table {
@@ -21,10 +21,10 @@ func (c Config) String() string {
 	return b.String()
 }
 
-// GoString is String: %#v shows no password either.
+// GoString returns the same as String, so that %#v shows no password either.
 func (c Config) GoString() string { return c.String() }
 
-// LogValue is every setting as a group, without passwords.
+// LogValue returns every setting as a group, without passwords.
 func (c Config) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, len(table))
 	for _, s := range table {
@@ -60,8 +60,8 @@ func (c Config) shown(s Setting) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// redactURL hides the whole user part: a password put in the user's place is a common mistake. Of the query, which may
-// hold a sentinel's password, only the names stay.
+// redactURL hides the whole user part, because a password in place of the user is a common mistake. Of the query,
+// which may hold a sentinel's password, only the names stay.
 func redactURL(text string) string {
 	if text == "" {
 		return ""
@@ -78,10 +78,10 @@ func redactURL(text string) string {
 	sign := "?"
 	for _, name := range slices.Sorted(maps.Keys(u.Query())) {
 		if strings.ContainsFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
-			if strings.Contains(name, "@") { // it is the end of a password, and its beginning stands where the host should
+			if strings.Contains(name, "@") { // the name is the end of a password that begins where the host should be
 				return hidden
 			}
-			name = hidden // no parameter is called so: it may be a part of a password
+			name = hidden // no parameter has such a name: it may be part of a password
 		}
 		shown += sign + name + "=" + hidden
 		sign = "&"
@@ -89,7 +89,7 @@ func redactURL(text string) string {
 	return shown
 }
 
-// redactEndpoint hides the path as well: some collectors take a token there.
+// redactEndpoint hides the path as well, because some collectors have a token there.
 func redactEndpoint(text string) string {
 	shown := redactURL(text)
 	u, err := url.Parse(text)
@@ -99,11 +99,11 @@ func redactEndpoint(text string) string {
 	return u.Scheme + "://" + u.Host + "/" + hidden
 }
 
-// mayHide are settings that are no secrets, and in whose text one may stand all the same: what is wrong with it is said
-// without it.
+// mayHide are settings that are no secrets, but whose text may contain one: their problems are reported without
+// the value.
 var mayHide = map[string]bool{"TIERQ_BLOB_URL": true, "OTEL_EXPORTER_OTLP_ENDPOINT": true}
 
-// splitDSN cuts user:password@protocol(address)/database?params the way the driver does: the last / ends the address,
+// splitDSN cuts user:password@protocol(address)/database?params as the driver does: the last / ends the address,
 // the last @ before it ends the password.
 func splitDSN(dsn string) (user, address, database string, ok bool) {
 	slash := strings.LastIndexByte(dsn, '/')
@@ -128,10 +128,10 @@ func redactDSN(dsn string) string {
 		return ""
 	}
 	user, address, database, ok := splitDSN(dsn)
-	if !ok || strings.Contains(database, "@") { // its password has a /, and no database follows
+	if !ok || strings.Contains(database, "@") { // the password has a /, and no database follows
 		return hidden
 	}
-	// its @ is missing: that is no address
+	// the @ is missing, so this is no address
 	if user == "" && strings.Contains(address, ":") && !strings.Contains(address, "(") {
 		return hidden
 	}
@@ -141,7 +141,8 @@ func redactDSN(dsn string) string {
 	return user + address + "/" + database
 }
 
-// hasPassword reports whether a secret setting's text carries a password, or cannot be read well enough to say no.
+// hasPassword reports whether a secret setting's text has a password, or cannot be parsed well enough to exclude
+// that.
 func hasPassword(name, text string) bool {
 	if text == "" {
 		return false

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Ages say how long SQL, and the folder of mail, keep what they have; 0 = for ever.
+// Ages say how long SQL, and the folder of mail, keep their data; 0 = for ever.
 type Ages struct {
 	all  time.Duration
 	ages map[string]time.Duration // by word, and by TIER.word
 }
 
-// The words of TIERQ_SQL_RETENTION. The first three are a job's, by how it ended, and may stand behind a tier.
+// The words of TIERQ_SQL_RETENTION. The first three are for jobs, by their outcome, and may follow a tier.
 const (
 	Results   = "results"
 	Dead      = "dead"
@@ -32,7 +32,7 @@ var (
 	tierName     = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
 )
 
-// Of is the age of one of the words.
+// Of returns the age of a word.
 func (a Ages) Of(word string) time.Duration {
 	if age, ok := a.ages[word]; ok {
 		return age
@@ -40,7 +40,7 @@ func (a Ages) Of(word string) time.Duration {
 	return a.all
 }
 
-// OfTier is the age of jobs of a tier that ended as the word says.
+// OfTier returns the age of jobs of a tier with the word's outcome.
 func (a Ages) OfTier(tier, word string) time.Duration {
 	if age, ok := a.ages[tier+"."+word]; ok {
 		return age
@@ -48,7 +48,7 @@ func (a Ages) OfTier(tier, word string) time.Duration {
 	return a.Of(word)
 }
 
-// Shortest is the shortest age of any job; 0: all are kept for ever.
+// Shortest returns the shortest age of any job; 0 = all are kept for ever.
 func (a Ages) Shortest() time.Duration {
 	shortest := time.Duration(0)
 	consider := func(age time.Duration) {
@@ -67,9 +67,9 @@ func (a Ages) Shortest() time.Duration {
 	return shortest
 }
 
-// SQLAges are the ages of TIERQ_SQL_RETENTION.
+// SQLAges returns the ages of TIERQ_SQL_RETENTION.
 func (c Config) SQLAges() Ages {
-	a, _ := parseAges(c.SQLRetention) // Load has seen it
+	a, _ := parseAges(c.SQLRetention) // Load has checked the text
 	return a
 }
 
@@ -132,7 +132,7 @@ func nameOfAge(name string) error {
 
 var ageUnits = map[string]time.Duration{"h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour, "y": year}
 
-// parseAge reads 36h, 90d, 2w, 1y; 0 and forever are 0.
+// parseAge reads 36h, 90d, 2w, 1y; "0" and "forever" are 0.
 func parseAge(text string) (time.Duration, error) {
 	if text == "0" || text == "forever" {
 		return 0, nil
@@ -154,8 +154,9 @@ func parseAge(text string) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// checkRetention holds SQL's ages to what Redis keeps: where Redis answers for a job, or a key stands for it, SQL has
-// its result. The default gives way: it becomes what Redis keeps, in whole hours, where that is more.
+// checkRetention compares SQL's ages with Redis' retention: as long as Redis answers for a job, or a key stands
+// for it, SQL must have its result. An unset TIERQ_SQL_RETENTION is raised to Redis' retention, in whole hours, if
+// that is longer.
 func (l *loader) checkRetention(c *Config) {
 	const name = "TIERQ_SQL_RETENTION"
 	if l.bad[name] {
@@ -193,7 +194,7 @@ func (l *loader) checkRetention(c *Config) {
 	}
 }
 
-// shorter names what of these words, in any tier, is kept for less than a time.
+// shorter returns which of these words, in any tier, have an age below a time.
 func (a Ages) shorter(than time.Duration, words []string) (names []string) {
 	below := func(age time.Duration) bool { return age > 0 && age < than }
 	for _, word := range words {

@@ -44,7 +44,7 @@ func TestSQLRetention(t *testing.T) {
 	}
 }
 
-// The default is no shorter than what Redis keeps: whoever set only that is not refused for what they did not set.
+// The default of TIERQ_SQL_RETENTION is at least Redis' retention, so that setting only the latter is no problem.
 func TestSQLRetentionFollowsRedis(t *testing.T) {
 	for _, tc := range []struct {
 		env  []string
@@ -68,7 +68,7 @@ func TestSQLRetentionFollowsRedis(t *testing.T) {
 	}
 }
 
-// Every mistake is named, all of them together, and what Redis keeps is not outlived by less.
+// Every mistake is reported, all of them together, and an age below Redis' retention is a mistake.
 func TestSQLRetentionProblems(t *testing.T) {
 	for text, want := range map[string][]string{
 		"90":                          {`"90" is no age`},

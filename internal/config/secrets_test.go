@@ -25,7 +25,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a secret, or right, its password is in no text made of it.
+// No text made of a secret shows its password, whether the secret is valid or not.
 func TestPasswordsAreNeverShown(t *testing.T) {
 	redisURLs := []string{
 		"redis://:sesame@h:1/0", "redis://u:sesame@h:1", "redis://sesame@h:1", "rediss://u:x/sesame@h:1",
@@ -76,8 +76,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 }
 
-// A password whose end stands behind the host is refused here, in words that do not repeat it: the stores' own parsers
-// would.
+// A password whose end is behind the host is refused with a text that does not repeat it, as the stores' own
+// parsers would.
 func TestPasswordsThatAreCutOff(t *testing.T) {
 	t.Attr("proves", "A47")
 	for setting, says := range map[string]string{
@@ -100,7 +100,7 @@ func TestPasswordsThatAreCutOff(t *testing.T) {
 			t.Errorf("%s: %q, want %q", setting, problems, says)
 		}
 	}
-	// What only looks like it is taken.
+	// Passwords that only look like that are accepted.
 	if _, problems := load(t, "REDIS_URL=redis://u:a%2Fb%40@h:6379/0?username=x%40y",
 		"MYSQL_DSN=u:x@y/z@tcp(h:1)/d?tls=true", "OTEL_EXPORTER_OTLP_ENDPOINT=https://collector/otlp"); problems != nil {
 		t.Error(problems)
@@ -153,7 +153,7 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// A file with a secret that every user of the machine may read is named, and no other.
+// Only a file with a secret that every user of the machine may read is reported.
 func TestExposedFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, mode os.FileMode) string {

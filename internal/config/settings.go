@@ -11,11 +11,11 @@ type Setting struct {
 	Name    string // the environment variable
 	Flag    string // the flag of serve, without dashes
 	Default string // "" = unset
-	Doc     string // one line
+	Doc     string // one line of documentation
 	Min     string // with Max and Why: the bounds; "" = none
 	Max     string
-	Why     string // why the bounds are where they are
-	Secret  bool   // never shown; may come as Name_FILE
+	Why     string // the reason of the bounds
+	Secret  bool   // never shown; may be read from the file in Name_FILE
 
 	field string
 	bytes bool
@@ -24,7 +24,7 @@ type Setting struct {
 
 var table = readTable()
 
-// known in other places: not ours to read here, and no mistake of the user.
+// elsewhere are TIERQ_ names that other programs read: Load ignores them.
 var elsewhere = map[string]bool{"TIERQ_URL": true, "TIERQ_TOKEN": true}
 
 func readTable() []Setting {
@@ -53,10 +53,11 @@ func readTable() []Setting {
 	return all
 }
 
-// Settings is the table of settings this version serves, in the order of the docs. The caller may keep it.
+// Settings returns the table of settings of this version, in the order of the docs. The caller may change the
+// slice.
 func Settings() []Setting { return append([]Setting(nil), table...) }
 
-// Default is a setting's default, "" for none or an unknown name.
+// Default returns a setting's default, "" for none or an unknown name.
 func Default(name string) string {
 	for _, s := range table {
 		if s.Name == name {
@@ -66,7 +67,7 @@ func Default(name string) string {
 	return ""
 }
 
-// Usage is the setting's line in `tierq serve --help` and in the docs.
+// Usage returns the setting's line in `tierq serve --help` and in the docs.
 func (s Setting) Usage() string {
 	if s.Max == "" {
 		return s.Doc
@@ -92,7 +93,7 @@ MYSQL_SCHEMA_PASSWORD=
 REDIS_PASSWORD=
 `
 
-// Example is the text of .env.example: every setting with its default, all of them commented out.
+// Example returns the text of .env.example: every setting with its default, all of them commented out.
 func Example() string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
@@ -106,7 +107,7 @@ func Example() string {
 	return b.String()
 }
 
-// Markdown is the table of settings for the docs.
+// Markdown returns the table of settings for the docs.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| setting | flag | default | |\n|---|---|---|---|\n")

@@ -44,7 +44,7 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
-// Copied as it is, and with every default made explicit, the example changes nothing.
+// The example changes nothing, neither as it is nor with every default made explicit.
 func TestExampleLoads(t *testing.T) {
 	want, err := Load(nil, "", nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// A row is complete: a name, a unique flag, a doc line that stays one line; a number has bounds with a reason.
+// A row is complete: a name, a unique flag, and a one-line doc. A number has bounds with a reason.
 func TestTable(t *testing.T) {
 	flags := map[string]bool{}
 	for _, s := range Settings() {

@@ -11,7 +11,7 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// UnmarshalText reads a list like "api,worker". It names what it does not know.
+// UnmarshalText reads a list like "api,worker". Its error names an unknown role.
 func (r *Roles) UnmarshalText(text []byte) error {
 	*r = Roles{}
 	for name := range strings.SplitSeq(string(text), ",") {
@@ -29,7 +29,7 @@ func (r *Roles) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the list in the form that UnmarshalText reads.
+// String returns the list in the form that UnmarshalText reads.
 func (r Roles) String() string {
 	var names []string
 	for _, role := range []struct {
@@ -43,7 +43,7 @@ func (r Roles) String() string {
 	return strings.Join(names, ",")
 }
 
-// The parsers by type. Their errors are whole answers: the setting's name and value stand in front.
+// parsers are the parsers by type. Their errors follow the setting's name and value.
 var parsers = map[reflect.Type]env.ParserFunc{
 	reflect.TypeFor[bool]():          func(s string) (any, error) { return parseSwitch(s) },
 	reflect.TypeFor[int]():           func(s string) (any, error) { n, err := parseWhole(s); return int(n), err },
@@ -82,7 +82,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
 
-// parseSize reads 65536, 64KiB, 1MiB. It refuses KB and MB: they mean two different numbers.
+// parseSize reads 65536, 64KiB, 1MiB. It refuses KB and MB, each of which has two meanings.
 func parseSize(s string) (int64, error) {
 	for _, u := range sizeUnits {
 		digits, ok := strings.CutSuffix(s, u.suffix)
@@ -98,7 +98,7 @@ func parseSize(s string) (int64, error) {
 	return 0, errors.New("is not a size: write 65536, 64KiB or 1MiB")
 }
 
-// formatSize is the shortest form that parseSize reads back to n.
+// formatSize returns the shortest form that parseSize reads back as n.
 func formatSize(n int64) string {
 	for _, u := range sizeUnits {
 		if n >= u.bytes && n%u.bytes == 0 && u.bytes > 1 {

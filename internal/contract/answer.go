@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Call is a request and its answer. The request's body is not read: Sent is what it was.
+// Call is a request and its answer. Check does not read the request's body: Sent has it.
 type Call struct {
 	Request *http.Request
 	Sent    []byte
@@ -20,8 +20,8 @@ type Call struct {
 	Body    []byte
 }
 
-// Check says what the description does not say of a call; nil if nothing. Every answer is held to it, and the request
-// if it succeeded.
+// Check returns an error if the description does not allow the call; nil if it does. It checks every answer, and
+// the request if it succeeded.
 func (c *Contract) Check(call Call) error {
 	path := call.Request.URL.EscapedPath()
 	o, known := c.find(call.Request.Method, path)
@@ -43,7 +43,8 @@ func (c *Contract) Check(call Call) error {
 	return nil
 }
 
-// refused is a call of what is not served: the same answers for all.
+// refused checks the answer for an address or a method that the description does not have: every such call has the
+// same answer.
 func (c *Contract) refused(call Call, response string, status int) error {
 	if call.Status != status {
 		return fmt.Errorf("it is not in the description, and not %d", status)
@@ -59,7 +60,7 @@ func (c *Contract) answered(o *Operation, call Call) error {
 	return c.fitsResponse(response, call)
 }
 
-// general are headers of any answer, which the description does not list one by one.
+// general lists headers that any answer may have, and that the description does not list for each of them.
 var general = []string{
 	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Ratelimit",
 	"Ratelimit-Policy", "Referrer-Policy",
@@ -113,8 +114,7 @@ func isJSON(media string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// headers holds an answer's headers to the description: those that must be there, are, and none is there that it does
-// not know.
+// headers checks an answer's headers: the required ones must be there, and others than the described ones must not.
 func (c *Contract) headers(response node, sent http.Header) error {
 	var err error
 	documented := c.child(response, "headers")

@@ -18,8 +18,8 @@ const (
 		`","tier":"PAID","status":"PENDING","attempt":0,"cause":null,"at":"2026-05-01T11:31:57.961931Z"}`
 )
 
-// call is a call without Check's opinion; headers are name, value, name, value, those of the request before "|", those
-// of the answer behind.
+// call returns a Call. headers has name, value, name, value: first those of the request, then "|", then those of
+// the answer.
 func call(method, target, sent string, status int, body string, headers ...string) Call {
 	c := Call{Request: httptest.NewRequest(method, target, nil), Sent: []byte(sent), Status: status, Body: []byte(body)}
 	c.Header = http.Header{"X-Trace-Id": {"t"}}
@@ -35,7 +35,7 @@ func call(method, target, sent string, status int, body string, headers ...strin
 	return c
 }
 
-// Check sees what it is there for: each of these differs from a right call in one thing.
+// Check finds the fault in each of these calls, which differ from a right call in one thing.
 func TestCheck(t *testing.T) {
 	c := load(t)
 	const typed, problem = "Content-Type", "application/problem+json"
@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 	}
 	for name, o := range map[string]struct {
 		call Call
-		want string // part of what is said; "" = nothing
+		want string // a part of the error; "" = no error
 	}{
 		"right":                {submit("", accepted), ""},
 		"right, with a body":   {submit(`{"delaySeconds":1.5}`, accepted), ""},
@@ -128,10 +128,10 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// open are schemas that are parts of others, and one that is not ours.
+// open lists schemas that are parts of other schemas, and one that another system defines.
 var open = []string{"SubmitFields", "SubmitWords", "JobFields", "DeadFields", "PlanFields", "DocumentState"}
 
-// What answers is ours to the last member: an object that lists its members takes no others.
+// The schemas of answers are closed: an object that lists its members allows no others.
 func TestSchemas_AreClosed(t *testing.T) {
 	c := load(t)
 	objects := 0
@@ -160,7 +160,7 @@ func TestSchemas_AreClosed(t *testing.T) {
 	}
 }
 
-// Operations can be told apart by their ids, belong to a tag that is there, and say what they are for.
+// Every operation has an id of its own, a known tag, a summary and a description.
 func TestOperations_AreDescribed(t *testing.T) {
 	c := load(t)
 	tags := c.at("#/tags")

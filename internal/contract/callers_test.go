@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// made is a key as the answer that made it tells it, the only time.
+// made returns the id and the text of a key from the answer that made it.
 func (s *server) made(a answer) (id, key string) {
 	s.t.Helper()
 	var body struct{ ID, Key string }
@@ -18,7 +18,7 @@ func (s *server) made(a answer) (id, key string) {
 	return body.ID, body.Key
 }
 
-// session is the cookie of a browser that logs in with a key. The page is not in the description.
+// session returns the cookie of a browser that logs in with a key. The description does not have that page.
 func (s *server) session(key string) string {
 	s.t.Helper()
 	form := strings.NewReader(url.Values{"key": {key}}.Encode())
@@ -27,7 +27,7 @@ func (s *server) session(key string) string {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := http.DefaultTransport.RoundTrip(req) // it leads on
+	res, err := http.DefaultTransport.RoundTrip(req) // without following the redirect
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -39,7 +39,8 @@ func (s *server) session(key string) string {
 	return given[0].Name + "=" + given[0].Value
 }
 
-// callers closes the server, and asks as those who may and those who may not. Behind it the server is an admin's.
+// callers makes the server's first key, and then calls it with and without permission. Afterwards all calls have an
+// admin's key.
 func (s *server) callers(job string) {
 	s.t.Helper()
 	s.want(403, "POST", "/paid/submit", "", "Origin", "https://elsewhere.example")
@@ -59,7 +60,7 @@ func (s *server) callers(job string) {
 	s.want(403, "POST", "/paid/submit", "", append(session, "Sec-Fetch-Site", "cross-site")...)
 	name, _, _ := strings.Cut(session[1], "=")
 	s.want(401, "GET", "/api/me", "", "Cookie", name+"=of_nobody")
-	s.want(401, "GET", "/admin/keys", "", "Cookie", "tierq_key="+admin) // where earlier versions had it
+	s.want(401, "GET", "/admin/keys", "", "Cookie", "tierq_key="+admin) // the cookie of earlier versions
 	s.key = admin
 	s.want(400, "POST", "/admin/keys", `{"name":"x","role":"king"}`)
 	id, public := s.made(s.want(201, "POST", "/admin/keys",
@@ -88,7 +89,7 @@ func (s *server) callers(job string) {
 	s.want(200, "GET", "/admin/audit?limit=2", "")
 }
 
-// zeros is n empty entries of a batch.
+// zeros returns n empty entries of a batch.
 func zeros(n int) string {
 	text := "{}"
 	for range n - 1 {
@@ -97,7 +98,7 @@ func zeros(n int) string {
 	return text
 }
 
-// The roles of an operation are read, and those of one that says nothing are the description's.
+// Roles returns the roles of an operation. If the operation names none, they are those of the whole description.
 func TestRoles(t *testing.T) {
 	c := load(t)
 	for _, o := range c.Operations() {

@@ -1,4 +1,4 @@
-// Package contract holds calls of a server to what docs/openapi.yaml says of them. It is for tests only.
+// Package contract checks calls of a server against docs/openapi.yaml. It is for tests only.
 package contract
 
 import (
@@ -17,28 +17,30 @@ import (
 	"github.com/tierq/tierq/docs"
 )
 
-// Contract is the description, ready to be held against calls. It is safe for concurrent use.
+// Contract is the parsed description. It is safe for concurrent use.
 type Contract struct {
 	doc        map[string]any
 	operations []Operation
 
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
-	schemas  map[string]*jsonschema.Schema // by pointer
+	schemas  map[string]*jsonschema.Schema // compiled so far, by pointer
 }
 
-// Operation is one method of one address, written as in the description: /jobs/{id}. HEAD is one of its own.
+// Operation is one method of one address, with a path as in the description: /jobs/{id}. HEAD is an operation of
+// its own.
 type Operation struct {
 	Method, Path string
-	Elsewhere    bool // served by another room than the handlers
+	Elsewhere    bool // served by another room than httpapi
 	item, node   node
 }
 
-// ByType are the schemas that tell what each built-in job type takes and returns. A server with other types under the
-// same names leaves them open.
+// ByType returns the names of the schemas that describe the payloads and results of the built-in job types. A test
+// whose server has other types under the same names passes them to Load.
 func ByType() []string { return []string{"PayloadByType", "PayloadByJobType", "ResultByType"} }
 
-// Load reads the description that the server serves. The schemas named in open take everything.
+// Load reads the description that the server serves. It replaces the schemas named in open by schemas that accept
+// every value.
 func Load(open ...string) (*Contract, error) {
 	var text []byte
 	if err := toJSON(docs.OpenAPI, &text); err != nil {
@@ -47,7 +49,7 @@ func Load(open ...string) (*Contract, error) {
 	return read(text, open)
 }
 
-// rawJSON is a JSON text as it is.
+// rawJSON keeps a JSON text unparsed.
 type rawJSON []byte
 
 func (r *rawJSON) UnmarshalJSON(text []byte) error { *r = bytes.Clone(text); return nil }
@@ -87,7 +89,7 @@ func read(text []byte, open []string) (*Contract, error) {
 	return c, nil
 }
 
-// list finds the operations.
+// list fills c.operations from the description.
 func (c *Contract) list() {
 	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	paths := c.at("#/paths")
@@ -108,11 +110,11 @@ func (c *Contract) list() {
 	}
 }
 
-// Operations are all there are, by path.
+// Operations returns all operations, by path.
 func (c *Contract) Operations() []Operation { return slices.Clone(c.operations) }
 
-// find is the operation that a call is of: of several, the one with the fewest parameters in its path. known says
-// whether the path is one of some operation.
+// find returns the operation of a call. If several paths match, it is the one with the fewest parameters. known
+// reports whether the path belongs to any operation.
 func (c *Contract) find(method, path string) (found *Operation, known bool) {
 	segments := strings.Split(path, "/")
 	for i := range c.operations {
@@ -140,7 +142,8 @@ type node struct {
 	value   any
 }
 
-// at is the place that a pointer names, such as #/components/schemas/Job; an empty one if there is none.
+// at returns the node that a pointer names, such as #/components/schemas/Job; a node without a value if there is
+// none.
 func (c *Contract) at(pointer string) node {
 	n := node{"#", c.doc}
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "#/"), "/") {
@@ -149,7 +152,7 @@ func (c *Contract) at(pointer string) node {
 	return n
 }
 
-// child is what stands below a name; a reference is followed.
+// child returns the node below these names. It follows references.
 func (c *Contract) child(n node, names ...string) node {
 	for _, name := range names {
 		n = c.resolve(n.child(name))
@@ -182,7 +185,7 @@ func (n node) child(name string) node {
 	return node{pointer, nil}
 }
 
-// names are the members of an object, or the places of an array.
+// names returns the members' names of an object, sorted, or the indexes of an array.
 func (n node) names() (all []string) {
 	switch v := n.value.(type) {
 	case map[string]any:
@@ -202,7 +205,7 @@ func (n node) text(name string) string {
 	return s
 }
 
-// Roles are those whose keys open an operation; none = everybody may, without a key.
+// Roles returns the roles whose keys open an operation; none = everybody may call it, without a key.
 func (c *Contract) Roles(o Operation) (all []string) {
 	security := o.node.child("security")
 	if security.value == nil {
@@ -217,7 +220,7 @@ func (c *Contract) Roles(o Operation) (all []string) {
 	return all
 }
 
-// Statuses are those that an operation answers with, sorted.
+// Statuses returns the statuses of an operation's answers, sorted.
 func (c *Contract) Statuses(o Operation) (all []int) {
 	for _, text := range c.child(o.node, "responses").names() {
 		if status, err := strconv.Atoi(text); err == nil {

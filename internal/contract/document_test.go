@@ -17,7 +17,7 @@ func load(t *testing.T, open ...string) *Contract {
 	return c
 }
 
-// The description is OpenAPI 3.1 to somebody else's eyes as well: every reference leads somewhere, every example fits.
+// Another library accepts the description as OpenAPI 3.1 too: every reference has a target, and every example fits.
 func TestDocument_IsOpenAPI31(t *testing.T) {
 	loader := openapi3.NewLoader()
 	doc, err := loader.LoadFromData(docs.OpenAPI)

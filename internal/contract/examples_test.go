@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// walk calls do for every place below n that a reference does not lead to.
+// walk calls do for n and every node below n. It does not follow references.
 func walk(n node, do func(node)) {
 	do(n)
 	for _, name := range n.names() {
@@ -24,7 +24,7 @@ func walk(n node, do func(node)) {
 	}
 }
 
-// text is a value of the description as it goes over the wire: JSON, or a text as it is.
+// text returns a value of the description as it is sent: as JSON, or a text unchanged.
 func text(t *testing.T, media string, value any) []byte {
 	t.Helper()
 	if s, ok := value.(string); ok && !isJSON(media) {
@@ -39,7 +39,7 @@ func text(t *testing.T, media string, value any) []byte {
 	return b.Bytes()
 }
 
-// examplesOf are the examples of a media type, by name.
+// examplesOf returns the examples of a media type, by name.
 func (c *Contract) examplesOf(typed node) map[string]any {
 	all := map[string]any{}
 	examples := c.child(typed, "examples")
@@ -49,8 +49,8 @@ func (c *Contract) examplesOf(typed node) map[string]any {
 	return all
 }
 
-// Every example fits its schema, also those of parameters and of the schemas themselves; and every schema can be
-// compiled.
+// Every example fits its schema, including those of parameters and of the schemas themselves, and every schema
+// compiles.
 func TestExamples_FitTheirSchemas(t *testing.T) {
 	c := load(t)
 	bodies, others := 0, 0
@@ -89,7 +89,7 @@ func TestExamples_FitTheirSchemas(t *testing.T) {
 	}
 }
 
-// nothing is every room a built-in job type needs.
+// nothing fakes every room that a built-in job type needs.
 type nothing struct{}
 
 func (nothing) CheckURL(string) error { return nil }
@@ -115,7 +115,7 @@ func builtIn() *handler.Registry {
 	return r
 }
 
-// submits are the examples of a job that is asked for: by operation and example, each as an entry of JSON.
+// submits returns the examples of submits by operation and example, each as the JSON of one entry.
 func (c *Contract) submits(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	all := map[string]json.RawMessage{}
@@ -146,7 +146,7 @@ func (c *Contract) submits(t *testing.T) map[string]json.RawMessage {
 	return all
 }
 
-// asked is the type and the payload of an example.
+// asked has the type and the payload of an example.
 type asked struct {
 	Type, JobType string
 	Payload       json.RawMessage
@@ -164,7 +164,7 @@ func readAsked(t *testing.T, example []byte) (typ string, payload []byte) {
 	return typ, a.Payload
 }
 
-// What the examples ask for is what the real handlers take, and every type of theirs has one.
+// The real handlers accept the payload of every example, and every job type has an example.
 func TestExamples_AreTakenByTheRealHandlers(t *testing.T) {
 	types := builtIn()
 	seen := map[string]bool{}
@@ -182,7 +182,7 @@ func TestExamples_AreTakenByTheRealHandlers(t *testing.T) {
 	}
 }
 
-// typesOf are the job types a schema such as PayloadByType tells about.
+// typesOf returns the job types that a schema such as PayloadByType describes.
 func (c *Contract) typesOf(schema, word string) (types []string) {
 	all := c.at("#/components/schemas/" + schema + "/allOf")
 	for _, i := range all.names() {

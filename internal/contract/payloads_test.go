@@ -19,8 +19,8 @@ func headers(n int) string {
 	return strings.Join(all, ",")
 }
 
-// The description and the handlers agree on payloads: what one takes the other takes, and what one refuses for its
-// shape, the other does.
+// The description and the handlers agree on payloads: both accept the same ones, and both refuse the same ones for
+// their shape.
 func TestPayloads_TheSchemasAndTheHandlersAgree(t *testing.T) {
 	c, types := load(t), builtIn()
 	for _, p := range []struct {
@@ -89,7 +89,7 @@ func TestPayloads_TheSchemasAndTheHandlersAgree(t *testing.T) {
 	}
 }
 
-// What a callback sends is what the description says it does.
+// The event that a callback sends fits its schema in the description.
 func TestCallback_IsDescribed(t *testing.T) {
 	c := load(t)
 	at := time.Date(2026, 5, 1, 11, 31, 57, 961931000, time.UTC)

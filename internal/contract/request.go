@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// asked holds a request that succeeded to the description: what the server takes must be in it.
+// asked checks a request that succeeded: the description must have everything that the server accepted.
 func (c *Contract) asked(o *Operation, call Call) error {
 	query, err := queryOf(call.Request.URL.RawQuery)
 	var known []string
@@ -56,7 +56,7 @@ func (c *Contract) parameters(o *Operation) (all []node) {
 	return all
 }
 
-// queryOf reads a query as OpenAPI has it: percent-encoded, so that a plus sign is one.
+// queryOf parses a query by OpenAPI's rules: it is percent-encoded, and a plus sign means a plus sign.
 func queryOf(raw string) (map[string][]string, error) {
 	query := map[string][]string{}
 	var err error
@@ -73,7 +73,7 @@ func queryOf(raw string) (map[string][]string, error) {
 	return query, err
 }
 
-// segmentOf is what stands in a path where its template has {name}.
+// segmentOf returns the segment of a path that stands for {name} in the path's template.
 func segmentOf(template, path, name string) string {
 	segments := strings.Split(path, "/")
 	for i, t := range strings.Split(template, "/") {
@@ -88,7 +88,7 @@ func segmentOf(template, path, name string) string {
 	return ""
 }
 
-// sent holds the body of a request to the description.
+// sent checks the body of a request.
 func (c *Contract) sent(o *Operation, call Call) error {
 	body := c.child(o.node, "requestBody")
 	if len(bytes.TrimSpace(call.Sent)) == 0 {
@@ -103,7 +103,7 @@ func (c *Contract) sent(o *Operation, call Call) error {
 	media, _, _ := mime.ParseMediaType(call.Request.Header.Get("Content-Type"))
 	typed := c.child(body, "content", media)
 	if typed.value == nil && isJSON(media) {
-		typed = c.child(body, "content", "application/json") // any other name of JSON is taken for it
+		typed = c.child(body, "content", "application/json") // other names of JSON count as this one
 	}
 	if typed.value == nil {
 		return fmt.Errorf("the request's Content-Type %q is not in the description", media)
@@ -117,7 +117,7 @@ func (c *Contract) sent(o *Operation, call Call) error {
 	return nil
 }
 
-// eachByItself holds the entries of a batch that were accepted to their schema. What was refused may be anything.
+// eachByItself checks the accepted entries of a batch against their schema. A refused entry may be anything.
 func (c *Contract) eachByItself(schema string, call Call) error {
 	if call.Status != http.StatusAccepted {
 		return nil
@@ -146,7 +146,7 @@ func (c *Contract) eachByItself(schema string, call Call) error {
 	return err
 }
 
-// entriesOf cuts a batch into its entries: an array's items, or lines.
+// entriesOf splits a batch into its entries: the items of an array, or the lines.
 func entriesOf(sent []byte) (entries []json.RawMessage, err error) {
 	if bytes.HasPrefix(bytes.TrimSpace(sent), []byte("[")) {
 		err = json.Unmarshal(sent, &entries)

@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Fits says whether a JSON text fits one of the description's schemas, and if not, why.
+// Fits returns an error if a JSON text does not fit the schema with this name.
 func (c *Contract) Fits(schema string, text []byte) error {
 	n := c.at("#/components/schemas/" + schema)
 	if n.value == nil {
@@ -55,7 +55,8 @@ func (c *Contract) compile(pointer string) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// fitsText holds a text of a header, a path or a query to its schema: what is a number there is one to the schema.
+// fitsText checks a text from a header, a path or a query. If the schema wants a number or a boolean, the text is
+// converted first.
 func (c *Contract) fitsText(schema node, text string) error {
 	var value any = text
 	types := c.types(schema)
@@ -82,7 +83,7 @@ func (c *Contract) types(schema node) (types []string) {
 	return types
 }
 
-// eachLine holds every line of a text to a schema.
+// eachLine checks every line of a text against a schema. The last line must have an end.
 func (c *Contract) eachLine(schema node, text []byte) error {
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
 		return fmt.Errorf("the last line has no end")
@@ -95,7 +96,8 @@ func (c *Contract) eachLine(schema node, text []byte) error {
 	return nil
 }
 
-// eachEvent holds the data of Server-Sent Events to the schemas that are named for them. No other event may be there.
+// eachEvent checks the data of Server-Sent Events against the schemas for their names. An event without a schema is
+// an error.
 func (c *Contract) eachEvent(schemas node, text []byte) error {
 	for block := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n\n"), "\n\n") {
 		var name string
@@ -126,7 +128,7 @@ func (c *Contract) eachEvent(schemas node, text []byte) error {
 	return nil
 }
 
-// ErrorCodes are the codes that an error may have, each with the status it comes with.
+// ErrorCodes returns the codes that an error may have, each with its status.
 func (c *Contract) ErrorCodes() map[string]int {
 	codes := map[string]int{}
 	all, _ := c.at("#/components/schemas/ErrorCode/enum").value.([]any)

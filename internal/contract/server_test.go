@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m).Run()) }
 
-// server is a real one, all of whose answers are held to the description, with the built-in job types. It notes what
-// was called and succeeded.
+// server is a real server with the built-in job types. Each of its answers is checked against the description, and
+// each operation that succeeded is recorded.
 type server struct {
 	t      *testing.T
 	c      *Contract
 	base   string
-	key    string          // shown with every call; "" = none
-	worked map[string]bool // method and path as described
+	key    string          // sent with every call; "" = none
+	worked map[string]bool // operations that succeeded: method and path as described
 }
 
 func start(t *testing.T, env ...string) *server {
@@ -40,14 +40,14 @@ func start(t *testing.T, env ...string) *server {
 	return s
 }
 
-// answer is what came back.
+// answer is the answer to a call.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do makes one call; headers are name, value, name, value. A stream that does not end is read for a second.
+// do makes one call; headers has name, value, name, value. It reads a stream that does not end for a second.
 func (s *server) do(method, target, body string, headers ...string) answer {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
@@ -88,7 +88,7 @@ func (s *server) do(method, target, body string, headers ...string) answer {
 	return answer{res.StatusCode, res.Header, text}
 }
 
-// want is do, and the status it must be answered with.
+// want is do with a check of the answer's status.
 func (s *server) want(status int, method, target, body string, headers ...string) answer {
 	s.t.Helper()
 	a := s.do(method, target, body, headers...)
@@ -100,7 +100,7 @@ func (s *server) want(status int, method, target, body string, headers ...string
 
 var anID = regexp.MustCompile(`"jobId":"([^"]+)"`)
 
-// id is the first job that an answer names.
+// id returns the first job id in an answer.
 func (s *server) id(a answer) string {
 	s.t.Helper()
 	found := anID.FindSubmatch(a.body)
@@ -110,7 +110,7 @@ func (s *server) id(a answer) string {
 	return string(found[1])
 }
 
-// ends polls a job until it has ended, and wants it to end so.
+// ends polls a job until it has ended, and checks its status.
 func (s *server) ends(id, status string) {
 	s.t.Helper()
 	var p struct {

@@ -10,11 +10,11 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// pathOf is where the examples of an operation are sent.
+// pathOf maps an operation to the path to which its examples are sent.
 var pathOf = map[string]string{"submit": "/paid/submit", "createJob": "/jobs", "createApiJob": "/api/jobs"}
 
-// Everything the description lists works on a real server, and every answer is as it says: also what the built-in job
-// types take and return.
+// Every operation in the description works on a real server, and every answer fits the description, including the
+// payloads and results of the built-in job types.
 func TestServer_IsAsDescribed(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -49,8 +49,8 @@ func (s *server) isAsDescribed() {
 	}
 }
 
-// submitExamples submits every example of the description as it is, and waits for those that end by themselves. It
-// returns the id of a job that has made a PDF.
+// submitExamples submits every example of the description unchanged, and waits for the jobs that end by themselves.
+// It returns the id of a job that has made a PDF.
 func (s *server) submitExamples() (pdf string) {
 	s.t.Helper()
 	for name, example := range s.c.submits(s.t) {
@@ -66,7 +66,7 @@ func (s *server) submitExamples() (pdf string) {
 			s.ends(id, "FAILED")
 		case typ == "FORWARD_DOCUMENT", typ == "SEND_WEBHOOK", bytes.Contains(example, []byte("delaySeconds")),
 			bytes.Contains(example, []byte("runAt")):
-			s.want(200, "GET", "/result/poll?jobId="+id, "") // it goes to somebody who is not there, or later
+			s.want(200, "GET", "/result/poll?jobId="+id, "") // its receiver does not exist, or it runs later
 		default:
 			s.ends(id, "COMPLETED")
 		}
@@ -183,7 +183,8 @@ func (s *server) refusals() {
 	s.want(413, "POST", "/paid/submit", `{"payload":"`+strings.Repeat("x", 65<<10)+`"}`)
 }
 
-// elsewhere are the health addresses, the metrics and the description; and no page of it is left out.
+// elsewhere calls the health addresses, the metrics, the streams of all events, and every page that shows the
+// description.
 func (s *server) elsewhere() {
 	s.t.Helper()
 	paths := []string{"/livez", "/readyz?verbose", "/actuator/health", "/metrics", "/api/events", "/api/me"}

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// The page that submits offers every job type there is, under one of its names, and each of its examples is taken: by
-// the description and by the handler.
+// The page for submits offers every job type by each of its names. The description and the handler accept each of
+// its examples.
 func TestTypes_TheExamplesOfThePagesAreTaken(t *testing.T) {
 	c, types := load(t), builtIn()
 	var offered []string

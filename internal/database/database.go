@@ -1,9 +1,9 @@
-// Package database opens the SQL database, MySQL (or MariaDB) or a SQLite file, through GORM: its connections, what the
-// two dialects say differently, the migrations of the schema, and what an error of the database means. The rooms that
-// have rows in it, archive and access, bring their own statements.
+// Package database opens the SQL database, MySQL (or MariaDB) or a SQLite file, through GORM. It has the
+// connections, the differences between the two dialects, the migrations of the schema, and the meaning of the
+// database's errors. The packages that store rows, archive and access, bring their own statements.
 //
-// No room ever calls GORM's Save, which would overwrite the row of another writer, or its AutoMigrate: the schema is
-// the versioned files in migrations.
+// No package calls GORM's Save, which would overwrite the row of another writer, or AutoMigrate: the versioned
+// files in migrations define the schema.
 package database
 
 import (
@@ -18,24 +18,24 @@ import (
 	"gorm.io/gorm"
 )
 
-// Options say where the database is: exactly one of MySQLDSN and SQLitePath.
+// Options say where the database is. Exactly one of MySQLDSN and SQLitePath is set.
 type Options struct {
-	MySQLDSN   string // go-sql-driver's form; what it leaves out is set (see mysql.go)
-	SQLitePath string // created with mode 0600 if it is not there, its folder with 0700
+	MySQLDSN   string // in go-sql-driver's form; mysqlConfig sets what it leaves out
+	SQLitePath string // created with mode 0600 if it does not exist, its folder with 0700
 	Log        *slog.Logger
 
-	// Roots are the authorities that may sign MySQL's certificate, where the DSN says tls=true; nil = the system's.
+	// Roots are the authorities that may sign MySQL's certificate if the DSN says tls=true; nil = the system's.
 	Roots *x509.CertPool
 }
 
-// ErrNotStrict says that the server's sql_mode lets a value that does not fit be cut off silently.
+// ErrNotStrict says that the server's sql_mode lets it cut off silently a value that does not fit.
 var ErrNotStrict = errors.New("sql_mode is not strict: the server would cut off silently what does not fit; set " +
 	"STRICT_TRANS_TABLES")
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	Write   *gorm.DB
-	Read    *gorm.DB // SQLite: a pool beside the one writing connection; MySQL: the same as Write
+	Read    *gorm.DB // SQLite: a pool of readers besides the one writing connection; MySQL: the same as Write
 	Dialect Dialect
 	Log     *slog.Logger
 
@@ -45,7 +45,7 @@ type DB struct {
 	refuses atomic.Bool // the last write failed
 }
 
-// Open makes a DB. It does not connect: Ping says whether the database answers, Migrate makes the tables.
+// Open makes a DB. It does not connect: Ping checks whether the database answers, Migrate makes the tables.
 func Open(o Options) (*DB, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -69,9 +69,9 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
-// gormConfig keeps GORM out of the way: no transaction of its own around single statements, no ping from the
-// constructor. The cache of statements is bounded; what is prepared is of a few fixed sizes (see Sizes), so that it
-// never evicts.
+// gormConfig turns off what tierq does not need of GORM: its own transaction around single statements, and the
+// ping when it opens. The cache of prepared statements is bounded, but never full: prepared statements have a few
+// fixed sizes (see Sizes).
 func gormConfig(log *slog.Logger) *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
@@ -83,8 +83,8 @@ func gormConfig(log *slog.Logger) *gorm.Config {
 	}
 }
 
-// Ping asks the database for an answer. It returns ErrNotStrict for a server that would silently cut off values, and an
-// error that is job.ErrUnavailable for one that does not answer.
+// Ping checks that the database answers. It returns ErrNotStrict for a server that would silently cut off values,
+// and job.ErrUnavailable for a database that does not answer.
 func (db *DB) Ping(ctx context.Context) error {
 	err := db.ping(ctx)
 	if ctx.Err() == nil {
@@ -115,19 +115,19 @@ func (db *DB) ping(ctx context.Context) error {
 	return nil
 }
 
-// Down reports whether the database cannot serve: the last write or ping failed. A database that answers but takes no
-// rows (a full disk, a read-only one) stays down until a write succeeds; while nothing waits to be written the writer
-// of outcomes tries one that changes nothing.
+// Down reports whether the database cannot serve: the last write or ping failed. A database that answers but takes
+// no rows (a full disk, a read-only server) stays down until a write succeeds. While nothing waits to be written,
+// the writer of outcomes tries a write that changes nothing.
 func (db *DB) Down() bool { return db.down.Load() }
 
-// answered takes the outcome of a ping: a good one says nothing about writes.
+// answered stores the result of a ping. A successful ping does not end Down after a failed write.
 func (db *DB) answered(err error) {
 	if err != nil || !db.refuses.Load() {
 		db.down.Store(err != nil)
 	}
 }
 
-// Wrote takes the outcome of a write, and says whether the database was down before.
+// Wrote stores the result of a write, and returns whether the database was down before.
 func (db *DB) Wrote(err error) (wasDown bool) {
 	db.refuses.Store(err != nil)
 	return db.down.Swap(err != nil)
@@ -139,9 +139,9 @@ func (db *DB) Close() error {
 	for _, g := range []*gorm.DB{db.Write, db.Read} {
 		pool, err := g.DB()
 		if err == nil {
-			err = pool.Close() // safe twice
+			err = pool.Close() // a second Close is harmless
 		}
-		if errors.Is(err, driver.ErrBadConn) { // the server closed that connection before
+		if errors.Is(err, driver.ErrBadConn) { // the server had closed that connection already
 			err = nil
 		}
 		errs = append(errs, err)

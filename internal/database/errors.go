@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Unavailable is an error of a statement that was not carried out, or only read: job.ErrUnavailable, and where the
-// database says so job.ErrUntrusted or job.ErrDenied too.
+// Unavailable wraps the error of a statement that only read, or was not carried out, in job.ErrUnavailable, and
+// also in job.ErrUntrusted or job.ErrDenied if that is the cause.
 func Unavailable(verb string, err error) error {
 	if untrusted(err) {
 		return fmt.Errorf("%s: %w: %w: %w", verb, job.ErrUnavailable, job.ErrUntrusted, err)
@@ -21,17 +21,19 @@ func Unavailable(verb string, err error) error {
 	return fmt.Errorf("%s: %w: %w", verb, job.ErrUnavailable, err)
 }
 
-// Ambiguous is an error of a change that may have been made: its statement was sent, or another one before it.
+// Ambiguous wraps the error of a change that may have been made in job.ErrAmbiguous: its statement, or one before
+// it, was sent.
 func Ambiguous(verb string, err error) error {
 	return fmt.Errorf("%s: %w: %w", verb, job.ErrAmbiguous, err)
 }
 
-// ChangedNothing says whether a statement that failed so, a transaction of its own, certainly changed nothing: it found
-// no connection, or the database says itself that it refused it. A lost answer and a missed deadline prove nothing.
+// ChangedNothing says whether a failed statement, a transaction of its own, certainly changed nothing: there was
+// no connection, or the database itself says that it refused the statement. A lost answer or a missed deadline
+// proves nothing.
 func (db *DB) ChangedNothing(err error) bool {
 	var dial *net.OpError
 	switch {
-	case errors.Is(err, driver.ErrBadConn): // only where nothing was carried out: database/sql would try again by itself
+	case errors.Is(err, driver.ErrBadConn): // only if nothing was carried out: database/sql would try again
 		return true
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// What certainly changed nothing, and what may have.
+// ChangedNothing tells errors after which certainly nothing changed from those after which something may have.
 func TestChangedNothing(t *testing.T) {
 	my := func(number uint16) error {
 		return fmt.Errorf("update: %w", &mysql.MySQLError{Number: number, SQLState: [5]byte{'H', 'Y', '0', '0', '0'}})

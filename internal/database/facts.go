@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Facts is what the database says of itself.
+// Facts are what the database reports about itself.
 type Facts struct {
 	Version string
 	Strict  bool // a value that does not fit is refused, not cut off
-	Schema  int  // the newest migration that was made
-	Newest  int  // the newest one that this build knows
+	Schema  int  // the newest migration that was applied
+	Newest  int  // the newest migration that this build has
 }
 
-// ReadFacts asks the database what it is. An error is job.ErrUnavailable.
+// ReadFacts reads the facts from the database. An error is job.ErrUnavailable.
 func (db *DB) ReadFacts(ctx context.Context) (f Facts, err error) {
 	if f.Newest, err = db.newest(); err != nil {
 		return f, err
@@ -42,7 +42,7 @@ func (db *DB) ReadFacts(ctx context.Context) (f Facts, err error) {
 	return f, nil
 }
 
-// newest is the number of the last migration: their names begin with it.
+// newest returns the number of the last migration. The names of the files begin with it.
 func (db *DB) newest() (newest int, err error) {
 	files, err := fs.ReadDir(db.Dialect.migrations, ".")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// gormLog passes on what GORM itself warns about. Statements are never logged: they carry users' payloads. Errors are
-// returned, and logged by whoever handles them.
+// gormLog logs GORM's own warnings. It never logs statements, because they carry users' payloads. Errors are
+// returned, and their handler logs them.
 type gormLog struct{ log *slog.Logger }
 
 func (l gormLog) LogMode(logger.LogLevel) logger.Interface { return l }

@@ -19,9 +19,9 @@ import (
 var migrations embed.FS
 
 // Migrate brings the schema to the newest version. Any number of processes may call it at once: one migrates, the
-// others wait and find nothing to do. A waiting process says so in the log every few seconds and gives up after a
-// minute. Migrate returns an error that is job.ErrUnavailable if the database does not answer, another process migrates
-// for too long or a migration failed; calling it again goes on where it stopped.
+// others wait and find nothing to do. A waiting process writes to the log every few seconds and gives up after a
+// minute. Migrate returns job.ErrUnavailable if the database does not answer, if another process migrates for too
+// long, or if a migration failed. Another call goes on where it stopped.
 func (db *DB) Migrate(ctx context.Context) error {
 	err := db.Exclusive(ctx, func(pool *sql.DB) error {
 		if err := makeVersions(ctx, db.Dialect.goose, pool); err != nil {
@@ -44,15 +44,15 @@ func (db *DB) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// Exclusive runs do with a connection pool that may take its time, while no other process does the same. It waits for
-// the others as Migrate says.
+// Exclusive runs do with a connection pool whose statements may take long, while no other process does the same.
+// It waits for the others as Migrate does.
 func (db *DB) Exclusive(ctx context.Context, do func(*sql.DB) error) error {
 	return db.Dialect.exclusive(ctx, db.turn, do)
 }
 
-// makeVersions makes goose's table of versions and its first row, version 0. Goose would do that by itself, but MySQL
-// commits the table before the row: after a start that was killed in between, goose refuses the table without a row at
-// every later start.
+// makeVersions makes goose's table of versions and its first row, version 0. Goose would do that itself, but MySQL
+// commits the table before the row. After a start that was killed in between, goose would refuse the table without
+// a row at every later start.
 func makeVersions(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	store, err := database.NewStore(dialect, goose.DefaultTablename)
 	if err != nil {
@@ -63,12 +63,12 @@ func makeVersions(ctx context.Context, dialect goose.Dialect, db *sql.DB) error 
 	} else if err == nil {
 		return store.Insert(ctx, db, database.InsertRequest{Version: 0})
 	}
-	// There is no table yet. If the database has gone away instead, making the table fails too, and says why.
+	// There is no table yet. If instead the database is unreachable, making the table fails too, with that error.
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("make the table of versions: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing is left to undo after a commit
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
 	if err := store.CreateVersionTable(ctx, tx); err != nil {
 		return err
 	}
@@ -82,10 +82,10 @@ func makeVersions(ctx context.Context, dialect goose.Dialect, db *sql.DB) error 
 	return nil
 }
 
-// errBusy says that another process kept the migration lock for longer than this one waits.
+// errBusy says that another process kept the migration lock for longer than this process waits.
 var errBusy = errors.New("another process holds the migration lock")
 
-// turn is how a process waits for its turn to migrate.
+// turn says how a process waits for its turn to migrate.
 type turn struct {
 	patience time.Duration // how long the process waits in all
 	sayEvery time.Duration // how long it waits between two lines of the log
@@ -96,8 +96,8 @@ func newTurn(log *slog.Logger) turn {
 	return turn{patience: time.Minute, sayEvery: 4 * time.Second, say: log.Warn}
 }
 
-// await calls try until try has the lock. Each try may wait for the lock itself, for a second or two; holder names who
-// has it.
+// await calls try until try gets the lock. Each try may wait for the lock itself, for a second or two. holder
+// describes the process that has the lock.
 func (t turn) await(
 	ctx context.Context, try func(context.Context) (bool, error), holder func(context.Context) string,
 ) error {

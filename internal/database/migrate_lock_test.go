@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// everywhere runs test with a database on each backend, not yet migrated.
+// everywhere runs test with a database on each backend, before any migration.
 func everywhere(t *testing.T, test func(t *testing.T, db *DB)) {
 	for backend, o := range map[string]Options{
 		"sqlite": {SQLitePath: filepath.Join(t.TempDir(), "tierq.db")}, "mariadb": {MySQLDSN: testkit.SharedMariaDB(t)},
@@ -32,8 +32,8 @@ func everywhere(t *testing.T, test func(t *testing.T, db *DB)) {
 	}
 }
 
-// While another process migrates, a starting one says so, and gives up when its patience is over; it migrates once the
-// other is done.
+// While another process migrates, a starting process logs that it waits, and gives up when its patience is over.
+// It migrates once the other process is done.
 func TestMigrateSaysThatItWaits(t *testing.T) {
 	everywhere(t, func(t *testing.T, db *DB) {
 		var log bytes.Buffer
@@ -71,8 +71,7 @@ func TestMigrateSaysThatItWaits(t *testing.T) {
 	})
 }
 
-// A minute's wait for the lock, in virtual time: the first line comes at once, the others every few seconds, and the
-// minute is kept.
+// A process waits a minute for the lock, in virtual time: it logs at once, and then every few seconds.
 func TestTurnToMigrateLastsAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, said, wait := time.Now(), []time.Duration(nil), newTurn(slog.New(slog.DiscardHandler))

@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Migrations that were cut off, two before their last table, one before its version was noted, go on.
+// Migrations that were interrupted go on: two before their last table, one before its version was stored.
 func TestMigrateGoesOn(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
@@ -86,11 +86,11 @@ func TestPingSaysThatSQLModeIsNotStrict(t *testing.T) {
 	})
 }
 
-// The constructor does not connect.
+// Open does not connect.
 func TestOpen(t *testing.T) {
 	begin := time.Now()
 	databasetest.Open(t, database.Options{MySQLDSN: "u:p@tcp(192.0.2.1:3306)/tierq"})
-	if took := time.Since(begin); took > 5*time.Second { // nobody answers at that address: a dial would take longer
+	if took := time.Since(begin); took > 5*time.Second { // the address does not answer: a dial would take longer
 		t.Errorf("it took %v", took)
 	}
 	for name, o := range map[string]database.Options{

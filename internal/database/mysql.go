@@ -31,20 +31,20 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (Dialect, erro
 	}
 	return Dialect{
 		open: func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openMySQL(cfg, g) },
-		// Not INSERT IGNORE: it would hide every other error too.
+		// INSERT IGNORE would hide every other error too.
 		KeepFirst: func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
-		// VALUES: MariaDB does not know the alias that MySQL has for it.
+		// VALUES is used because MariaDB does not know the row alias that MySQL has for it.
 		OnConflict: func(string) string { return "ON DUPLICATE KEY UPDATE " },
 		Offered:    func(column string) string { return "VALUES(`" + column + "`)" },
-		// DELETE takes an index hint only in the form for several tables.
+		// DELETE accepts an index hint only in its form for several tables.
 		DeleteFrom: func(table string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)"
 		},
 		ByPrimary: " FORCE INDEX (PRIMARY)",
 		LockRows:  " FOR UPDATE",
 		By:        func(index string) string { return " FORCE INDEX (" + index + ")" },
-		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert
-		// there.
+		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find, so that other
+		// transactions could not insert there.
 		Isolation: sql.LevelReadCommitted,
 		Now:       "CURRENT_TIMESTAMP(6)",
 		Ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
@@ -63,11 +63,11 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (Dialect, erro
 	}, nil
 }
 
-// mysqlConfig reads a DSN and sets what tierq needs. Timeouts and session variables that the DSN names itself are kept.
+// mysqlConfig parses a DSN and sets what tierq needs. It keeps timeouts and session variables that the DSN names.
 func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		// The driver's message may repeat parts of a DSN, but none of those that the settings let through.
+		// The driver's message may repeat parts of a DSN, but no part that the settings let through.
 		return nil, fmt.Errorf("read MySQL DSN, which is written user:password@tcp(host:3306)/database: %w", err)
 	}
 	if cfg.DBName == "" {
@@ -84,11 +84,11 @@ func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Con
 			*t = d
 		}
 	}
-	// After a failover the old primary is read-only: its connections are given up instead of kept in the pool.
+	// After a failover the old primary is read-only: its connections are closed instead of kept in the pool.
 	cfg.RejectReadOnly = true
-	// Measured on MariaDB 10.11: an insert that finds its row (ON DUPLICATE KEY UPDATE job_id=job_id) reports 0 affected
-	// rows without this flag and 1 with it, just like an insert that wrote. Without it, n affected of n says that all are
-	// ours.
+	// Measured on MariaDB 10.11: an insert that finds its row (ON DUPLICATE KEY UPDATE job_id=job_id) reports 0
+	// affected rows without this flag, and 1 with it, as an insert that wrote. Without the flag, n affected rows of n
+	// mean that all rows are ours.
 	cfg.ClientFoundRows = false
 	cfg.MultiStatements = false
 	if !strings.HasPrefix(cfg.Collation, "utf8mb4") {
@@ -96,7 +96,8 @@ func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Con
 	}
 	session := map[string]string{
 		"time_zone": "'+00:00'", // CURRENT_TIMESTAMP is UTC
-		// Below readTimeout, so that the server says 1205 before the driver hangs up and leaves the statement waiting.
+		// Less than readTimeout, so that the server returns 1205 before the driver closes the connection and leaves the
+		// statement waiting.
 		"innodb_lock_wait_timeout": "3",
 	}
 	maps.Copy(session, cfg.Params)
@@ -105,7 +106,8 @@ func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Con
 	return cfg, nil
 }
 
-// driverLog takes the driver's remarks about broken connections; the error itself is returned to the caller.
+// driverLog logs the driver's messages about broken connections at level debug. The error itself is returned to
+// the caller.
 type driverLog struct{ log *slog.Logger }
 
 func (l driverLog) Print(v ...any) { l.log.Debug("mysql driver", "says", fmt.Sprint(v...)) }
@@ -118,12 +120,12 @@ func openMySQL(cfg *mysql.Config, g *gorm.Config) (write, read *gorm.DB, err err
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(mysqlConns)
 	db.SetMaxIdleConns(mysqlConns)
-	db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers cut older ones
+	db.SetConnMaxLifetime(3 * time.Minute) // servers and load balancers close older connections
 	write, err = gorm.Open(gormmysql.New(gormmysql.Config{
 		Conn:                      db,
 		DSNConfig:                 cfg,
-		SkipInitializeWithVersion: true, // it would connect
-		DisableWithReturning:      true, // or MariaDB would see statements that MySQL does not know
+		SkipInitializeWithVersion: true, // reading the version would connect
+		DisableWithReturning:      true, // MariaDB would get statements that MySQL does not know
 	}), g)
 	if err != nil {
 		_ = db.Close() // nothing was opened yet
@@ -140,7 +142,7 @@ func mysqlStrict(ctx context.Context, db *sql.DB) (bool, error) {
 	return strings.Contains(mode, "STRICT_TRANS_TABLES") || strings.Contains(mode, "STRICT_ALL_TABLES"), nil
 }
 
-// badDataNumbers are refusals of a value whose SQLSTATE does not say so.
+// badDataNumbers are the errors about a value whose SQLSTATE does not say so.
 var badDataNumbers = map[uint16]bool{
 	1118: true, // the row is too large
 	1153: true, // the packet is larger than max_allowed_packet
@@ -156,8 +158,8 @@ var badDataNumbers = map[uint16]bool{
 	4025: true, // CHECK, MariaDB
 }
 
-// denied says whether a server refuses who we are or which database we name: 1044, 1045, 1698 access, 1049 no such
-// database, 1142 a table right.
+// denied says whether a server refuses our user or our database: 1044, 1045, 1698 access, 1049 no such database,
+// 1142 no right on a table.
 func denied(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -170,8 +172,8 @@ func denied(err error) bool {
 	return false
 }
 
-// mysqlRefused knows the refusals of a new connection (1040 and 1203 too many, 1129 and 1130 the host, 1226 too much
-// asked for), and those of a server that has no room (1021 disk, 1114 table).
+// mysqlRefused recognizes refused connections (1040 and 1203 too many, 1129 and 1130 the host, 1226 a limit of the
+// user) and a server without space (1021 disk, 1114 table).
 func mysqlRefused(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -202,10 +204,12 @@ func mysqlVerdict(err error) Verdict {
 	return Outage
 }
 
-// migrationLock names the lock of this database in SQL: such locks are the server's. A name has at most 64 characters.
+// migrationLock is the SQL expression for the name of this database's lock. Such locks belong to the whole server.
+// A name has at most 64 characters.
 const migrationLock = "CONCAT('tierq.', LEFT(SHA2(DATABASE(), 256), 58))"
 
-// mysqlExclusive holds GET_LOCK on a connection of its own: if the process dies, the server releases the lock.
+// mysqlExclusive holds GET_LOCK on a connection of its own, so that the server releases the lock if the process
+// dies.
 func mysqlExclusive(ctx context.Context, cfg *mysql.Config, wait turn, migrate func(*sql.DB) error) error {
 	patient := cfg.Clone()
 	patient.ReadTimeout = 10 * time.Minute // a later migration may rebuild a large table

@@ -73,8 +73,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// What a DSN may ask for that opens the connection to whoever stands in between is refused, and does not show the
-// password.
+// Options of a DSN that would open the connection to an attacker on the network are refused, and the error does
+// not show the password.
 func TestDSNsThatTrustAnybody(t *testing.T) {
 	t.Attr("proves", "A48")
 	log := slog.New(slog.DiscardHandler)

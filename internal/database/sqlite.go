@@ -18,7 +18,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// This file alone knows which SQLite is used.
+// Only this file knows which SQLite library is used.
 
 const sqliteReaders = 4
 
@@ -30,8 +30,8 @@ func newSQLite(path string) (Dialect, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Dialect{}, err
 	}
-	// SQLite would make the file readable for all. The journal takes its mode (modeof); the -shm file beside it holds page
-	// numbers, no rows.
+	// SQLite itself would make the file readable for all. The write-ahead log gets the file's mode (modeof); the -shm
+	// file beside it holds page numbers, no rows.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return Dialect{}, err
@@ -50,7 +50,7 @@ func newSQLite(path string) (Dialect, error) {
 			return "ON CONFLICT (" + key + ") DO UPDATE SET "
 		},
 		Offered: func(column string) string { return "excluded.`" + column + "`" },
-		// No LockRows: a transaction that writes has no other beside it.
+		// LockRows is empty: a transaction that writes is the only one.
 		DeleteFrom: func(table string) string { return "DELETE FROM " + table },
 		By:         func(index string) string { return " INDEXED BY " + index },
 		Isolation:  sql.LevelDefault, // one writer at a time
@@ -71,7 +71,8 @@ func newSQLite(path string) (Dialect, error) {
 	}, nil
 }
 
-// sqliteDSN: WAL lets readers go on while the writer writes; synchronous FULL makes a commit survive a power loss.
+// sqliteDSN returns the DSN of a file. WAL lets readers go on while the writer writes; synchronous FULL makes a
+// commit survive a power loss.
 func sqliteDSN(path string, pragmas ...string) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
@@ -84,7 +85,7 @@ func sqliteDSN(path string, pragmas ...string) string {
 			"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)",
 		}, pragmas...),
 	}
-	// SQLite does not read a + as a space.
+	// SQLite does not decode a + as a space.
 	query := strings.ReplaceAll(q.Encode(), "+", "%20")
 	return (&url.URL{Scheme: "file", Path: slashed, RawQuery: query}).String()
 }
@@ -93,7 +94,7 @@ func sqliteDSN(path string, pragmas ...string) string {
 const timeFormat = "&_timefmt=2006-01-02%2015:04:05.000000"
 
 func openSQLite(path string, g *gorm.Config) (write, read *gorm.DB, err error) {
-	// One writer: SQLite has one anyway, and a queue in the pool is better than SQLITE_BUSY.
+	// SQLite has only one writer anyway, and waiting in the pool is better than SQLITE_BUSY.
 	if write, err = openSQLitePool(sqliteDSN(path)+timeFormat, 1, g); err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +113,7 @@ func openSQLitePool(dsn string, conns int, g *gorm.Config) (*gorm.DB, error) {
 	return gorm.Open(gormlite.OpenDB(db), g)
 }
 
-// sqliteRefused: the file cannot be opened or written, or the disk is full.
+// sqliteRefused says whether the file cannot be opened or written, or the disk is full.
 func sqliteRefused(err error) bool {
 	return errors.Is(err, sqlite3.CANTOPEN) || errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.FULL)
 }
@@ -129,8 +130,8 @@ func sqliteVerdict(err error) Verdict {
 	return Outage
 }
 
-// sqliteExclusive holds a transaction on an empty database beside the file: the operating system gives the lock up if
-// the process dies, and goose's own transactions on the file stay possible.
+// sqliteExclusive holds a transaction on an empty database beside the file. The operating system releases the lock
+// if the process dies, and goose's own transactions on the file stay possible.
 func sqliteExclusive(ctx context.Context, path string, wait turn, migrate func(*sql.DB) error) error {
 	beside := path + "-migrate"
 	f, err := os.OpenFile(beside, os.O_CREATE|os.O_RDWR, 0o600)
@@ -140,14 +141,14 @@ func sqliteExclusive(ctx context.Context, path string, wait turn, migrate func(*
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("take the lock: %w", err)
 	}
-	lock, err := driver.Open(sqliteDSN(beside, "busy_timeout(2000)")) // the last word counts
+	lock, err := driver.Open(sqliteDSN(beside, "busy_timeout(2000)")) // the later busy_timeout wins
 	if err != nil {
 		return fmt.Errorf("take the lock: %w", err)
 	}
 	defer lock.Close()
 	var tx *sql.Tx
 	err = wait.await(ctx, func(ctx context.Context) (got bool, err error) {
-		tx, err = lock.BeginTx(ctx, nil) // immediate: it waits its busy_timeout for the holder
+		tx, err = lock.BeginTx(ctx, nil) // "immediate": it waits busy_timeout for the holder
 		if err != nil && sqliteVerdict(err) == Conflict {
 			return false, nil
 		}
@@ -156,7 +157,7 @@ func sqliteExclusive(ctx context.Context, path string, wait turn, migrate func(*
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // it wrote nothing
+	defer func() { _ = tx.Rollback() }() // the transaction wrote nothing
 	db, err := driver.Open(sqliteDSN(path))
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// secure refuses what a DSN may ask for that opens the connection to whoever stands in between, and says which
-// certificates are trusted.
+// secure refuses options of a DSN that would let an attacker on the network read or change the connection, and
+// sets which certificates are trusted.
 func secure(cfg *mysql.Config, roots *x509.CertPool) error {
 	switch {
 	case cfg.AllowFallbackToPlaintext || cfg.TLS != nil && cfg.TLS.InsecureSkipVerify: // tls=skip-verify, tls=preferred
@@ -25,7 +25,8 @@ func secure(cfg *mysql.Config, roots *x509.CertPool) error {
 	return nil
 }
 
-// untrusted says whether a connection was given up for its certificate, or because the server has no TLS.
+// untrusted says whether a connection failed because of the server's certificate, or because the server has no
+// TLS.
 func untrusted(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var notTLS tls.RecordHeaderError

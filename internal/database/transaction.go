@@ -10,13 +10,12 @@ import (
 	"gorm.io/gorm"
 )
 
-// Tries is how often a transaction is tried again at once after a deadlock, a lock wait, or when another writer's rows
-// got in between.
+// Tries is how many times a transaction is tried if a deadlock, a lock wait or another writer's rows prevent it.
 const Tries = 8
 
-// Transaction runs a transaction that locks nothing but the rows it writes. It is tried again at once after a deadlock
-// or a lock wait, so do may run more than once. queries are the statements it may use. After an error it has changed
-// nothing, unless that is job.ErrAmbiguous: the COMMIT was sent and its answer lost.
+// Transaction runs a transaction that locks only the rows it writes. It repeats the transaction at once after a
+// deadlock or a lock wait, so do may run more than once. queries are the statements that do may use. After an
+// error nothing has changed, except after job.ErrAmbiguous: the COMMIT was sent and its answer was lost.
 func (db *DB) Transaction(ctx context.Context, queries []string, do func(conn gorm.ConnPool) error) (err error) {
 	for try := range Tries {
 		committing := false
@@ -44,8 +43,8 @@ func (db *DB) Transaction(ctx context.Context, queries []string, do func(conn go
 	return err
 }
 
-// Exec runs one statement that changes rows, and returns how many it changed. It is tried again after a deadlock or a
-// lock wait.
+// Exec runs one statement that changes rows, and returns how many it changed. It repeats the statement after a
+// deadlock or a lock wait.
 func (db *DB) Exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
 	for try := range Tries {
 		var done *gorm.DB
@@ -62,9 +61,9 @@ func (db *DB) Exec(ctx context.Context, statement string, args []any) (changed i
 	return 0, err
 }
 
-// Prepare puts statements into GORM's cache before a transaction begins. GORM prepares a statement that it first meets
-// inside a transaction on that transaction, and database/sql then prepares it anew in every later one: two round trips
-// and a parse of the whole text each time.
+// Prepare puts statements into GORM's cache before a transaction begins. GORM prepares a statement that it first
+// meets within a transaction on that transaction only, and database/sql then prepares it again in every later one:
+// two round trips and a parse of the whole text each time.
 func (db *DB) Prepare(ctx context.Context, queries []string) error {
 	pool, ok := db.Write.ConnPool.(*gorm.PreparedStmtDB)
 	if !ok {
@@ -85,12 +84,13 @@ func (db *DB) Prepare(ctx context.Context, queries []string) error {
 	return nil
 }
 
-// Backoff pauses before a transaction is tried again: up to 10 ms after the first try, up to twice that after each one.
+// Backoff pauses before a transaction is tried again: up to 10 ms after the first try (try 0), and up to twice as
+// long after each further try.
 func Backoff(ctx context.Context, try int) error {
 	return Pause(ctx, time.Duration(rand.Int64N(int64(10*time.Millisecond)<<try)))
 }
 
-// Pause waits for d, or until ctx is over, whose error it returns.
+// Pause waits for d. If ctx ends first, Pause returns its error.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Sizes are the values, or rows, per statement: any number of them is cut into these, so that the prepared statements
-// are few.
+// Sizes are the numbers of values, or rows, that one statement takes. Any number is split into these, so that
+// there are few prepared statements.
 var Sizes = []int{500, 256, 128, 64, 32, 16, 8, 4, 2, 1}
 
-// SizeFor is the smallest of Sizes that holds n, at most the largest.
+// SizeFor returns the smallest of Sizes that holds n, at most the largest.
 func SizeFor(n int) int {
 	best := Sizes[0]
 	for _, s := range Sizes {
@@ -20,10 +20,10 @@ func SizeFor(n int) int {
 	return best
 }
 
-// Marks are the places of n values: (?,?,?).
+// Marks returns the placeholders of n values: (?,?,?).
 func Marks(n int) string { return "(" + strings.Repeat("?,", n-1) + "?)" }
 
-// OrNull is a time as a statement's argument: NULL for the zero time.
+// OrNull returns a time as an argument of a statement: NULL for the zero time.
 func OrNull(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -31,7 +31,7 @@ func OrNull(t time.Time) any {
 	return t.UTC()
 }
 
-// OrZero is a time as a row has it: the zero time for NULL.
+// OrZero returns the time of a row: the zero time for NULL.
 func OrZero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -39,7 +39,7 @@ func OrZero(t *time.Time) time.Time {
 	return *t
 }
 
-// BytesOrNull are bytes as a statement's argument: NULL for nil.
+// BytesOrNull returns bytes as an argument of a statement: NULL for nil.
 func BytesOrNull(b []byte) any {
 	if b == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
-// A first start that was killed after it had made the table of versions, and before the table's first row, is gone on
-// with.
+// Migrate goes on after a first start that was killed between making the table of versions and inserting its first
+// row.
 func TestMigrateAfterAKilledFirstStart(t *testing.T) {
 	for backend, fresh := range databasetest.Backends {
 		t.Run(backend, func(t *testing.T) {

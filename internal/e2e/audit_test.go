@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// doctor runs tierq doctor against a server and returns what it printed and its exit code.
+// doctor runs tierq doctor against a server and returns its output and exit code.
 func (c *cluster) doctor(s *server, args ...string) (text string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
@@ -28,9 +28,9 @@ func (c *cluster) doctor(s *server, args ...string) (text string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Somebody edits Redis by hand. The workers go on with everything else, once past each broken entry; the doctor names
-// what is wrong, puts right what is safe, and what a person mends afterwards goes back to its place. In the end every
-// job that was not deleted has its outcome.
+// Redis is edited by hand. The workers pass each broken entry once and run all other jobs. doctor names the errors
+// and repairs what is safe to repair. What a person repairs afterwards returns to its place. In the end every job
+// that was not deleted has its outcome.
 func TestDoctor(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestDoctor(t *testing.T) {
 	c.rdb.HDel(ctx, key(4), "payload")
 	c.rdb.Set(ctx, "{tierq:0}:clocks", "x", 0)
 	c.rdb.HSet(ctx, "{tierq:0}:counters", "fresh", 99)
-	z("main:queue", 5) // at another place, but there
+	z("main:queue", 5) // at a wrong place, but present
 
 	c.start("TIERQ_ROLES=worker,recovery")
 	for _, i := range []int{5, 6} {
@@ -91,7 +91,7 @@ func TestDoctor(t *testing.T) {
 	c.quiet(20 * time.Second)
 }
 
-// With the journal on, a job that somebody deleted is given back, whole, and runs.
+// With the journal on, a job that was deleted from Redis is restored, whole, and runs.
 func TestDoctorGivesBackFromTheJournal(t *testing.T) {
 	t.Attr("proves", "F53 F19")
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// crowd is clients on connections of their own that submit without a pause, and what they were answered.
+// crowd is a set of clients, on connections of their own, that submit without a pause. It records their answers.
 type crowd struct {
 	connections *http.Client
 	group       sync.WaitGroup
@@ -25,14 +25,14 @@ type crowd struct {
 	yes     []string
 	unknown int
 	refused map[string]int  // by error code
-	took    []time.Duration // of the accepted
-	worst   time.Duration   // of all
-	idle    time.Duration   // the worst of requests that need nothing: how late the machine is by itself
-	odd     []string        // answers that no client should get, refusals that do not say when to come again
+	took    []time.Duration // answer times of the accepted submits
+	worst   time.Duration   // the slowest answer of all
+	idle    time.Duration   // the slowest answer to a request that needs no work: how late the machine itself is
+	odd     []string        // answers that no client should get, and refusals without a Retry-After
 }
 
-// press begins the crowd; body is each client's own. It ends with stop. A client that was refused comes again after 0.1
-// s, far sooner than it is told.
+// press starts the crowd; body returns each client's own job. Closing stop ends it. A refused client submits again
+// after 0.1 s, far sooner than its Retry-After.
 func (s *server) press(clients int, stop <-chan struct{}, tier string, body func(client int) string) *crowd {
 	r := &crowd{refused: map[string]int{}, connections: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: clients + 1},
@@ -93,7 +93,7 @@ func (r *crowd) note(t testing.TB, c *http.Client, url, body string) (refused bo
 	return a.status == http.StatusServiceUnavailable
 }
 
-// count reads what there was so far.
+// count returns the submits accepted and refused so far.
 func (r *crowd) count() (yes, refused int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +103,9 @@ func (r *crowd) count() (yes, refused int) {
 	return len(r.yes), refused
 }
 
-// check holds the answers to the promise: within 2 s, each refusal with a Retry-After, nothing else. A machine that is
-// late for requests that need nothing may be as late, on both ways, for these. It wants the crowd to have left.
+// check compares the answers with the promise: an answer within 2 s, each refusal with a Retry-After, nothing
+// else. If the machine is late for requests that need no work, these answers may be twice as late. The crowd must
+// have ended.
 func (r *crowd) check(t testing.TB) {
 	t.Helper()
 	slices.Sort(r.took)
@@ -124,7 +125,7 @@ func (r *crowd) check(t testing.TB) {
 	}
 }
 
-// state is what a process says of itself.
+// state holds figures that a process reports about itself.
 type state struct{ goroutines, heap, submits int }
 
 func (s *server) state() (now state) {
@@ -151,7 +152,7 @@ func (s *server) state() (now state) {
 	return now
 }
 
-// highest looks at a process until stop and returns the most of each.
+// highest reads a process' figures until stop and returns the highest of each.
 func (s *server) highest(stop <-chan struct{}) (most state) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -166,7 +167,7 @@ func (s *server) highest(stop <-chan struct{}) (most state) {
 	}
 }
 
-// calm waits until a process has no more goroutines than before its crowd came.
+// calm waits until a process has about as few goroutines as before its crowd came.
 func (s *server) calm(before state) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 20*time.Second, "goroutines are what they were", func() (bool, string) {
@@ -175,12 +176,11 @@ func (s *server) calm(before state) {
 	})
 }
 
-// heapOf is the most that a heap may be with so many bytes in use: garbage is bounded (cmd/tierq/garbage.go).
+// heapOf returns the largest allowed heap for this number of live bytes. cmd/tierq/garbage.go limits the garbage.
 func heapOf(inUse int) int { return max(2*inUse, inUse+128<<20) }
 
-// More submits than the server can take, with payloads of 16 KiB: the heap stays below what LIMITS.md's table adds up
-// to, what is accepted is answered soon and ends, what is refused says when to come again, and afterwards nothing is
-// left.
+// More submits than the server can take, with payloads of 16 KiB: the heap stays below the sum of LIMITS.md's
+// table. Accepted jobs are answered soon and end. Refusals have a Retry-After. Afterwards no goroutine is left.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	heavy(t)
@@ -197,8 +197,8 @@ func TestOverload(t *testing.T) {
 	most := s.highest(stop)
 	r.group.Wait()
 	r.check(t)
-	// Per connection its request three times over (as it came, as it is kept, as it is sent) and net/http's buffers; what
-	// the writer may hold; what the pool may; the jobs of a claim.
+	// Each connection holds its request three times (as received, as stored, as sent) and net/http's buffers. The
+	// writer and the pool add their limits, and a claim its jobs.
 	inUse := before.heap + clients*(3*body+32<<10) + 64<<20 + 64<<20 + 100*3*body
 	t.Logf("evidence: heap %d MiB before, %d at most, bound %d; goroutines %d before, %d at most", before.heap>>20,
 		most.heap>>20, heapOf(inUse)>>20,
@@ -210,7 +210,7 @@ func TestOverload(t *testing.T) {
 		t.Errorf("%d goroutines for %d connections", most.goroutines, clients)
 	}
 	if _, refused := r.count(); refused == 0 {
-		t.Error("nothing was refused: the load was too small to show anything") // it takes 80 jobs a second
+		t.Error("nothing was refused: the load was too small to show anything") // the server runs 80 jobs a second
 	}
 	for id, o := range c.settled(60*time.Second, r.yes...) {
 		if o != "COMPLETED" {
@@ -221,8 +221,8 @@ func TestOverload(t *testing.T) {
 	s.calm(before)
 }
 
-// Each statement of SQL takes 300 ms: outcomes wait in the outbox up to its limit, then submits are refused and told
-// when to come again, and what the process keeps stays bounded; when SQL is fast again, everything drains.
+// Each statement of SQL takes 300 ms. Outcomes wait in the outbox up to its limit; then submits are refused with a
+// Retry-After, and the process' memory stays bounded. When SQL is fast again, everything drains.
 func TestSlowSQL(t *testing.T) {
 	t.Attr("proves", "F14")
 	t.Parallel()
@@ -274,8 +274,8 @@ func TestSlowSQL(t *testing.T) {
 
 func (c *cluster) outbox() int64 { return c.rdb.ZCard(c.t.Context(), "{tierq:0}:outbox").Val() }
 
-// Each answer of Redis takes 50 ms: submits are answered in time all the same, because what waits shares calls; and
-// nothing piles up.
+// Each answer of Redis takes 50 ms. Submits are still answered in time, because waiting submits share calls, and
+// no queue grows.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
 	heavy(t)
@@ -308,8 +308,8 @@ func TestSlowRedis(t *testing.T) {
 	s.calm(before)
 }
 
-// Redis stands still for 3 s, again and again: the lease of a job that runs meanwhile, of the tier with the shortest
-// heartbeat timeout, is not lost, and it runs once.
+// Redis stands still for 3 s, again and again. A job of the tier with the shortest heartbeat timeout keeps its
+// lease and runs once.
 func TestRedisStalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -329,7 +329,7 @@ func TestRedisStalls(t *testing.T) {
 		if !c.leased(id) {
 			t.Error("the lease is lost after the stall")
 		}
-		<-time.After(1500 * time.Millisecond) // two heartbeats at the least
+		<-time.After(1500 * time.Millisecond) // at least two heartbeats
 	}
 	p := s.await(id, "COMPLETED", 20*time.Second)
 	if _, marks := executions(t, file); p.RetryCount != 0 || len(marks[id]) != 2 {

@@ -35,8 +35,8 @@ func (s *server) batch(tier, media string, entries []string) (all []entry, a ans
 	return r.Data, a
 }
 
-// 1000 jobs in one call, by the line: one line is no JSON, one repeats a key. Each line has its answer, in its place;
-// 998 jobs run, once each.
+// A call submits 1000 jobs, one per line: one line is not JSON, and one repeats a key. Each line has its answer,
+// in its place; 998 jobs run, once each.
 func TestBatchOfAThousand(t *testing.T) {
 	t.Attr("proves", "S4-P1")
 	t.Parallel()
@@ -87,8 +87,8 @@ func TestBatchOfAThousand(t *testing.T) {
 	}
 }
 
-// Batches that meet a queue with too little room, from two processes at once: as many entries are accepted as there was
-// room for, each of the others is refused by itself, and what was accepted runs.
+// Two processes send batches to a queue with too little room. As many entries are accepted as there is room for,
+// each of the others is refused separately, and all accepted jobs run.
 func TestBatchWithoutRoom(t *testing.T) {
 	t.Attr("proves", "S2-P8")
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestBatchWithoutRoom(t *testing.T) {
 	for i := range entries {
 		entries[i] = `{}`
 	}
-	entries[0] = `{"delaySeconds":1}` // needs no room now
+	entries[0] = `{"delaySeconds":1}` // needs no room until it is due
 	var got [2][]entry
 	var all sync.WaitGroup
 	for i, s := range servers {

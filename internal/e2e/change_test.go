@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// job is the whole job as GET /jobs/{id} shows it.
+// wholeJob is a job as GET /jobs/{id} returns it.
 type wholeJob struct {
 	JobID           string          `json:"jobId"`
 	Type            string          `json:"type"`
@@ -54,8 +54,8 @@ func wants(t testing.TB, a answer, status int, code string) {
 	}
 }
 
-// A running job hears of its cancel within two heartbeats and ends CANCELLED, whatever its handler does; from there on
-// nothing moves it.
+// The handler of a running job learns of a cancel within two heartbeats. The job ends CANCELLED, whatever its
+// handler does, and nothing moves it afterwards.
 func TestCancelRunning(t *testing.T) {
 	t.Attr("proves", "S1-E5 S1-S4 S3-S11")
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestCancelRunning(t *testing.T) {
 	asked := do(t, http.MethodPost, b.base+"/api/jobs/"+id+"/cancel", "")
 	wants(t, asked, http.StatusAccepted, "")
 	b.await(id, "CANCELLED", 10*time.Second)
-	if took := time.Since(began); took > 8*time.Second { // two heartbeats and the outcome; by itself it runs for 40 s
+	if took := time.Since(began); took > 8*time.Second { // two heartbeats and the outcome; the job would run for 40 s
 		t.Errorf("the handler heard of it after %s", took)
 	}
 	t.Logf("evidence: cancelled %s after it was asked for", time.Since(began).Round(time.Millisecond))
@@ -96,13 +96,13 @@ func TestCancelRunning(t *testing.T) {
 	}
 }
 
-// keysOf is what Redis has of a job.
+// keysOf returns Redis' data about a job.
 func (c *cluster) keysOf(id string) string {
 	return fmt.Sprint(c.rdb.HGetAll(c.t.Context(), "{tierq:0}:job:metadata:"+id).Val(),
 		c.rdb.LRange(c.t.Context(), "{tierq:0}:job:attempts:"+id, 0, -1).Val())
 }
 
-// Every transition that the state machine does not have is refused with 409 and changes nothing.
+// A transition that the state machine does not have is refused with 409 and changes nothing.
 func TestIllegalTransitions(t *testing.T) {
 	t.Attr("proves", "S4-E4")
 	t.Parallel()
@@ -143,8 +143,8 @@ func TestIllegalTransitions(t *testing.T) {
 	}
 }
 
-// The third seed's test, word for word: 3 concurrent workers, 10 jobs, real stores, each done exactly once. By itself:
-// make test PKG=./internal/e2e RUN=TestThreeWorkersTenJobs
+// Three concurrent workers on real stores run 10 jobs, each exactly once: the third seed's test, word for word. To
+// run only this test: make test PKG=./internal/e2e RUN=TestThreeWorkersTenJobs
 func TestThreeWorkersTenJobs(t *testing.T) {
 	t.Attr("proves", "S1-P9 S1-P1 T-2 S0-P5")
 	t.Parallel()

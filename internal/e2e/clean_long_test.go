@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A hundred thousand jobs in three processes, and nothing breaks: every handler runs once.
+// Without any fault, three processes run a hundred thousand jobs, and every handler runs once.
 func TestHundredThousand(t *testing.T) {
 	t.Attr("proves", "F61")
 	c := newCluster(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// steppedRedis is a redis-server whose clock the test moves: by what it returns, in seconds, against the true one.
+// steppedRedis starts a redis-server whose clock the test sets: step sets its offset from the true time, in
+// seconds.
 func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) error) {
 	t.Helper()
 	var library string
@@ -29,22 +30,22 @@ func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) erro
 	if err := step("+0"); err != nil {
 		t.Fatal(err)
 	}
-	// With libc's malloc: jemalloc asks for the time while the library that fakes it is not ready yet.
+	// The server uses libc's malloc: jemalloc asks for the time before the library that fakes it is ready.
 	return testkit.NewRedisUnder(t,
 		[]string{"env", "LD_PRELOAD=" + library + " libc.so.6", "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
 			"FAKETIME_DONT_FAKE_MONOTONIC=1"}), step
 }
 
-// Redis' clock jumps, forward and back. Nothing is lost or doubled, arrivals never go backwards and jobs run in their
-// order, heartbeats outrun the watch: only what runs for longer than its maximum by the new clock is taken back, at the
-// price of one retry. What a jump back delays is still there, and runs when the clock is there again.
+// Redis' clock jumps forward and back. No job is lost or runs twice, arrivals never go backwards, and jobs run in
+// their order. Heartbeats come before the watch: it takes back only a job that has exceeded its maximum time by
+// the new clock, for one retry. Jobs that a jump back delays run when the clock has caught up.
 func TestRedisClockJumps(t *testing.T) {
 	t.Attr("proves", "F34")
 	t.Parallel()
 	for _, tc := range []struct {
 		jump    string
 		offset  time.Duration
-		retries int // at most, of the long job: its maximum is 50 s
+		retries int // the most of the long job, whose maximum time is 50 s
 	}{
 		{"+10", 10 * time.Second, 0},
 		{"+3600", time.Hour, 1},
@@ -53,7 +54,7 @@ func TestRedisClockJumps(t *testing.T) {
 			t.Parallel()
 			r, step := steppedRedis(t)
 			c := clusterOn(t, r, testkit.SharedMariaDB(t))
-			c.known = ", started " // what ran over the jump back ended before it began
+			c.known = ", started " // a job that ran over the jump back ended before it began
 			s := c.start("TIERQ_WORKERS=2")
 			l := c.underLoad(s, 2, 0)
 			long := s.submit("paid", counting(l.file, 9000)) // the other slot runs one job after the other
@@ -103,8 +104,8 @@ func TestRedisClockJumps(t *testing.T) {
 	}
 }
 
-// ranInOrder compares the order in which UNPAID jobs began, while a long job left one slot to them, with that of their
-// arrivals.
+// ranInOrder compares the order in which UNPAID jobs began, while a long job left them one slot, with the order of
+// their arrivals.
 func (c *cluster) ranInOrder(file, long string) {
 	c.t.Helper()
 	rows, err := c.db.Query(`SELECT job_id, arrived_at FROM job_results WHERE tier = 'UNPAID'`)
@@ -132,7 +133,7 @@ func (c *cluster) ranInOrder(file, long string) {
 	if last < 0 {
 		c.t.Fatalf("the long job's marks are missing")
 	}
-	var order []string // of arrivals, as the jobs began
+	var order []string // arrivals, in the order in which the jobs began
 	for mark := range strings.Lines(during[:last]) {
 		if id, what, _ := strings.Cut(strings.TrimSpace(mark), " "); strings.HasSuffix(what, " start") && arrived[id] != "" {
 			order = append(order, arrived[id])

@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Where time.Now of the standard library reads the wall clock, and what a build for this test makes of it.
+// The place where the standard library's time.Now reads the wall clock, and its replacement in the build for this
+// test.
 const (
 	readsClock = "sec, nsec, mono := runtimeNow()\n"
 	skewsClock = `
@@ -35,9 +36,9 @@ var skewed = func() (n int64) {
 `
 )
 
-// skewedTierq builds a tierq whose wall clock is off by CLOCK_SKEW seconds, its monotonic one not: what a host with a
-// wrong clock sees. Tools that fake the time of a process do not reach Go programs, so the standard library is another
-// one. Everything is compiled anew for that, which takes minutes the first time.
+// skewedTierq builds a tierq whose wall clock is off by CLOCK_SKEW seconds, while its monotonic clock is right, as
+// on a host with a wrong clock. Tools that fake the time of a process do not work for Go programs, so the build
+// uses a changed standard library. It compiles everything anew, which takes minutes the first time.
 func skewedTierq(t *testing.T) string {
 	t.Helper()
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
@@ -73,7 +74,7 @@ func skewedTierq(t *testing.T) string {
 	return bin
 }
 
-// Three processes whose clocks are a minute behind, right, and a minute ahead serve one queue: nobody notices.
+// Three processes, whose clocks are a minute behind, right, and a minute ahead, serve one queue without any error.
 func TestClocksApart(t *testing.T) {
 	t.Attr("proves", "F35")
 	t.Parallel()

@@ -24,9 +24,9 @@ import (
 
 const sixth = 6 // partitions
 
-// spread is servers on a Redis Cluster of three masters that have two partitions each.
+// spread is a set of servers on a Redis Cluster of three masters with two partitions each.
 type spread struct {
-	*cluster // its database
+	*cluster // for its database
 	nodes    *testkit.Cluster
 	redis    redis.UniversalClient
 }
@@ -58,7 +58,7 @@ func (s *spread) start(env ...string) *server {
 	}, env...)...)
 }
 
-// rest waits until every id has an outcome and no partition has anything left, and audits them all.
+// rest waits until every id has an outcome and all partitions are empty, and audits all of them.
 func (s *spread) rest(within time.Duration, ids []string) map[string]string {
 	s.t.Helper()
 	var outcomes map[string]string
@@ -90,8 +90,8 @@ func (s *spread) rest(within time.Duration, ids []string) map[string]string {
 	return outcomes
 }
 
-// Jobs of all tiers wait in six partitions on three servers; one worker with one slot runs them. Each partition's are
-// run in its order; how far the whole is from one order is said.
+// Jobs of all tiers wait in six partitions on three servers, and one worker with one slot runs them. The jobs of
+// each partition run in its order; the log says how far the whole is from one order.
 func TestClusterOrder(t *testing.T) {
 	t.Attr("proves", "S2-P2")
 	t.Parallel()
@@ -149,8 +149,9 @@ func TestClusterOrder(t *testing.T) {
 	t.Logf("evidence: of %d jobs in %d partitions, %d were not run at their place in the order of all, the worst %d places off", len(ids), sixth, off, far)
 }
 
-// Everything that users do, on a cluster, while a partition moves from one server to another: it is slow there for a
-// while, and says so; nothing is lost, nothing is done twice, and no list, poll or audit misses a server.
+// All users' operations work on a cluster while a partition moves from one server to another. The partition is
+// slow for a while, and refuses calls meanwhile. No job is lost or runs twice, and no list, poll or audit misses a
+// server.
 func TestClusterCarriesEverything(t *testing.T) {
 	t.Attr("proves", "S1-S4 F28")
 	t.Parallel()
@@ -173,7 +174,8 @@ func TestClusterCarriesEverything(t *testing.T) {
 		case 5:
 			body, outcome, cancel = `{"delaySeconds":3600}`, "CANCELLED", true
 		}
-		// What is refused was not accepted: it is submitted again. What is unknown under a key is repeated under it.
+		// A refused submit was not accepted: it is submitted again. A submit with an unknown outcome is repeated under
+		// its key.
 		testkit.Eventually(t, 60*time.Second, "a submit is accepted", func() (bool, string) {
 			a, err := try(http.MethodPost, servers[n%2].base+"/"+tier+"/submit", body, header...)
 			if err != nil {
@@ -286,7 +288,7 @@ func TestClusterCarriesEverything(t *testing.T) {
 	}
 }
 
-// cancels asks until it is told that the job is cancelled: a partition on its way says later.
+// cancels repeats a cancel until it succeeds: a moving partition refuses it for a while.
 func (s *server) cancels(id string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 30*time.Second, "the cancel of "+id, func() (bool, string) {

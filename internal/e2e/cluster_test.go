@@ -20,17 +20,17 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // reads the rows the servers wrote
+	_ "github.com/go-sql-driver/mysql" // to read the rows that the servers wrote
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// TestMain lets more tests run at once than there are processors: they wait for servers most of the time. Those that do
-// not are alone among themselves.
+// TestMain runs more tests at once than there are processors, because they wait for servers most of the time.
+// Tests that keep the processors busy run one at a time, see heavy.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // -parallel still wins
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides this
 		panic(err)
 	}
 	os.Exit(testkit.Main(m).Run())
@@ -38,14 +38,14 @@ func TestMain(m *testing.M) {
 
 var oneHeavy sync.Mutex
 
-// heavy marks a test that keeps the processors busy: of these one runs at a time, whatever else does.
+// heavy marks a test that keeps the processors busy. Of these tests only one runs at a time.
 func heavy(t *testing.T) {
 	t.Helper()
 	oneHeavy.Lock()
 	t.Cleanup(oneHeavy.Unlock)
 }
 
-// cluster is one Redis, one database, and the servers that share them.
+// cluster is one Redis and one database with the servers that share them.
 type cluster struct {
 	t     testing.TB
 	redis *testkit.Redis
@@ -53,10 +53,10 @@ type cluster struct {
 	db    *sql.DB
 	rdb   *redis.Client
 	bin   string
-	known string // what the audit says of a fault that the test caused by itself
+	known string // a part of the audit's findings about a fault that the test itself caused
 }
 
-// newCluster starts a Redis of its own (tests kill it) and takes a fresh database on the shared MariaDB.
+// newCluster starts a Redis of its own, which tests may kill, and takes a fresh database on the shared MariaDB.
 func newCluster(t testing.TB) *cluster { return clusterWith(t, testkit.SharedMariaDB(t)) }
 
 func clusterWith(t testing.TB, dsn string) *cluster { return clusterOn(t, testkit.NewRedis(t), dsn) }
@@ -110,10 +110,11 @@ func startServer(t testing.TB, bin string, env ...string) *server {
 	return s
 }
 
-// client never waits longer than the promise: every submit is answered within 2 s.
+// client gives up after 10 s. That is longer than the promise for a submit (2 s), so that a test can measure a
+// late answer.
 var client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 300}}
 
-// answer is a response, read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -170,13 +171,13 @@ func tryOn(client *http.Client, method, url, body string, header ...string) (ans
 	return answer{status: resp.StatusCode, header: resp.Header, body: b.Bytes(), took: time.Since(began)}, nil
 }
 
-// submit submits a job that must be accepted and returns its id.
+// submit submits a job that the server must accept, and returns its id.
 func (s *server) submit(tier, body string) string {
 	s.t.Helper()
 	return s.submitWith(tier, body)
 }
 
-// submitKeyed is submit under an Idempotency-Key.
+// submitKeyed is submit with an Idempotency-Key.
 func (s *server) submitKeyed(tier, body, key string) string {
 	s.t.Helper()
 	return s.submitWith(tier, body, "Idempotency-Key", key)
@@ -205,7 +206,7 @@ func accepted(t testing.TB, a answer) string {
 	return r.Data.JobID
 }
 
-// polled is what a poll answers.
+// polled is the answer to a poll.
 type polled struct {
 	JobID        string          `json:"jobId"`
 	Status       string          `json:"currentJobStatus"`
@@ -248,7 +249,7 @@ func (s *server) waitFor(line string, within time.Duration) {
 	}
 }
 
-// terminate sends SIGTERM and returns the exit code and how long it took.
+// terminate sends SIGTERM and returns the exit code and the time until the exit.
 func (s *server) terminate(within time.Duration) (code int, took time.Duration) {
 	s.t.Helper()
 	began := time.Now()
@@ -264,7 +265,7 @@ func (s *server) terminate(within time.Duration) (code int, took time.Duration) 
 	return code, time.Since(began)
 }
 
-// audit says what is wrong in Redis now.
+// audit returns the present errors in Redis.
 func (c *cluster) audit() []string {
 	s, err := queuetest.Read(context.Background(), c.rdb, 0)
 	if err != nil {
@@ -274,7 +275,7 @@ func (c *cluster) audit() []string {
 		func(wrong string) bool { return c.known != "" && strings.Contains(wrong, c.known) })
 }
 
-// settled waits until every id has its one outcome in SQL and nothing waits in Redis, then audits. It returns the
+// settled waits until every id has its one outcome in SQL and Redis is empty, then audits. It returns the
 // outcomes.
 func (c *cluster) settled(within time.Duration, ids ...string) map[string]string {
 	c.t.Helper()
@@ -304,7 +305,7 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 	var results, failed int
 	c.row(`SELECT COUNT(*) FROM job_results`, &results)
 	c.row(`SELECT COUNT(*) FROM failed_jobs`, &failed)
-	var ended int // of each generation
+	var ended int // one end per generation
 	c.row(`SELECT COUNT(*) FROM job_outcomes WHERE outcome <> 'CANCELLED'`, &ended)
 	if results+failed != ended {
 		c.t.Errorf("%d results and %d dead letters for %d outcomes", results, failed, ended)
@@ -315,7 +316,7 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 func (c *cluster) outcomes() map[string]string {
 	rows, err := c.db.Query(`SELECT job_id, outcome FROM job_outcomes`)
 	if err != nil {
-		return nil // SQL is down, or has no tables yet
+		return nil // SQL is down, or its tables do not exist yet
 	}
 	defer func() { _ = rows.Close() }()
 	outcomes := map[string]string{}
@@ -339,7 +340,7 @@ func (c *cluster) row(query string, into ...any) {
 	}
 }
 
-// plan changes a tier's plan in Redis, before the servers start or while they run (they read it within a second).
+// plan changes a tier's plan in Redis. Servers that start later read it, and running servers within a second.
 func (c *cluster) plan(tier string, fields ...any) {
 	c.t.Helper()
 	if err := c.rdb.HSet(c.t.Context(), "{tierq}:system:config:tier:"+tier, fields...).Err(); err != nil {
@@ -347,12 +348,13 @@ func (c *cluster) plan(tier string, fields ...any) {
 	}
 }
 
-// lease is the proof that a job is held at this moment: its deadline in processing:by-heartbeat.
+// leased reports whether a worker holds the job now: the job has a deadline in processing:by-heartbeat.
 func (c *cluster) leased(id string) bool {
 	return c.rdb.ZScore(c.t.Context(), "{tierq:0}:processing:by-heartbeat", id).Err() == nil
 }
 
-// rewrite gives a job another payload, with as many bytes as the one it has: what counts them stays right.
+// rewrite replaces a job's payload by another one with the same number of bytes, so that the counted bytes stay
+// right.
 func (c *cluster) rewrite(id, payload string) {
 	c.t.Helper()
 	key := "{tierq:0}:job:metadata:" + id
@@ -366,7 +368,7 @@ func (c *cluster) rewrite(id, payload string) {
 	}
 }
 
-// executions reads what COUNT jobs wrote: per job the marks "attempt pid start|end", in order.
+// executions reads the file of COUNT jobs: per job the marks "attempt pid start|end", in order.
 func executions(t testing.TB, file string) (order []string, marks map[string][]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)

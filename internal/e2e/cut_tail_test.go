@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// The power goes, and the AOF ends anywhere: it loads, and only its end is missing, whole calls of it. There is no
-// journal here that could mend that: of the jobs that were submitted one after the other the first so many are left,
-// each in its place.
+// A power cut truncates the AOF at a random byte. Redis loads it, and only whole calls at its end are missing.
+// Without a journal, the jobs submitted first are left, each in its place, and the later ones are lost.
 func TestPowerCut(t *testing.T) {
 	t.Attr("proves", "F17")
 	t.Parallel()
@@ -20,7 +19,7 @@ func TestPowerCut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs")
 	const jobs = 120
 	ids := make([]string, jobs)
-	var first, before int64 // how long the file was with one job, and before the last
+	var first, before int64 // the file's size with one job, and before the last one
 	for i := range ids {
 		info, err := os.Stat(aof(t, c.redis))
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The dashboard hears of a death in another process, and does not make the scripts tell all that moves: only the
-// channel of alarms is listened to.
+// The dashboard shows a dead letter of another process. It listens only to the channel of alarms, so that the
+// scripts need not publish every move.
 func TestDashboard_HearsAlarmsOnly(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

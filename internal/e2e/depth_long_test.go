@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A million jobs wait. Whatever is asked meanwhile is answered within the promise of a submit; a PAID job passes them
-// all; and Redis never served a command that reads everything.
+// While a million jobs wait, every request is answered within the promise for a submit, a PAID job overtakes them
+// all, and Redis never runs a command that reads everything.
 func TestAMillionWait(t *testing.T) {
 	const n, part = 1_000_000, 1000
 	c := newCluster(t)
@@ -89,8 +89,8 @@ func TestAMillionWait(t *testing.T) {
 		len(slow), longest)
 }
 
-// fillDeep submits PUBLIC jobs in batches until n are accepted, and returns one of the middle. What a busy machine has
-// refused meanwhile is sent again.
+// fillDeep submits PUBLIC jobs in batches until n are accepted, and returns one from the middle. It repeats jobs
+// that a busy machine refuses.
 func fillDeep(s *server, n, part int) (middle string) {
 	s.t.Helper()
 	began, entries, refused := time.Now(), slices.Repeat([]string{`{}`}, part), 0

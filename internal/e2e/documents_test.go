@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// documents is a job that forwards one document to endpoints at a receiver, each under its name.
+// documents returns a job that forwards one document to endpoints at a receiver, one for each name.
 func documents(r *receiver, names ...string) string {
 	for i, name := range names {
 		names[i] = `"` + r.URL + "/" + name + `"`
@@ -25,7 +25,7 @@ func documents(r *receiver, names ...string) string {
 		`"endpoints":[` + strings.Join(names, ",") + `]}}`
 }
 
-// forwarded are the statuses of a completed FORWARD_DOCUMENT job's endpoints, by name.
+// forwarded returns the statuses of a completed FORWARD_DOCUMENT job's endpoints, by name.
 func (s *server) forwarded(id string) map[string]string {
 	s.t.Helper()
 	var result struct {
@@ -41,8 +41,9 @@ func (s *server) forwarded(id string) map[string]string {
 	return of
 }
 
-// One document, four endpoints: one knows it, one takes it, one is busy and says when to come again, one refuses. Each
-// has its own result, each that takes it gets it once, and being told to wait costs no retry.
+// A document goes to four endpoints: one knows it, one takes it, one is busy and names a time, one refuses it.
+// Each has its own result, each that takes the document gets it once, and the wait for the busy one costs no
+// retry.
 func TestForwardDocument(t *testing.T) {
 	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3")
 	t.Parallel()
@@ -100,8 +101,9 @@ func TestForwardDocument(t *testing.T) {
 	}
 }
 
-// The worker dies in the middle of a document. One endpoint had taken it and does not know it at a lookup (yet): the
-// checkpoint knows. The other had taken it but its answer was never read: the lookup knows. Neither gets it twice.
+// The worker dies in the middle of a document. One endpoint has taken it and does not show it in a lookup yet: the
+// checkpoint has its answer. The other has taken it, but its answer was not read: the lookup finds the document.
+// Neither gets it twice.
 func TestForwardDocumentKilled(t *testing.T) {
 	t.Attr("proves", "S3-I14 F01")
 	t.Parallel()
@@ -152,7 +154,7 @@ func TestForwardDocumentKilled(t *testing.T) {
 	c.settled(15*time.Second, id)
 }
 
-// file downloads what a job made, and checks what its result says of it.
+// file downloads the file of a job, and compares it with the job's result.
 func (s *server) file(id string) (name string, a answer) {
 	s.t.Helper()
 	var made struct {
@@ -176,7 +178,7 @@ func (s *server) file(id string) (name string, a answer) {
 	return m.Name, a
 }
 
-// text is a PDF's, read by a library that did not write it.
+// text returns the text of a PDF, read by a library that did not write it.
 func text(t *testing.T, file []byte) string {
 	t.Helper()
 	r, err := pdf.NewReader(bytes.NewReader(file), int64(len(file)))
@@ -194,8 +196,8 @@ func text(t *testing.T, file []byte) string {
 	return all.String()
 }
 
-// What one process makes, another hands out: a PDF from its text, a report of what ran, and nothing of a job that makes
-// no file.
+// One process serves the file that another one made: a PDF from its text, and a report of the jobs that ran. A job
+// of a type without files has none.
 func TestFilesOfJobs(t *testing.T) {
 	t.Attr("proves", "S1-P4 S0-P12")
 	t.Parallel()

@@ -13,17 +13,18 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// An admin's key that a server is given, and nobody else's secret.
+// theAdmin is the admin's key of the test servers.
 const theAdmin = "tq_aaaaaaaaaaaaaaaa_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// house is a server behind doors, of either mode. forget has Redis forget a job that SQL knows; nil = it cannot be had.
+// house is a server that requires keys, in either mode. forget makes Redis forget a job that SQL has; nil = the
+// mode does not allow that.
 type house struct {
 	*server
 	cluster *cluster
 	forget  func(id string)
 }
 
-// houses runs a test in both modes, on servers that TIERQ_ADMIN_KEY closes.
+// houses runs a test in both modes, on servers that require keys because TIERQ_ADMIN_KEY is set.
 func houses(t *testing.T, test func(t *testing.T, h house), env ...string) {
 	env = append([]string{"TIERQ_ADMIN_KEY=" + theAdmin, "TIERQ_WORKERS=2"}, env...)
 	t.Run("embedded", func(t *testing.T) {
@@ -46,7 +47,7 @@ func houses(t *testing.T, test func(t *testing.T, h house), env ...string) {
 	})
 }
 
-// as makes a call with a key; "" is nobody's.
+// as makes a call with a key; "" = without one.
 func (h house) as(key, method, path, body string, header ...string) answer {
 	h.t.Helper()
 	if key != "" {
@@ -55,7 +56,7 @@ func (h house) as(key, method, path, body string, header ...string) answer {
 	return do(h.t, method, h.base+path, body, header...)
 }
 
-// key makes one.
+// key creates an API key and returns its text.
 func (h house) key(fields string) (text string) {
 	h.t.Helper()
 	a := h.as(theAdmin, http.MethodPost, "/admin/keys", `{"name":"somebody",`+fields+`}`)
@@ -68,7 +69,7 @@ func (h house) key(fields string) (text string) {
 	return made.Key
 }
 
-// is waits until a job is in a state.
+// is waits until a job has a status.
 func (h house) is(key, id, status string) {
 	h.t.Helper()
 	testkit.Eventually(h.t, 20*time.Second, id+" is "+status, func() (bool, string) {
@@ -77,8 +78,8 @@ func (h house) is(key, id, status string) {
 	})
 }
 
-// A key for PUBLIC on a paid address is refused by every one of them, and afterwards nothing is there: no job in Redis
-// or SQL, and no claim on the idempotency key.
+// A key for PUBLIC is refused at every address for PAID. Afterwards neither Redis nor SQL has a job, and the
+// idempotency key is not taken.
 func TestAnotherTiersKey(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()
@@ -117,7 +118,7 @@ func TestAnotherTiersKey(t *testing.T) {
 	})
 }
 
-// about are the ways to one job that a submitter has.
+// about returns all requests about one job that a submitter may make.
 func about(id string) [][2]string {
 	return [][2]string{
 		{"GET", "/result/poll?jobId=" + id}, {"GET", "/result/poll?wait=5s&jobId=" + id}, {"HEAD", "/jobs/" + id},
@@ -129,8 +130,8 @@ func about(id string) [][2]string {
 
 var changingStamp = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
-// hidden asks everything about a job with keys that are not its owner's, and wants the very answer that a job which
-// nobody has gets.
+// hidden makes all requests about a job with keys that are not its owner's. Each answer must equal that for a job
+// that does not exist.
 func (h house) hidden(when, id string, keys ...string) {
 	h.t.Helper()
 	const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
@@ -159,7 +160,7 @@ func (h house) hidden(when, id string, keys ...string) {
 	}
 }
 
-// shown asks a job's owner and operators, who see it; and those who only look cannot change it.
+// shown checks that a job's owner and operators see the job, and that a read-only key cannot change it.
 func (h house) shown(when, id, owner, reader string) {
 	h.t.Helper()
 	for _, key := range []string{owner, reader, theAdmin} {
@@ -179,9 +180,9 @@ func (h house) shown(when, id, owner, reader string) {
 	wants(h.t, h.as(owner, http.MethodGet, "/admin/jobs", ""), http.StatusForbidden, "FORBIDDEN")
 }
 
-// Another key's job is not there: while it waits and runs, when it has ended, with its file, as a dead letter, in its
-// next life, and when only SQL knows it. Its owner and operators see it all the while, and what the others tried has
-// not touched it.
+// Another key's job looks as if it did not exist: while it waits and runs, after its end, with its file, as a dead
+// letter, after its requeue, and when only SQL has it. Its owner and operators see it all the time, and the
+// others' calls do not change it.
 func TestSomebodyElsesJob(t *testing.T) {
 	t.Attr("proves", "A01 A02 A03")
 	t.Parallel()
@@ -219,7 +220,7 @@ func TestSomebodyElsesJob(t *testing.T) {
 			return a.status == http.StatusAccepted, string(a.body)
 		})
 		stage("requeued", dead)
-		h.is(owner, running, "COMPLETED") // nobody has cancelled it
+		h.is(owner, running, "COMPLETED") // the others' cancels had no effect
 		stage("ended", running)
 		if h.forget != nil {
 			h.cluster.counts(1, `SELECT COUNT(*) FROM job_results WHERE job_id = '`+file+`'`)
@@ -230,7 +231,7 @@ func TestSomebodyElsesJob(t *testing.T) {
 			t.Errorf("its own to cancel: %d %s", a.status, a.body)
 		}
 		h.hidden("cancelled", later, other, "")
-		for i := range 40 { // its neighbours in time, random bits apart
+		for i := range 40 { // its neighbours in time, with other random bits
 			near := fmt.Sprintf("%s%04x%s", running[:24], i*1531, running[28:])
 			wants(t, h.as(owner, http.MethodGet, "/result/poll?jobId="+near, ""), http.StatusNotFound, "JOB_NOT_FOUND")
 		}

@@ -15,8 +15,8 @@ import (
 
 func contains(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }
 
-// SIGTERM with running jobs: the short one finishes, the long one goes back unharmed, readiness says no first, the exit
-// keeps its bound.
+// SIGTERM with running jobs: readiness says no first, the short job finishes, the long one is released unharmed,
+// and the process exits within its time limit.
 func TestDrain(t *testing.T) {
 	t.Attr("proves", "F09 S2-P4")
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestDrain(t *testing.T) {
 		return a.status == http.StatusServiceUnavailable, string(a.body)
 	})
 	code, err := s.WaitExit(t.Context())
-	// a stop takes TIERQ_DRAIN_TIMEOUT and 2 s; a machine may be busy
+	// A stop takes TIERQ_DRAIN_TIMEOUT and 2 s; the rest is slack for a busy machine.
 	const grace, bound, slack = 2 * time.Second, 2 * time.Second, time.Second
 	if took := time.Since(began); err != nil || code != 0 || took > grace+bound+slack {
 		t.Errorf("exit %d after %s, %v", code, took, err)
@@ -83,7 +83,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// Bad input: the right code in the one shape, no key in Redis, no row in SQL.
+// Bad input gets the right error code in the common form, and leaves no key in Redis and no row in SQL.
 func TestBadInput(t *testing.T) {
 	t.Attr("proves", "S2-E7 S2-P13")
 	t.Parallel()
@@ -155,7 +155,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What ends while an embedded server stops is in SQL before it goes: its Redis goes with it.
+// An embedded server that stops writes all outcomes to SQL first, because its Redis ends with it.
 func TestEmbeddedStopKeepsEndings(t *testing.T) {
 	t.Attr("proves", "F09")
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestEmbeddedStopKeepsEndings(t *testing.T) {
 		`"message":"boom"}]},"maxRetries":0}`)
 	file := filepath.Join(t.TempDir(), "runs")
 	done := s.submit("paid", counting(file, 1500))
-	// PROCESSING is earlier: the claim is journaled before its handler starts
+	// The status PROCESSING would be too early: the claim is journaled before its handler starts.
 	testkit.Eventually(t, 5*time.Second, "both run", func() (bool, string) {
 		order, _ := executions(t, file)
 		return len(order) == 1, ""
@@ -183,7 +183,7 @@ func TestEmbeddedStopKeepsEndings(t *testing.T) {
 	}
 }
 
-// A mistake that waiting does not mend ends the start at once, and the message names the setting.
+// A wrong setting that no retry can mend ends the start at once, and the message names the setting.
 func TestStartSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -207,7 +207,7 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// refused starts a server that must give up at once, and say why.
+// refused starts a server that must exit at once with a message that contains says.
 func (c *cluster) refused(env, says string) {
 	c.t.Helper()
 	began := time.Now()
@@ -222,14 +222,14 @@ func (c *cluster) refused(env, says string) {
 	}
 }
 
-// A Redis that lost everything gets its plans and its set-up again from whoever runs; who has another set-up still
-// starts in vain.
+// After Redis has lost everything, the running servers write their plans and their configuration again. A server
+// with a different configuration still cannot start.
 func TestRedisLostEverything(t *testing.T) {
 	t.Attr("proves", "F19 F52 F59")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()
-	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil { // the test's own server
+	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil { // allowed: the server belongs to this test
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, 5*time.Second, "plans and set-up are there again", func() (bool, string) {

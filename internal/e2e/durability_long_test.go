@@ -32,7 +32,7 @@ var setUps = []struct {
 	{"AOF always, journal", nil, true},
 }
 
-// losses are its columns; certain says where nothing may be lost without a journal.
+// losses are the table's columns. certain reports whether this set-up may lose no job even without a journal.
 var losses = []struct {
 	name    string
 	inflict func(c *cluster, s *server) (evidence string)
@@ -62,8 +62,8 @@ var losses = []struct {
 	}, func(string) bool { return false }, func(string) bool { return true }},
 }
 
-// TestDurabilityTable measures each cell: jobs that were accepted and have no outcome when everything has come to rest
-// again. It prints the table.
+// TestDurabilityTable measures each cell: the accepted jobs that have no outcome after everything has come to
+// rest. It prints the table.
 func TestDurabilityTable(t *testing.T) {
 	t.Attr("proves", "F15 F16 F17 F19")
 	var mu sync.Mutex
@@ -102,7 +102,8 @@ func TestDurabilityTable(t *testing.T) {
 	t.Log(b.String())
 }
 
-// measure runs a load, inflicts a loss in its middle, lets everything come to rest and counts.
+// measure runs a load, inflicts a loss in its middle, waits until everything has come to rest, and counts the
+// jobs.
 func (c *cluster) measure(journal bool, inflict func(*cluster, *server) string) (lost, accepted int) {
 	env := []string{"TIERQ_WORKERS=4"}
 	if journal {
@@ -124,7 +125,7 @@ func (c *cluster) measure(journal bool, inflict func(*cluster, *server) string) 
 				}
 				base := []*server{stays, stays, stays, doomed}[n].base
 				body := counting(file, i%30)
-				if i%4 == 0 { // waits through the loss
+				if i%4 == 0 { // these jobs wait through the loss
 					body = strings.TrimSuffix(body, "}") + `,"delaySeconds":3}`
 				}
 				a, err := try(http.MethodPost, base+"/paid/submit", body)
@@ -157,7 +158,7 @@ func jobOf(a answer) string {
 	return id
 }
 
-// rest waits until nothing waits, runs or has to be written, twice in a row.
+// rest waits until no job waits or runs and no outcome is left to write, twice in a row.
 func (c *cluster) rest(within time.Duration) {
 	c.t.Helper()
 	calm := 0

@@ -19,20 +19,20 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// edge is a server under attack, and somebody else who wants to be served meanwhile.
+// edge is a server under attack, with an honest caller who must be served meanwhile.
 type edge struct {
 	*server
 	t    *testing.T
 	addr string
-	rest int64 // bytes of memory before the first attack
+	rest int64 // memory in bytes before the first attack
 }
 
-// patience is how long an honest caller waits for an answer while others attack.
+// patience is the time within which an honest caller must get an answer during an attack.
 const patience = 2 * time.Second
 
-// spare is how much more memory the server may hold under all attacks than at rest. 8192 connections take about 20 KiB
-// each: 160 MiB; bodies that are on their way at most 64 MiB, batches 96 MiB; and of garbage there may be as much as of
-// what is in use.
+// spare is the memory that the server may use under all attacks, in addition to its memory at rest. 8192
+// connections take about 20 KiB each: 160 MiB. Bodies in transit take at most 64 MiB, batches 96 MiB. The garbage
+// may be as large as the live bytes.
 const spare = 2 * (160 + 64 + 96) << 20
 
 func newEdge(t *testing.T, env ...string) *edge {
@@ -46,7 +46,7 @@ func newEdge(t *testing.T, env ...string) *edge {
 	return e
 }
 
-// memory is what the server holds, in bytes.
+// memory returns the server's memory in bytes.
 func (e *edge) memory() int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.Pid()))
 	if err != nil {
@@ -59,10 +59,10 @@ func (e *edge) memory() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// under runs an attack. While it lasts a caller who opens a connection for each request submits and polls: each is
-// answered, and at least three in four with what was asked for and in time; and the server's memory stays within its
-// bound. Machines that run tests are busy, and may keep Redis from answering for a while: an attack beside which too
-// few were served begins again once the server is ready, three times in all. The figures are printed.
+// under runs an attack and prints its figures. During the attack an honest caller, who opens a connection for each
+// request, submits and polls. Each request must be answered, and at least three in four as asked and in time. The
+// server's memory must stay within its limit. A busy test machine may delay Redis for a while, so an attack with
+// too few successes is repeated once the server is ready, three times in all.
 func (e *edge) under(t *testing.T, attack func(t *testing.T)) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -78,7 +78,7 @@ func (e *edge) under(t *testing.T, attack func(t *testing.T)) {
 	}
 }
 
-// ready waits until the server takes jobs.
+// ready waits until the server accepts jobs.
 func (e *edge) ready(t *testing.T) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, "the server is ready", func() (bool, string) {
@@ -87,7 +87,8 @@ func (e *edge) ready(t *testing.T) {
 	})
 }
 
-// beside runs an attack once, and says how many of somebody else's requests were not served meanwhile.
+// beside runs an attack once, and returns the number of an honest caller's requests and of those that were not
+// served.
 func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed int) {
 	t.Helper()
 	honest := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -107,7 +108,7 @@ func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed in
 			asked++
 			slowest = max(slowest, took)
 			switch {
-			case err != nil && !os.IsTimeout(err): // no answer in ten seconds is one that is missed, a cut is an attack's
+			case err != nil && !os.IsTimeout(err): // only a timeout counts as missed; a cut connection is an error
 				t.Errorf("somebody else's submit and poll: %v", err)
 				return
 			case err != nil || took > patience || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
@@ -132,7 +133,7 @@ func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed in
 		}
 	})
 	func() {
-		defer group.Wait() // also where the attack gives up
+		defer group.Wait() // also if the attack fails the test
 		defer close(over)
 		attack(t)
 	}()
@@ -145,7 +146,7 @@ func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed in
 	return asked, missed
 }
 
-// submitAndPoll returns the status of the poll; or of the submit, if that was not accepted.
+// submitAndPoll returns the status of the poll, or of the submit if that was not accepted.
 func submitAndPoll(c *http.Client, base string) (status int, err error) {
 	res, err := c.Post(base+"/paid/submit", "", nil)
 	if err != nil {
@@ -165,8 +166,8 @@ func submitAndPoll(c *http.Client, base string) (status int, err error) {
 	return res.StatusCode, err
 }
 
-// attackers open n connections, from addresses of their own so that ports do not run out, and each sends text. They are
-// closed when the test ends.
+// attackers open n connections, from several local addresses so that the ports suffice, and send text on each.
+// They are closed when the test ends.
 func (e *edge) attackers(t *testing.T, n int, text string) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
@@ -197,7 +198,7 @@ func (e *edge) attackers(t *testing.T, n int, text string) []net.Conn {
 	return conns
 }
 
-// trickle sends a piece on each connection, several times over about a second and a half.
+// trickle sends a piece on each connection, several times within about a second and a half.
 func trickle(conns []net.Conn, piece string) {
 	for range 3 {
 		for _, c := range conns {
@@ -212,7 +213,7 @@ const (
 	batchHead  = "POST /paid/submit/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 )
 
-// While a server is attacked at its edges, others are served and its memory stays within its bound.
+// While a server is attacked at its edges, honest callers are served and its memory stays within its limit.
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	heavy(t)
@@ -241,7 +242,7 @@ func (e *edge) slowBodies(t *testing.T) {
 	trickle(conns, "x")
 }
 
-// slowReaders ask for a large result over and over and read nothing.
+// slowReaders request a large result repeatedly and do not read it.
 func (e *edge) slowReaders(t *testing.T) {
 	id := e.submit("paid", `{"type":"BIG","payload":{"bytes":65000}}`)
 	e.await(id, "COMPLETED", 10*time.Second)
@@ -250,7 +251,7 @@ func (e *edge) slowReaders(t *testing.T) {
 	trickle(conns, poll)
 }
 
-// idle opens ten thousand connections, which is more than the server holds: half of them ask once.
+// idle opens ten thousand connections, more than the server holds; half of them send one request.
 func (e *edge) idle(t *testing.T) {
 	e.attackers(t, 5000, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	e.attackers(t, 5000, "")
@@ -264,7 +265,7 @@ func (e *edge) idle(t *testing.T) {
 	}
 }
 
-// endlessChunks are bodies without an end, and compressed ones that would become large.
+// endlessChunks sends bodies without an end, and small compressed bodies that would expand to large ones.
 func (e *edge) endlessChunks(t *testing.T) {
 	var group sync.WaitGroup
 	refused := make([]atomic.Int64, 2)
@@ -275,7 +276,7 @@ func (e *edge) endlessChunks(t *testing.T) {
 			group.Go(func() {
 				for range 1000 {
 					if _, err := io.WriteString(c, chunk); err != nil {
-						if !errors.Is(err, os.ErrDeadlineExceeded) { // ours: neither read nor cut off
+						if !errors.Is(err, os.ErrDeadlineExceeded) { // the test's own deadline: the server neither read on nor closed
 							refused[n].Add(1)
 						}
 						return
@@ -291,7 +292,7 @@ func (e *edge) endlessChunks(t *testing.T) {
 	}
 }
 
-// bombs are bodies that cost their reader much: as deep, as wide and as long as a batch may be.
+// bombs sends bodies that are expensive to parse: as deep, as wide and as long as a batch may be.
 func (e *edge) bombs(t *testing.T) {
 	const size = 16<<20 - 64
 	var keys bytes.Buffer
@@ -326,14 +327,14 @@ func (e *edge) bombs(t *testing.T) {
 	group.Wait()
 }
 
-// pollers hang: there is room for so many, and the next is told so.
+// pollers fill all places for waiting polls. The next waiting poll is refused with a Retry-After.
 func (e *edge) pollers(t *testing.T) {
 	id := e.submit("paid", `{"delaySeconds":600}`)
 	poll := "GET /result/poll?jobId=" + id + "&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	var hanging sync.WaitGroup
-	t.Cleanup(hanging.Wait) // their connections are closed before
+	t.Cleanup(hanging.Wait) // their connections are closed before this
 	for _, c := range e.attackers(t, 7000, poll) {
-		if c != nil { // attackers has said why
+		if c != nil { // attackers has reported the error
 			hanging.Go(func() { pollAgain(c, poll) })
 		}
 	}
@@ -345,8 +346,8 @@ func (e *edge) pollers(t *testing.T) {
 	wants(t, do(t, http.MethodGet, e.base+"/result/poll?jobId="+id, ""), http.StatusOK, "")
 }
 
-// pollAgain reads the answers on a connection and asks again 100 ms after each, until the connection is closed. So many
-// polls at once make Redis slow, and then some are refused although there is room to wait.
+// pollAgain reads the answers on a connection and sends the poll again 100 ms after each, until the connection is
+// closed. So many polls at once make Redis slow, and then some are refused although there is room to wait.
 func pollAgain(c net.Conn, poll string) {
 	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 	answers := bufio.NewReaderSize(c, 512)
@@ -367,7 +368,7 @@ func pollAgain(c net.Conn, poll string) {
 	}
 }
 
-// aborted are submits whose callers leave: half-way, or before the answer.
+// aborted are submits whose clients leave half-way, or before the answer.
 func (e *edge) aborted(t *testing.T) {
 	whole := submitHead + "Content-Length: 2\r\n\r\n{}"
 	for _, text := range []string{whole[:len(whole)-1], whole} {
@@ -379,7 +380,7 @@ func (e *edge) aborted(t *testing.T) {
 	wants(t, do(t, http.MethodGet, e.base+"/readyz", ""), http.StatusOK, "")
 }
 
-// paths are guesses at files. There are none to be had: what is served is compiled in.
+// paths requests guessed file names. The server has no such files: all it serves is compiled in.
 func (e *edge) paths(t *testing.T) {
 	for _, path := range []string{
 		"/.git/config", "/.env", "/.env%00.yaml", "/docs/../../../etc/passwd", "/docs/..%2f..%2f..%2fetc%2fpasswd",

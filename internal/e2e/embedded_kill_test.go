@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver" // reads the rows an embedded server wrote
+	_ "github.com/ncruces/go-sqlite3/driver" // to read the rows that an embedded server wrote
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// An embedded server is killed again and again under load: every 202 ends with one outcome, and every key made one job.
+// An embedded server is killed repeatedly under load. Every accepted job (202) ends with one outcome, and every
+// key makes one job.
 func TestEmbeddedKilledInALoop(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
@@ -80,7 +81,8 @@ func TestEmbeddedKilledInALoop(t *testing.T) {
 	l.keysMadeOneJobEach(e)
 }
 
-// A job that kills its process is tried maxRetries + 1 times, also when the queue dies with it; its neighbours live.
+// A job that kills its process is tried maxRetries + 1 times, also if the queue dies with the process. Other jobs
+// survive.
 func TestEmbeddedPoison(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
@@ -111,7 +113,7 @@ func TestEmbeddedPoison(t *testing.T) {
 	}
 }
 
-// A stop and a start in order cost no retry, keep the place, and keep what was cancelled cancelled.
+// An orderly stop and start cost no retry; jobs keep their places, and cancelled jobs stay cancelled.
 func TestEmbeddedStopKeepsPlaces(t *testing.T) {
 	t.Attr("proves", "F09")
 	t.Parallel()
@@ -139,7 +141,7 @@ func TestEmbeddedStopKeepsPlaces(t *testing.T) {
 	e.server.await(cancelled, "CANCELLED", 5*time.Second)
 }
 
-// embedded is a server whose data folder outlives it.
+// embedded is an embedded server whose data folder outlives it.
 type embedded struct {
 	t      testing.TB
 	dir    string
@@ -157,7 +159,7 @@ func (e *embedded) start() {
 		append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + e.dir}, e.env...)...)
 }
 
-// settled waits until the journal is empty and n jobs have their outcome, and reads the outcomes.
+// settled waits until the journal is empty and n jobs have their outcome, and returns the outcomes.
 func (e *embedded) settled(within time.Duration, n int) map[string]string {
 	e.t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(e.dir, "tierq.sqlite")+"?mode=ro&_pragma=busy_timeout(5000)")

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// embeddedLoad submits to a server that dies and comes back, and remembers what it was promised.
+// embeddedLoad submits to a server that is killed and started again, and remembers the server's answers.
 type embeddedLoad struct {
 	t    *testing.T
 	file string
@@ -23,7 +23,7 @@ type embeddedLoad struct {
 
 	mu       sync.Mutex
 	accepted map[string]bool
-	keys     map[string]map[string]bool // key -> the ids it was answered with
+	keys     map[string]map[string]bool // key -> the ids in its answers
 	asked    map[string][2]string       // key -> tier and body
 	doubts   int
 	repeats  int
@@ -38,8 +38,8 @@ func newEmbeddedLoad(t *testing.T, file string) *embeddedLoad {
 	return l
 }
 
-// submit goes on until the load is over. A third of the jobs have a key, under which they are sent again until they are
-// answered.
+// submit submits jobs until the load is over. A third of the jobs have a key, under which they are repeated until
+// they are answered.
 func (l *embeddedLoad) submit(submitter int) {
 	bodies := []string{
 		counting(l.file, 0), counting(l.file, 30), counting(l.file, 5),
@@ -50,7 +50,7 @@ func (l *embeddedLoad) submit(submitter int) {
 		select {
 		case <-l.over:
 			return
-		case <-time.After(3 * time.Millisecond): // a load, not a flood
+		case <-time.After(3 * time.Millisecond): // a steady load, not a flood
 		}
 		key := ""
 		if n%3 == 0 {
@@ -70,7 +70,8 @@ func (l *embeddedLoad) submit(submitter int) {
 	}
 }
 
-// send reports whether the server answered. A key is its jobs' trace as well, by which they are found in SQL.
+// send reports whether the server answered. A job's key is also its trace id, by which the test finds the job in
+// SQL.
 func (l *embeddedLoad) send(tier, body, key string) bool {
 	base, _ := l.base.Load().(string)
 	var header []string
@@ -108,12 +109,12 @@ func (l *embeddedLoad) ids() []string {
 	return ids
 }
 
-// keysMadeOneJobEach asks once more under every key: it must be the job that was answered before, and the only one that
-// SQL has of the key, beside those that were withdrawn. A key whose submitter never had an answer may have made one
-// too.
+// keysMadeOneJobEach repeats the submit of every key. The answer must be the job of the earlier answers, and SQL
+// must have no other job of the key, apart from cancelled ones. A key without an earlier answer may have made its
+// job already.
 func (l *embeddedLoad) keysMadeOneJobEach(e *embedded) {
 	l.t.Helper()
-	asked := maps.Clone(l.asked) // each send writes it again
+	asked := maps.Clone(l.asked) // each send writes to the map
 	keys := slices.Collect(maps.Keys(asked))
 	var group sync.WaitGroup
 	for part := range slices.Chunk(keys, len(keys)/8+1) {
@@ -147,8 +148,7 @@ func (l *embeddedLoad) keysMadeOneJobEach(e *embedded) {
 	}
 }
 
-// jobsByTrace counts the jobs, living or ended, of each trace that is like a pattern; those that ended CANCELLED are
-// left out.
+// jobsByTrace counts the jobs, living or ended, of each trace id that matches a pattern, without CANCELLED ones.
 func (e *embedded) jobsByTrace(like string) map[string]int {
 	e.t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(e.dir, "tierq.sqlite")+"?mode=ro&_pragma=busy_timeout(5000)")

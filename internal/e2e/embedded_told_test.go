@@ -12,9 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// An embedded server is killed as soon as it has told that a job ended: after the restart the job stands as it was
-// told, and its handler does not run again. The failpoints keep each end from SQL for a while, so that a server which
-// told it too early is caught at it.
+// An embedded server is killed as soon as it has reported the end of a job. After the restart the job still has
+// that end, and its handler does not run again. Failpoints delay the write to SQL, so that the test catches a
+// server that reports the end too early.
 func TestEmbeddedEndsStand(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestEmbeddedEndsStand(t *testing.T) {
 	}
 }
 
-// held is a poll that waits for the job's end.
+// held sends a poll that waits for the job's end.
 func (s *server) held(id string) (p polled) {
 	s.t.Helper()
 	a := do(s.t, http.MethodGet, s.base+"/result/poll?wait=5&jobId="+id, "")
@@ -84,14 +84,14 @@ func (s *server) held(id string) (p polled) {
 	return p
 }
 
-// lists says whether the list of jobs with a status has the job.
+// lists reports whether the list of jobs with a status contains the job.
 func (s *server) lists(id, status string) bool {
 	s.t.Helper()
 	a := do(s.t, http.MethodGet, s.base+"/api/jobs?status="+status, "")
 	return a.status == http.StatusOK && strings.Contains(string(a.body), id)
 }
 
-// streams reads the job's events to their end and says whether one of them has the status.
+// streams reads the job's events to their end and reports whether one of them has the status.
 func (s *server) streams(id, status string) bool {
 	s.t.Helper()
 	a := do(s.t, http.MethodGet, s.base+"/api/jobs/"+id+"/events", "")

@@ -2,5 +2,5 @@
 
 package e2e
 
-// In the short suite the backlog is a tenth; expired_long_test.go has all of it.
+// In the short suite the backlog is a tenth of that in expired_long_test.go.
 const expired, poisoned = 9_000, 900

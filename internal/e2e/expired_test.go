@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// copies writes n running jobs like the given one, all with leases that ended an hour ago, and in front of them m
-// leases of jobs that are not there.
+// copies writes n running jobs like the given one, all with leases that ended an hour ago, and before them m
+// leases of jobs that do not exist.
 var copies = redis.NewScript(`
 local like, tag, from, n, poison = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == 'yes'
 local now = redis.call('TIME')[1] * 1000
@@ -27,8 +27,8 @@ end
 if not poison then redis.call('HINCRBY', tag .. 'counters', 'PAID:running', n) end
 return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)
 
-// After a long outage everything that ran has expired, with ruins at the head. The watch gets through all of it, a
-// small script at a time: some milliseconds by what Redis itself counts.
+// After a long outage all running jobs have expired, with broken entries at the head. The watch works through the
+// whole backlog with small scripts of some milliseconds each, according to Redis' own statistics.
 func TestExpiredBacklog(t *testing.T) {
 	t.Attr("proves", "F57")
 	t.Parallel()
@@ -77,8 +77,8 @@ func TestExpiredBacklog(t *testing.T) {
 	t.Logf("evidence: %d leases and %d ruins after %s; %d script calls of %s each, %d above 50 ms, the longest %s",
 		expired, poisoned, took.Round(time.Millisecond),
 		calls, each, len(slow), worst)
-	// The times are by Redis' own clock, and a busy machine makes them several times longer. A script that took more
-	// than a hundred jobs would be called less often; one that did all of it at once would take seconds.
+	// The times are those of Redis' own clock, and a busy machine makes them several times longer. A script that
+	// handled more than a hundred jobs would be called less often; one that handled all of them would take seconds.
 	if least := (expired + poisoned) / 100; each > 50*time.Millisecond || len(slow)*2 > calls ||
 		worst > 2*time.Second ||
 		calls < least {

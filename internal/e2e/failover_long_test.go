@@ -11,9 +11,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Ten failovers under load, with and without the journal. Under sentinels every other one is ordered: the master lives
-// on, takes calls until it hears that it is a replica, and refuses them then. What each lost is in the log; the table
-// of docs/operations/DURABILITY.md has the sums.
+// Ten failovers under load, with and without the journal. Under sentinels every second failover is ordered: the
+// old master stays up and accepts calls until it learns that it is a replica; then it refuses them. The log has
+// the losses of each, and the table of docs/operations/DURABILITY.md their sums.
 func TestManyFailovers(t *testing.T) {
 	t.Attr("proves", "F24")
 	for _, tc := range []struct {
@@ -27,7 +27,7 @@ func TestManyFailovers(t *testing.T) {
 		{"sentinels", func(t *testing.T) replicated { return watched{testkit.NewSentinel(t)} }, 1, false},
 		{"sentinels, journal", func(t *testing.T) replicated { return watched{testkit.NewSentinel(t)} }, 1, true},
 	} {
-		t.Run(tc.name, func(t *testing.T) { // one after the other: each wants the machine
+		t.Run(tc.name, func(t *testing.T) { // one after the other, because each needs the machine
 			f := newFleet(t, tc.open(t), tc.partitions, tc.journal)
 			f.submitting(3)
 			var losses []*loss
@@ -58,7 +58,7 @@ func TestManyFailovers(t *testing.T) {
 	}
 }
 
-// order makes the sentinels change places.
+// order makes the sentinels swap the master and its replica.
 func (f *fleet) order(w watched) *loss {
 	f.t.Helper()
 	w.Settled(f.t)

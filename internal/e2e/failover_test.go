@@ -20,10 +20,10 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// replicated is a Redis whose masters have replicas that take their places.
+// replicated is a Redis whose masters have replicas that replace them.
 type replicated interface {
 	URL() string
-	of(partition int) *testkit.Redis // who serves it now; nil = nobody
+	of(partition int) *testkit.Redis // the partition's master; nil = none
 	heir(of *testkit.Redis) *testkit.Redis
 	Settled(t testing.TB)
 }
@@ -38,9 +38,9 @@ type watched struct{ *testkit.Sentinels }
 func (w watched) of(int) *testkit.Redis                 { return w.Master() }
 func (w watched) heir(of *testkit.Redis) *testkit.Redis { return w.Other(of) }
 
-// fleet is two servers on a replicated Redis, and clients that submit without pause.
+// fleet is two servers on a replicated Redis, with clients that submit without a pause.
 type fleet struct {
-	*cluster   // its database
+	*cluster   // for its database
 	stores     replicated
 	rdb        redis.UniversalClient
 	partitions int
@@ -51,8 +51,8 @@ type fleet struct {
 	stop    chan struct{}
 	clients sync.WaitGroup
 	mu      sync.Mutex
-	when    map[string]time.Time // accepted, by when the answer was here
-	maybe   map[string]bool      // 504
+	when    map[string]time.Time // accepted jobs, and the time at which the client had the answer
+	maybe   map[string]bool      // answered with 504
 	refused int
 	odd     []string
 	worst   time.Duration
@@ -87,7 +87,7 @@ func newFleet(t *testing.T, stores replicated, partitions int, journal bool) *fl
 	return f
 }
 
-// submitting begins the traffic: jobs of up to 30 ms, every fourth of which waits 3 s first.
+// submitting starts the traffic: jobs of up to 30 ms, every fourth of which waits 3 s first.
 func (f *fleet) submitting(clients int) {
 	for n := range clients {
 		f.clients.Go(func() {
@@ -132,7 +132,7 @@ func (f *fleet) submit(s *server, body string) {
 	}
 }
 
-// accepted counts the jobs of some partitions.
+// accepted counts the accepted jobs of the partitions for which in returns true.
 func (f *fleet) accepted(in func(p int) bool) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,18 +153,18 @@ func (f *fleet) flows(in func(p int) bool, more int, when string) {
 	})
 }
 
-// loss is a master that dies before its replica has everything.
+// loss describes a master that dies before its replica has all its data.
 type loss struct {
 	dead       *testkit.Redis
-	its        map[int]bool // partitions
-	cut, until time.Time    // what was answered in between, no replica has
-	answered   int          // that many
+	its        map[int]bool // the master's partitions
+	cut, until time.Time    // no replica has the jobs accepted between these times
+	answered   int          // the number of those jobs
 }
 
 func (l *loss) had(p int) bool { return l.its[p] }
 
-// kill kills the master of partition 0. Before that its replica stands still, and is cut off, while another n submits
-// are accepted there; it stands still until hold returns.
+// kill kills the master of partition 0. Before that it freezes the replica and cuts its connection, while another
+// n submits are accepted on the master. The replica stays frozen until hold returns.
 func (f *fleet) kill(n int, hold func(l *loss)) *loss {
 	f.t.Helper()
 	f.stores.Settled(f.t)
@@ -177,7 +177,8 @@ func (f *fleet) kill(n int, hold func(l *loss)) *loss {
 	defer func() { _ = c.Close() }()
 	l.cut = time.Now()
 	f.must(heir.Freeze())
-	// Its side of the line keeps what was sent before, and reads it when it moves again: nothing is sent any more.
+	// The frozen replica will still read what was sent before, so the master's connection is closed: nothing more is
+	// sent.
 	f.must(c.Do(f.t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
 	before := f.accepted(l.had)
 	f.flows(l.had, n, "that no replica has")
@@ -195,8 +196,8 @@ func (f *fleet) kill(n int, hold func(l *loss)) *loss {
 	return l
 }
 
-// back waits until what the promoted never heard of is there again, or has ended: the journal is asked when another
-// server is seen, not when its turn comes.
+// back waits until the jobs that the promoted replica never had are in Redis again, or have ended. The servers
+// restore them from the journal as soon as they see another incarnation, and not only at the next regular pass.
 func (f *fleet) back(l *loss) {
 	f.t.Helper()
 	var gone []string
@@ -219,8 +220,8 @@ func (f *fleet) back(l *loss) {
 	f.t.Logf("all %d of them were back %s after the kill", len(gone), time.Since(l.until).Round(10*time.Millisecond))
 }
 
-// rest ends the traffic and waits until nothing waits or runs; then every job that may be asked for has its one
-// outcome. It returns the accepted jobs that have none.
+// rest ends the traffic and waits until no job waits or runs. Then every job that may have an outcome must have
+// exactly one. It returns the accepted jobs without an outcome.
 func (f *fleet) rest(losses ...*loss) (lost []string) {
 	t := f.t
 	t.Helper()
@@ -245,7 +246,7 @@ func (f *fleet) rest(losses ...*loss) (lost []string) {
 		return calm > 10, fmt.Sprintf("%d in sets, %d in the journal", waiting, rows)
 	})
 	for p := range f.partitions {
-		// Ten thousand jobs take a busy machine longer than the servers' clients wait.
+		// With ten thousand jobs a busy machine needs more time than the servers' clients allow.
 		c := redis.NewClient(&redis.Options{Addr: f.stores.of(p).Addr(), ReadTimeout: time.Minute})
 		s, err := queuetest.Read(context.Background(), c, p)
 		f.must(err, c.Close())
@@ -284,7 +285,7 @@ func (f *fleet) rest(losses ...*loss) (lost []string) {
 	if len(f.odd) > 0 {
 		t.Errorf("%d odd answers, the first: %s", len(f.odd), f.odd[0])
 	}
-	if f.worst > bound+time.Second { // twice: two dozen processes share the machine while a replica is promoted
+	if f.worst > bound+time.Second { // slack: two dozen processes share the machine during the promotion
 		t.Errorf("a submit was answered only after %s", f.worst)
 	}
 	t.Logf("%d accepted, %d refused, %d unknown, the slowest answer after %s; %d lost, %d of %d ran again", len(f.when),
@@ -294,8 +295,8 @@ func (f *fleet) rest(losses ...*loss) (lost []string) {
 	return lost
 }
 
-// explained holds what was lost to the promise: only what was answered when no replica heard of it, and with the
-// journal nothing.
+// explained checks the lost jobs against the promise: only jobs accepted while no replica was connected may be
+// lost, and with the journal none.
 func (f *fleet) explained(lost []string, losses []*loss) {
 	f.t.Helper()
 	for _, id := range lost {
@@ -309,8 +310,8 @@ func (f *fleet) explained(lost []string, losses []*loss) {
 	}
 }
 
-// A master of a cluster dies with what its replica never heard of: with the journal every accepted job ends once. Until
-// the replica is promoted the other masters' jobs are polled and run as ever.
+// A master of a cluster dies with jobs that its replica never had. With the journal every accepted job ends once.
+// Until the replica is promoted, the other masters' jobs are polled and run as usual.
 func TestClusterFailover(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()
@@ -353,8 +354,8 @@ func TestClusterFailover(t *testing.T) {
 	f.rest(l)
 }
 
-// The same under sentinels, without the journal: lost is at most what was answered when the replica did not hear of it,
-// and the rest ends once.
+// The same under sentinels, without the journal: at most the jobs accepted while the replica was cut off are lost,
+// and all others end once.
 func TestSentinelFailover(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()
@@ -363,7 +364,7 @@ func TestSentinelFailover(t *testing.T) {
 	f.flows(func(int) bool { return true }, 60, "before the fault")
 	l := f.kill(10, nil)
 	f.flows(l.had, 20, "by the promoted")
-	if lost := f.rest(l); len(lost) > l.answered+4 { // and of each client one whose answer was under way
+	if lost := f.rest(l); len(lost) > l.answered+4 { // and one per client whose answer was in transit
 		t.Errorf("%d lost of %d that were answered meanwhile", len(lost), l.answered)
 	}
 }

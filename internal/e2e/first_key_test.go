@@ -13,8 +13,8 @@ import (
 
 var aWholeKey = regexp.MustCompile(`tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}`)
 
-// Several processes of a cluster have their first start at once, without a key and without a word about it: none of
-// them is open, one of them prints an admin's key, and their logs do not have it.
+// Several processes of a cluster have their first start at once, with no API key and no setting for one. None of
+// them is open, one of them prints an admin's key, and their logs do not contain it.
 func TestFirstStartPrintsAKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestFirstStartPrintsAKey(t *testing.T) {
 	}
 }
 
-// With a key of TIERQ_ADMIN_KEY there is nothing to print, and TIERQ_INSECURE=on is the one way to be open.
+// With TIERQ_ADMIN_KEY no key is printed. Only TIERQ_INSECURE=on makes an external server open.
 func TestExternalIsOpenOnRequestOnly(t *testing.T) {
 	t.Attr("proves", "A49")
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestExternalIsOpenOnRequestOnly(t *testing.T) {
 		t.Errorf("the banner:\n%s", open.Output())
 	}
 	wants(t, open.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")
-	// An embedded server, on this machine only.
+	// An embedded server that listens only on this machine is open.
 	own := startServer(t, c.bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir())
 	wants(t, own.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")
 }

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver" // reads the file of the killed
+	_ "github.com/ncruces/go-sqlite3/driver" // to read the file of a killed server
 
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A first start is killed after it has made the table of versions and before the table's first row. The next start goes
-// on and serves.
+// A first start is killed after it has made the table of versions and before the table's first row. The next start
+// continues and serves.
 func TestFirstStartKilledAtTheVersions(t *testing.T) {
 	t.Parallel()
 	for name, killed := range firstStarts(t) {
@@ -38,9 +38,9 @@ func TestFirstStartKilledAtTheVersions(t *testing.T) {
 	}
 }
 
-// A first start is killed at a random moment, again and again, each time on a fresh database. Every next start serves a
-// job. Half of the moments are spread over what a whole first start takes. The others fall into the migrations: behind
-// the latest moment that left no table, and before the earliest that left all of them.
+// A first start is killed at a random moment, repeatedly, each time on a fresh database. Every next start runs a
+// job. Half of the moments are spread over a whole first start. The others are meant to hit the migrations: they
+// lie between the latest moment that left no table and the earliest that left all of them.
 func TestFirstStartKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, killed := range firstStarts(t) {
@@ -49,7 +49,7 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 			f := killed(t)
 			began := time.Now()
 			s := startServer(t, f.bin, f.env...)
-			whole := 2 * time.Since(began) // the next ones may take longer
+			whole := 2 * time.Since(began) // the next starts may take longer
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 				case state == all && moment > first:
 					last = min(last, moment)
 				}
-				t.Logf("killed after %s, it left %s", moment, state) // what a failure below is about
+				t.Logf("killed after %s, it left %s", moment, state) // context for a failure below
 				s := startServer(t, f.bin, f.env...)
 				s.await(s.submit("paid", "{}"), "COMPLETED", 20*time.Second)
 				if err := s.Kill(); err != nil {
@@ -94,8 +94,8 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 	}
 }
 
-// Three processes have their first start at the same moment, on an empty database. Then each is replaced in turn, and
-// jobs go on.
+// Three processes have their first start at the same moment, on an empty database: each migration runs once. Then
+// each process is replaced in turn, and jobs are accepted and run throughout.
 func TestFirstStartsAtOnceThenRolling(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -134,14 +134,15 @@ func TestFirstStartsAtOnceThenRolling(t *testing.T) {
 	}
 }
 
-// firstStart is a server that has never run, and what a killed one has left in its database.
+// firstStart is a server that has never run, and a function that reports what a killed one has left in its
+// database.
 type firstStart struct {
 	bin  string
 	env  []string
 	left func() string
 }
 
-// firstStarts makes servers that have never run, on each database.
+// firstStarts returns functions that make a server which has never run, for each kind of database.
 func firstStarts(t *testing.T) map[string]func(t *testing.T) firstStart {
 	t.Helper()
 	bin := testkit.BuildTierq(t, "failpoint")
@@ -163,7 +164,7 @@ func firstStarts(t *testing.T) map[string]func(t *testing.T) firstStart {
 	}
 }
 
-// versionsIn says how far the schema of a database came.
+// versionsIn describes how many migrations a database has.
 func versionsIn(t *testing.T, driver, dsn string) string {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)

@@ -15,8 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A full Redis whose limit stays, and jobs that each have a callback: what ended gets its memory back, and every
-// callback is sent.
+// Redis is full and its limit stays. Jobs with callbacks end and their memory is freed, and every callback is
+// sent.
 func TestFullRedisWithCallbacks(t *testing.T) {
 	t.Attr("proves", "F22 S4-P8")
 	t.Parallel()
@@ -35,7 +35,8 @@ func TestFullRedisWithCallbacks(t *testing.T) {
 		n := c.rdb.ZCard(t.Context(), "{tierq:0}:processing:by-heartbeat").Val()
 		return n == jobs, fmt.Sprint(n)
 	})
-	// Below what is used by half of what the payloads take: there is memory again when the dead letters are in SQL.
+	// The limit is below the used memory by half of the payloads' size: there is free memory again after the dead
+	// letters are in SQL.
 	c.limitMemory(c.usedMemory() - jobs*pad/2)
 	testkit.Eventually(t, 40*time.Second, "every callback is sent", func() (bool, string) {
 		n := len(r.heard())
@@ -43,8 +44,8 @@ func TestFullRedisWithCallbacks(t *testing.T) {
 	})
 }
 
-// A full Redis whose limit stays, and callbacks that it refuses: dead letters and cancels reach SQL all the same, with
-// a callback and without, and SQL owes the callbacks.
+// Redis is full, its limit stays, and it refuses the callbacks' jobs. Dead letters and cancels still reach SQL,
+// with a callback and without, and SQL keeps the callbacks' rows.
 func TestFullRedisRecordsAll(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
@@ -87,8 +88,8 @@ func TestFullRedisRecordsAll(t *testing.T) {
 	}
 }
 
-// A server that starts while Redis is full brings what Redis owes to SQL, which is what frees memory: the processes
-// that did may all have died.
+// A server that starts while Redis is full writes the outcomes in Redis to SQL, which frees memory. That matters
+// when all earlier processes have died.
 func TestStartOnAFullRedis(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
@@ -110,12 +111,12 @@ func TestStartOnAFullRedis(t *testing.T) {
 	})
 }
 
-// A Redis takes in twice the jobs that its limit holds, one batch after the other: those that ended give their memory
-// back long before their retention is over, and SQL answers for them.
+// Redis takes twice the jobs that fit into its limit, one batch after the other. The memory of ended jobs is freed
+// long before their retention is over, and SQL answers for them.
 func TestFullRedisForgetsTheEnded(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
-	const batch, hold, goal = 100, 3 << 19, 2000 // an ended job takes 1 KiB and more: its result has its key
+	const batch, hold, goal = 100, 3 << 19, 2000 // an ended job takes 1 KiB and more: its result has a key
 	c := newCluster(t)
 	s := c.start("TIERQ_WORKERS=64")
 	entries := make([]string, batch)
@@ -165,7 +166,8 @@ func TestFullRedisForgetsTheEnded(t *testing.T) {
 	}
 }
 
-// ageEnds moves the times of acknowledged jobs back, also on a full Redis: the script removes before it adds.
+// ageEnds moves the end times of acknowledged jobs back. It works on a full Redis too, because the script removes
+// before it adds.
 func (c *cluster) ageEnds(d time.Duration) {
 	c.t.Helper()
 	const script = `
@@ -187,7 +189,7 @@ func (c *cluster) ageEnds(d time.Duration) {
 	}
 }
 
-// usedMemory is what Redis uses now, in bytes.
+// usedMemory returns Redis' used memory in bytes.
 func (c *cluster) usedMemory() int {
 	c.t.Helper()
 	info, err := c.rdb.Info(c.t.Context(), "memory").Result()

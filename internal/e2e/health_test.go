@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// healthcheck runs tierq healthcheck as a container does, with nothing but the settings of the server.
+// healthcheck runs tierq healthcheck as a container does, with only the server's settings.
 func (c *cluster) healthcheck(addr string) (code int, output string) {
 	c.t.Helper()
 	p := testkit.StartProcess(c.t, c.bin, []string{"TIERQ_ADDR=" + addr}, "healthcheck")
@@ -26,7 +26,7 @@ func (c *cluster) healthcheck(addr string) (code int, output string) {
 	return code, p.Output()
 }
 
-// A process of any role serves its health on TIERQ_ADDR, and a process without the api role serves nothing else there.
+// A process of any role serves its health on TIERQ_ADDR. A process without the api role serves nothing else there.
 func TestHealthOfEveryRole(t *testing.T) {
 	t.Attr("proves", "S4-E6 S4-O3")
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestHealthOfEveryRole(t *testing.T) {
 	}
 }
 
-// A worker that cannot reach Redis is alive and not ready, and is ready again once Redis is back.
+// A worker that cannot reach Redis is alive and not ready. It is ready again once Redis is back.
 func TestHealthOfAWorkerWithoutRedis(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -110,7 +110,7 @@ func TestHealthOfAWorkerWithoutRedis(t *testing.T) {
 	ready(http.StatusOK)
 }
 
-// Two processes on one host want two addresses, whatever their roles: the second one ends with an error that names
+// Two processes on one host need two addresses, whatever their roles: the second one ends with an error that names
 // the setting.
 func TestHealthAddressTaken(t *testing.T) {
 	t.Parallel()
@@ -134,9 +134,9 @@ func TestHealthAddressTaken(t *testing.T) {
 	}
 }
 
-// Where other machines reach the address, a worker starts without API keys, tells strangers one word, and its probes
-// may use any name. With keys the parts are for operators. The address may also be that of the metrics: then both are
-// there.
+// If other machines can reach the address, a worker starts without API keys, tells callers without a key only one
+// word, and its probes may use any host name. With keys only operators see the parts. If the address is also that
+// of the metrics, it serves both.
 func TestHealthOfAWorkerForOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -14,9 +14,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Redis loses everything, by FLUSHALL and by a restart with nothing: with the journal on every living job comes back,
-// with its id, its arrival and its place, a requeue that it forgot is made again, and each ends once: also the one that
-// a zombie held meanwhile, and then reports.
+// Redis loses everything, by a FLUSHALL and by a restart without data. With the journal on every living job comes
+// back, with its id, its arrival and its place, and a lost requeue is repeated. Each job ends once, also the one
+// that a zombie held meanwhile and then reports.
 func TestJournalOutlivesRedis(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
@@ -30,14 +30,14 @@ func TestJournalOutlivesRedis(t *testing.T) {
 			worker := c.start("TIERQ_ROLES=worker", "TIERQ_JOURNAL=on")
 			api.await(dead, "FAILED", 10*time.Second)
 			running := api.submit("paid", counting(file, 700))
-			testkit.Eventually(t, 5*time.Second, "its handler runs", func() (bool, string) { // a lease alone would be given back
+			testkit.Eventually(t, 5*time.Second, "its handler runs", func() (bool, string) { // not only claimed
 				_, marks := executions(t, file)
 				return len(marks[running]) == 1, ""
 			})
-			worker.terminate(20 * time.Second) // it finishes what runs
+			worker.terminate(20 * time.Second) // the worker finishes its running job
 			zombie := c.start("TIERQ_ROLES=worker", "TIERQ_JOURNAL=on", "TIERQ_WORKERS=1", "TIERQ_FAILPOINTS=handler.after=stop")
 			held := api.submit("paid", counting(file, 0))
-			zombie.waitFor("failpoint handler.after hit", 10*time.Second) // and stands still, before it reports
+			zombie.waitFor("failpoint handler.after hit", 10*time.Second) // the worker stops here, before it reports
 			var waiting []string
 			for i := range 30 {
 				waiting = append(waiting, api.submit([]string{"public", "unpaid", "paid"}[i/10], counting(file, 0)))
@@ -86,7 +86,7 @@ func TestJournalOutlivesRedis(t *testing.T) {
 				t.Error("the key made another job")
 			}
 			c.start("TIERQ_ROLES=worker", "TIERQ_JOURNAL=on", "TIERQ_WORKERS=1")
-			outcomes := c.settled(40*time.Second, append(all, running)...) // and the requeued one: nothing waits any more
+			outcomes := c.settled(40*time.Second, append(all, running)...) // includes the requeued job: nothing waits afterwards
 			for _, id := range append(all, running) {
 				if outcomes[id] != "COMPLETED" {
 					t.Errorf("%s ended %q", id, outcomes[id])
@@ -103,7 +103,7 @@ func TestJournalOutlivesRedis(t *testing.T) {
 				}
 			}
 			sorted := slices.Clone(waiting)
-			slices.Reverse(sorted) // tiers the other way round; within one, arrival
+			slices.Reverse(sorted) // the tiers in reverse order; within a tier by arrival
 			place := func(id string) int { return slices.Index(order, id) }
 			for i := range waiting {
 				for j := range i {
@@ -125,7 +125,7 @@ func TestJournalOutlivesRedis(t *testing.T) {
 	}
 }
 
-// The tail of Redis' AOF is cut at a random byte: what was answered with 202 and is cut off comes back from the
+// The end of Redis' AOF is cut at a random byte. Jobs that were accepted with 202 and cut off come back from the
 // journal.
 func TestJournalMendsACutTail(t *testing.T) {
 	t.Attr("proves", "F17")
@@ -165,8 +165,8 @@ func TestJournalMendsACutTail(t *testing.T) {
 	worker.terminate(20 * time.Second)
 }
 
-// SQL down while the journal is on: nothing is accepted and nobody hangs, what was refused never runs, and the gate
-// opens again.
+// SQL is down while the journal is on. No job is accepted, every submit is answered, refused jobs never run, and
+// the gate opens again.
 func TestJournalNeedsSQL(t *testing.T) {
 	t.Attr("proves", "F14")
 	t.Parallel()
@@ -230,7 +230,7 @@ func TestJournalNeedsSQL(t *testing.T) {
 	}
 }
 
-// restartRedisEmpty kills Redis and starts it with nothing.
+// restartRedisEmpty kills Redis and starts it without data.
 func (c *cluster) restartRedisEmpty() {
 	c.t.Helper()
 	if err := c.redis.Kill(); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Redis starts anew with all that it had: a submit under a new Idempotency-Key does not wait until every old key has
-// been offered to it again. The slow line to SQL stands for more keys than a test has time for.
+// Redis restarts with all its data. A submit under a new Idempotency-Key does not wait until every old key has
+// been checked against Redis again. A slow line to SQL simulates more keys than the test has time for.
 func TestKeyedSubmitsAfterARestartOfRedis(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -15,10 +15,10 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// madeKey is what the API answers to whoever makes or rotates a key.
+// madeKey is the API's answer to the creation or rotation of a key.
 type madeKey struct{ ID, Key string }
 
-// asks makes a call with a key; "" is nobody's.
+// asks makes a call with a key; "" = without one.
 func (s *server) asks(key, method, path, body string) answer {
 	s.t.Helper()
 	var header []string
@@ -38,7 +38,8 @@ func (s *server) makeKey(by, method, path, body string) (k madeKey) {
 	return k
 }
 
-// soon waits until a key (or none) is answered so on every server: they look at SQL once a second.
+// soon waits until every server gives this answer for a key ("" = none): servers read the keys from SQL once a
+// second.
 func soon(t *testing.T, key string, status int, servers ...*server) {
 	t.Helper()
 	for _, s := range servers {
@@ -54,8 +55,8 @@ const (
 	submitKey = `{"name":"ci","role":"submit"}`
 )
 
-// The first key, made over the open API, closes every process of the cluster for good; one that is revoked opens none
-// any more.
+// The first key, created over the open API, makes every process of the cluster require keys for good. A revoked
+// key is no longer valid.
 func TestFirstKeyCloses(t *testing.T) {
 	t.Attr("proves", "A04 S2-G9")
 	t.Parallel()
@@ -68,7 +69,7 @@ func TestFirstKeyCloses(t *testing.T) {
 		soon(t, "", http.StatusOK, s)
 	}
 	boss := a.makeKey("", http.MethodPost, "/admin/keys", adminKey)
-	wants(t, a.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusUnauthorized, "UNAUTHORIZED") // this one at once
+	wants(t, a.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusUnauthorized, "UNAUTHORIZED") // this process at once
 	soon(t, "", http.StatusUnauthorized, b)
 	soon(t, boss.Key, http.StatusOK, a, b)
 
@@ -101,7 +102,7 @@ func TestFirstKeyCloses(t *testing.T) {
 	}
 }
 
-// While SQL is frozen known callers go on, and nobody else comes in.
+// While SQL is frozen, known keys stay valid, and unknown ones are refused.
 func TestKeysWhileSQLIsFrozen(t *testing.T) {
 	t.Attr("proves", "A04")
 	t.Parallel()
@@ -131,7 +132,8 @@ func TestKeysWhileSQLIsFrozen(t *testing.T) {
 	soon(t, ci.Key, http.StatusUnauthorized, s)
 }
 
-// Two secrets open while a key is rotated; its jobs stay its own. A key that expires opens nothing from then on.
+// Both secrets are valid while a key is rotated, and the key keeps its jobs. A key that expires is no longer
+// valid.
 func TestRotationAndExpiry(t *testing.T) {
 	t.Attr("proves", "A04")
 	t.Parallel()
@@ -164,7 +166,7 @@ func TestRotationAndExpiry(t *testing.T) {
 	if code, _ := s.terminate(20 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	e.env = nil // the keys are in the store: without TIERQ_ADMIN_KEY too it is closed, and knows them
+	e.env = nil // the keys are in the store, so the server requires keys also without TIERQ_ADMIN_KEY
 	e.start()
 	wants(t, e.server.asks("", http.MethodGet, path, ""), http.StatusUnauthorized, "UNAUTHORIZED")
 	wants(t, e.server.asks(theAdmin, http.MethodGet, path, ""), http.StatusUnauthorized, "UNAUTHORIZED")
@@ -183,8 +185,8 @@ func run(t *testing.T, bin string, env []string, args ...string) (code int, outp
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// No default opens a door to the network: without a key the server refuses to be reached from other machines, an empty
-// or malformed one is none, and a real one lets it start.
+// No default opens the server to the network. Without an API key the server refuses to listen for other machines.
+// An empty or malformed key does not count, and a valid one lets the server start.
 func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 	t.Attr("proves", "A49 A28 A50")
 	t.Parallel()
@@ -247,10 +249,11 @@ func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 	}
 }
 
-// here is a server that listens on every address, as it is reached from this machine.
+// here returns the address at which this machine reaches a server that listens on every address.
 func here(base string) string { return "http://127.0.0.1" + base[strings.LastIndexByte(base, ':'):] }
 
-// The first key without a server; an embedded one that runs has its store to itself.
+// A first key can be created without a server. It cannot while an embedded server runs, which has its store to
+// itself.
 func TestKeyIntoTheStore(t *testing.T) {
 	t.Parallel()
 	bin := testkit.BuildTierq(t, "failpoint")
@@ -291,7 +294,7 @@ func TestKeyIntoTheStore(t *testing.T) {
 	})
 }
 
-// key is the key in what a command printed.
+// key returns the key in a command's output.
 func key(t *testing.T, output string) string {
 	t.Helper()
 	for line := range strings.Lines(output) {

@@ -10,12 +10,12 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// detected is long enough for a dead PUBLIC worker to be found and for what happens then, on a busy machine. Where the
-// finding itself is what is tried, found says how long it may take.
+// detected is enough time for a dead PUBLIC worker to be found and for the next steps, on a busy machine. Tests of
+// the detection itself use found.
 const detected = 9*time.Second + 6*time.Second
 
-// found is within what a dead worker's job is back, by its tier's plan: its heartbeat timeout, 3 s to a look, 2 s to
-// the second, 1 s; and 2 s of slack for a busy machine.
+// found returns the time within which a dead worker's job must be back, by its tier's plan: its heartbeat timeout,
+// 3 s to a look, 2 s to the second look, and 1 s; and 2 s of slack for a busy machine.
 func (c *cluster) found(tier string) time.Duration {
 	c.t.Helper()
 	ms, err := c.rdb.HGet(c.t.Context(), "{tierq}:system:config:tier:"+tier, "heartbeatTimeoutMs").Int()
@@ -26,7 +26,8 @@ func (c *cluster) found(tier string) time.Duration {
 	return time.Duration(ms)*time.Millisecond + look + second + after + slack
 }
 
-// A worker is killed in the middle of a job: another runs it again, with one retry spent, and it ends once.
+// A worker is killed in the middle of a job. Another worker runs the job again, for one retry, and the job ends
+// once.
 func TestKilledMidJob(t *testing.T) {
 	t.Attr("proves", "F01 S2-P7 S0-P6 S3-Q4 T-4")
 	t.Parallel()
@@ -54,7 +55,7 @@ func TestKilledMidJob(t *testing.T) {
 	if p.RetryCount != 1 {
 		t.Errorf("retryCount %d, want 1", p.RetryCount)
 	}
-	// The next worker runs it to its end: the plan now gives it time for that.
+	// The next worker runs it to its end: the plan now allows enough time.
 	c.plan("PUBLIC", "maxProcessingTimeMs", 60_000)
 	c.rewrite(id, `{"file":"`+file+`","sleepMs":0}`)
 	c.start("TIERQ_ROLES=worker")
@@ -76,7 +77,7 @@ func TestKilledMidJob(t *testing.T) {
 	}
 }
 
-// Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
+// A process is killed at each failpoint in a job's life, and the job then ends as the table says.
 func TestKilledAtPoint(t *testing.T) {
 	t.Attr("proves", "S2-P20 S4-P9")
 	t.Parallel()
@@ -109,7 +110,7 @@ func TestKilledAtPoint(t *testing.T) {
 			if p.RetryCount != tc.retries {
 				t.Errorf("retryCount %d, want %d", p.RetryCount, tc.retries)
 			}
-			// The outbox offers a first attempt's outcome to others 10 s after it ended.
+			// Other processes may take a first attempt's outcome from the outbox 10 s after its end.
 			if got := c.settled(20*time.Second, id); got[id] != "COMPLETED" {
 				t.Errorf("outcome %q", got[id])
 			}
@@ -132,7 +133,7 @@ func TestKilledAtPoint(t *testing.T) {
 	}
 }
 
-// The same points on the way of a dead letter: wherever the process is killed, there is one row.
+// A process is killed at each failpoint on a dead letter's way to SQL. There is always exactly one row.
 func TestKilledWhileDiscarding(t *testing.T) {
 	t.Attr("proves", "F06")
 	t.Parallel()
@@ -158,7 +159,7 @@ func TestKilledWhileDiscarding(t *testing.T) {
 			t.Logf("evidence: %s; then pid %d was gone; lease open: %v", line(doomed.Output(), "failpoint"), doomed.Pid(),
 				c.leased(id))
 			c.start("TIERQ_ROLES=worker,recovery")
-			// What one process claimed of the outbox is another's after 10 s.
+			// Another process may take an outcome that was claimed from the outbox after 10 s.
 			if got := c.settled(c.found("PUBLIC")+20*time.Second, id); got[id] != "FAILED" {
 				t.Errorf("outcome %q", got[id])
 			}
@@ -176,8 +177,8 @@ func TestKilledWhileDiscarding(t *testing.T) {
 	}
 }
 
-// A frozen worker comes back after its lease is gone: its job was taken back and run elsewhere, and what the zombie
-// reports is refused.
+// A frozen worker wakes after its lease has expired. Its job was reclaimed and run elsewhere, and the zombie's
+// report is refused.
 func TestZombie(t *testing.T) {
 	t.Attr("proves", "F10 S2-G2 S2-G3 S2-P5")
 	t.Parallel()
@@ -218,14 +219,14 @@ func TestZombie(t *testing.T) {
 	if n := len(marks[id]); n != 3 || !strings.HasSuffix(marks[id][2], " end") || !strings.HasPrefix(marks[id][2], "2 ") {
 		t.Errorf("runs %v: want two starts and one end, of attempt 2", marks[id])
 	}
-	// Its handler would sleep for half a minute more: it has returned, because its context ended.
+	// Its handler would sleep for half a minute more. It has returned, because its context ended.
 	code, took := zombie.terminate(10 * time.Second)
 	if code != 0 || took > 8*time.Second || strings.Contains(zombie.Output(), "handlers still run") {
 		t.Errorf("the zombie ended with %d after %s: %s", code, took, line(zombie.Output(), "handlers still run"))
 	}
 }
 
-// Half a lease of standstill means nothing.
+// A worker that stands still for half of its lease keeps its job.
 func TestShortFreeze(t *testing.T) {
 	t.Attr("proves", "F11")
 	t.Parallel()
@@ -252,7 +253,7 @@ func TestShortFreeze(t *testing.T) {
 	c.settled(15*time.Second, id)
 }
 
-// Retries exhausted by crashes and by hanging: the dead letter says so.
+// A job whose retries were spent by crashes or by hanging is a dead letter that says so.
 func TestRetriesExhausted(t *testing.T) {
 	t.Attr("proves", "S2-T2 S2-S8 S0-P1 T-4 T-7")
 	t.Parallel()
@@ -268,7 +269,7 @@ func TestRetriesExhausted(t *testing.T) {
 			before := time.Now().Add(-time.Second)
 			id := api.submit("public", tc.body)
 			if tc.cause == "HEARTBEAT_STOPPED" {
-				for i := range 2 { // the poison kills each process that takes it: maxRetries + 1
+				for i := range 2 { // the poison kills each process that claims it: maxRetries + 1 times
 					doomed := c.start("TIERQ_ROLES=worker")
 					doomed.waitFor("crashing job="+id, detected)
 					if _, err := doomed.WaitExit(t.Context()); err != nil {
@@ -304,7 +305,7 @@ func TestRetriesExhausted(t *testing.T) {
 	}
 }
 
-// timeText scans a DATETIME(6) as the driver gives it without parseTime.
+// timeText scans a DATETIME(6) in the form that the driver returns without parseTime.
 type timeText struct{ into *time.Time }
 
 func (s *timeText) Scan(v any) (err error) {
@@ -316,7 +317,7 @@ func (s *timeText) Scan(v any) (err error) {
 	return err
 }
 
-// line is the first line of a text that contains a word.
+// line returns the first line of a text that contains a word.
 func line(text, word string) string {
 	for l := range strings.Lines(text) {
 		if strings.Contains(l, word) {
@@ -326,7 +327,8 @@ func line(text, word string) string {
 	return "(no line with " + word + ")"
 }
 
-// A handler that fails is retried after its tier's backoff, and then a dead letter with its own cause and words.
+// A job whose handler fails is retried after its tier's backoff, and then becomes a dead letter with its own cause
+// and message.
 func TestHandlerFails(t *testing.T) {
 	t.Attr("proves", "S2-G8 S1-S3 S4-S4")
 	t.Parallel()

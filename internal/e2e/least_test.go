@@ -18,7 +18,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// least are the rights that docs/SECURITY.md asks for, of Redis and of SQL.
+// least returns the rights in Redis and SQL that docs/SECURITY.md lists.
 func least(t *testing.T) (acl []string, grants []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/SECURITY.md")
@@ -36,8 +36,8 @@ func least(t *testing.T) (acl []string, grants []string) {
 	return strings.Fields(string(line[1])), grants
 }
 
-// restricted makes the users of the docs on a cluster's own stores, and returns what a server is told of them: while it
-// runs, and to make the tables with.
+// restricted creates the users of the docs on a cluster's own stores. It returns a server's settings with the user
+// for running, and those with the user that may create tables.
 func (c *cluster) restricted(acl, grants []string) (run, schema []string) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -75,7 +75,7 @@ func (c *cluster) restricted(acl, grants []string) (run, schema []string) {
 	return []string{redis, dsn("tierq")}, []string{redis, dsn("tierqs")}
 }
 
-// Everything that tierq does works with the rights of the docs, and none of them is too much.
+// All of tierq works with the rights in the docs, and none of these rights is superfluous.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -88,7 +88,7 @@ func TestLeastRights(t *testing.T) {
 		}
 	}
 
-	// Tables are missing: the user that may not make them cannot start; the one that may does, and stops again.
+	// Tables are missing: the user that must not create them cannot start. The user that may create them starts.
 	p := testkit.StartProcess(
 		t, c.bin,
 		append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_JOURNAL=on"}, run...),
@@ -113,7 +113,7 @@ func TestLeastRights(t *testing.T) {
 		!strings.Contains(string(a.body), "PENDING") {
 		t.Errorf("why: %d %s", a.status, a.body)
 	}
-	// so long a silence that the listener asks whether Redis is there
+	// The silence is long enough for the listener to check its connection to Redis.
 	do(t, http.MethodGet, front.base+"/result/poll?wait=4&jobId="+doomed, "")
 	c.start(append(settings, "TIERQ_ROLES=worker")...)
 	front.await(doomed, "COMPLETED", detected+10*time.Second)
@@ -144,7 +144,7 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// liveLeast sends every kind of job through its life. The job that it returns runs on the worker.
+// liveLeast sends every kind of job through its life. The returned job is running on the worker.
 func (c *cluster) liveLeast(s *server) (running string) {
 	t := c.t
 	r := newReceiver(t, nil)
@@ -192,7 +192,7 @@ func (c *cluster) liveLeast(s *server) (running string) {
 	stopped := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":30000}]}}`)
 	s.await(stopped, "PROCESSING", 10*time.Second)
 	key := func(id string) string { return "{tierq:0}:job:metadata:" + id }
-	c.rdb.HDel(t.Context(), key(stopped), "first") // for the audit to mend
+	c.rdb.HDel(t.Context(), key(stopped), "first") // an error for the audit to repair
 	c.rdb.PExpire(t.Context(), key(later), time.Hour)
 	if text, code := c.doctor(s, "--repair"); code != 0 || !strings.Contains(text, "lease") ||
 		!strings.Contains(text, "ttl") {
@@ -206,7 +206,7 @@ func (c *cluster) liveLeast(s *server) (running string) {
 	return running
 }
 
-// forgets is a Redis that loses everything while a job waits: the journal gives it back.
+// forgets makes Redis lose everything while a job waits, and checks that the job is restored from the journal.
 func (c *cluster) forgets(s *server) {
 	c.t.Helper()
 	waiting := s.submit("paid", `{"delaySeconds":3}`)
@@ -220,14 +220,14 @@ func (c *cluster) forgets(s *server) {
 	s.await(waiting, "COMPLETED", 20*time.Second)
 }
 
-// closes makes keys, with which the server is closed, and goes through its doors.
+// closes creates keys, after which the server requires keys, and uses every kind of access.
 func (s *server) closes() {
 	s.t.Helper()
 	bearer := ""
 	for _, body := range []string{`{"name":"you","role":"admin"}`,
 		`{"name":"shop","role":"submit","tiers":["PUBLIC"],"rate":100}`} {
 		header := []string{"Authorization", bearer}
-		if bearer == "" { // the server is open
+		if bearer == "" { // the server is still open
 			header = nil
 		}
 		a := do(s.t, http.MethodPost, s.base+"/admin/keys", body, header...)
@@ -248,7 +248,7 @@ func (s *server) closes() {
 	})
 }
 
-// plan is PAID's, as it is.
+// plan returns PAID's present plan.
 func plan(s *server) string {
 	p := get[map[string]any](s.t, s.base+"/admin/tiers/PAID")
 	delete(p, "tier")
@@ -260,8 +260,8 @@ func plan(s *server) string {
 	return string(body)
 }
 
-// refusals looks at what Redis refused the server, which is nothing, at what it would refuse, and at what was never
-// asked for.
+// refusals checks that Redis refused the server nothing, that it would refuse what it should, and that the server
+// used every allowed command.
 func (c *cluster) refusals(acl []string) {
 	t, ctx := c.t, c.t.Context()
 	log, err := c.rdb.Do(ctx, "ACL", "LOG").Slice()
@@ -269,13 +269,13 @@ func (c *cluster) refusals(acl []string) {
 		t.Fatal(err)
 	}
 	for _, entry := range log {
-		if !strings.Contains(fmt.Sprint(entry), "object:config|get") { // what it does not know then, it asks INFO
+		if !strings.Contains(fmt.Sprint(entry), "object:config|get") { // allowed to fail: the server asks INFO instead
 			t.Errorf("ACL LOG: %v", entry)
 		}
 	}
 	rare := []string{
-		"lpush",   // a stopping process that was just told of a job tells the others
-		"unwatch", // two processes change one plan at the same moment
+		"lpush",   // a stopping process passes on a doorbell's token that it has just got
+		"unwatch", // only if two processes change one plan at the same moment
 	}
 	stats := c.rdb.InfoMap(ctx, "commandstats").Item
 	for _, rule := range acl {

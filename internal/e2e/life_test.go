@@ -18,7 +18,7 @@ var (
 	seedTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$`)
 )
 
-// The first five minutes: the server with nothing configured, submit, poll.
+// A server without any settings accepts a job, and a poll shows its result: the first five minutes.
 func TestFirstJob(t *testing.T) {
 	t.Attr("proves", "S2-P1 S2-P15 S2-P16 S2-N12 S0-P10 S2-S6")
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestFirstJob(t *testing.T) {
 		if tier != "PAID" || !json.Valid([]byte(result)) {
 			t.Errorf("row: %s %s", tier, result)
 		}
-		c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id) // Redis forgets; SQL answers
+		c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id) // Redis forgets the job; SQL answers
 		if p := s.poll(id); p.Status != "COMPLETED" || string(p.Result) != result {
 			t.Errorf("from SQL: %+v", p)
 		}
@@ -63,7 +63,7 @@ func TestFirstJob(t *testing.T) {
 
 func firstJob(t *testing.T, s *server) string {
 	t.Helper()
-	a := do(t, http.MethodPost, s.base+"/paid/submit", "") // curl -X POST, no body
+	a := do(t, http.MethodPost, s.base+"/paid/submit", "") // as curl -X POST without a body does
 	if a.status != http.StatusAccepted {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
@@ -88,8 +88,8 @@ func firstJob(t *testing.T, s *server) string {
 	return id
 }
 
-// What a restart of the embedded mode keeps is what its banner says: results, not waiting jobs; and one folder has one
-// owner.
+// After a restart, the embedded mode has exactly what its banner says: results, not waiting jobs. Only one process
+// may use a data folder.
 func TestEmbeddedRestart(t *testing.T) {
 	t.Attr("proves", "S2-P11")
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestEmbeddedRestart(t *testing.T) {
 	}
 }
 
-// A port that is taken is an error that names the setting.
+// A start on a port in use fails with an error that names the setting.
 func TestPortTaken(t *testing.T) {
 	t.Attr("proves", "S2-N15")
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A payload of the largest size is taken and run, one byte more is refused and leaves nothing behind.
+// A payload of the largest size is accepted and run. One byte more is refused and leaves nothing behind.
 func TestPayloadAtItsLimit(t *testing.T) {
 	t.Attr("proves", "F49")
 	t.Parallel()
@@ -33,7 +33,8 @@ func TestPayloadAtItsLimit(t *testing.T) {
 	}
 }
 
-// A result of 50 MB ends its job at once, whatever retries it has; the largest one is kept whole.
+// A result of 50 MB ends its job at once, whatever retries it has. A result of the largest allowed size is kept
+// whole.
 func TestResultTooLarge(t *testing.T) {
 	t.Attr("proves", "F50")
 	t.Parallel()

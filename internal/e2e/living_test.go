@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// busyEndpoint answers every call that it wants to be asked later.
+// busyEndpoint answers every call with "later", in this number of seconds.
 func busyEndpoint(t *testing.T, seconds int) *receiver {
 	return newReceiver(t, func(w http.ResponseWriter, _ call, _ int) {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
@@ -19,9 +19,9 @@ func busyEndpoint(t *testing.T, seconds int) *receiver {
 	})
 }
 
-// A flood of documents whose endpoint is busy was in no limit: each was claimed, asked to be run later, and kept its
-// payload in Redis until Redis was
-// full and PAID was refused. Now the living jobs of PUBLIC fill PUBLIC's share, and PAID is admitted.
+// A flood of documents whose endpoint is busy once escaped every limit. Each document was claimed and delayed
+// again, and kept its payload in Redis, until Redis was full and refused PAID. Now the living jobs of PUBLIC count
+// against PUBLIC's share, and PAID is admitted.
 func TestFloodOfBusyDocuments(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -67,8 +67,8 @@ func TestFloodOfBusyDocuments(t *testing.T) {
 	})
 }
 
-// A job with one retry whose endpoint is always busy is attempted as often as it may be later for nothing, and then
-// once more for its retry.
+// A job with one retry whose endpoint is always busy is attempted as often as the limit of free "later" endings
+// allows, and then once more for its retry.
 func TestLaterHasAnEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// load is traffic that goes on while something breaks: clients that submit jobs without pause, and one job whose lease
-// spans the fault. What its handlers really did is in file.
+// load is traffic during a fault: clients that submit jobs without a pause, and one job whose lease spans the
+// fault. The handlers record their executions in file.
 type load struct {
 	c    *cluster
 	s    *server
@@ -23,21 +23,23 @@ type load struct {
 	stop chan struct{}
 	h    hammer
 
-	also      []string // jobs the test submitted besides: they complete as well
-	cancelled []string // and those it cancelled
-	// the fault outlasts the long job's lease: its worker stops the run and gives the job back, at no cost
+	also      []string // jobs that the test itself submitted: they complete as well
+	cancelled []string // jobs that the test cancelled
+	// fenced means that the fault outlasts the long job's lease: its worker stops the job and releases it, at no
+	// cost.
 	fenced  bool
-	repeats string // names the fault by which any run may be repeated; "" = none may
-	again   string // the one job that may run again though no other may
-	forgets bool   // Redis may forget what it answered in the 2 s before a fault
-	forgot  int    // and so many accepted jobs it did forget; they may have run
+	repeats string // the fault by which any run may be repeated; "" = none may
+	again   string // the only job that may run again
+	forgets bool   // Redis may lose the jobs accepted in the 2 s before a fault
+	forgot  int    // the accepted jobs that it did lose; they may have run
 
-	faults []time.Time // when each began
+	faults []time.Time // the beginning of each fault
 }
 
-const reopens = 5 * time.Second // the bound on submits being accepted again once the fault is over
+const reopens = 5 * time.Second // the limit of the time from a fault's end to accepted submits
 
-// underLoad begins the traffic and returns when it flows. spanMs is how long the long job runs; 0 = there is none.
+// underLoad starts the traffic and returns when submits are accepted. spanMs is the duration of the long job; 0 =
+// no long job.
 func (c *cluster) underLoad(s *server, clients, spanMs int) *load {
 	c.t.Helper()
 	l := &load{c: c, s: s, file: filepath.Join(c.t.TempDir(), "runs"), stop: make(chan struct{})}
@@ -53,7 +55,7 @@ func (c *cluster) underLoad(s *server, clients, spanMs int) *load {
 	return l
 }
 
-// flows waits until submits are accepted, and returns how many were by then and how long that took.
+// flows waits until submits are accepted. It returns their number so far and the time that this took.
 func (l *load) flows(when string) (int, time.Duration) {
 	l.c.t.Helper()
 	began, before, now := time.Now(), len(l.h.snapshot()), 0
@@ -68,7 +70,7 @@ func (l *load) flows(when string) (int, time.Duration) {
 	return now, took
 }
 
-// suffer lets a fault last for out, ends it, and holds the server to its word: soon submits are accepted again.
+// suffer applies a fault for the time out and ends it. Then submits must soon be accepted again.
 func (l *load) suffer(fault, heal func() error, out time.Duration) {
 	l.c.t.Helper()
 	before := len(l.h.snapshot())
@@ -86,8 +88,8 @@ func (l *load) suffer(fault, heal func() error, out time.Duration) {
 		took.Round(10*time.Millisecond))
 }
 
-// end stops the traffic and waits until all of it is settled: every answer came in time, every accepted job ended once
-// and well, no refused one ran, and no run was repeated without a reason.
+// end stops the traffic and waits until it is settled. Every answer came in time, every accepted job ended once
+// and successfully, no refused job ran, and no run was repeated without a reason.
 func (l *load) end() {
 	t := l.c.t
 	t.Helper()
@@ -120,8 +122,8 @@ func (l *load) end() {
 	l.ranOnce(outcomes)
 }
 
-// remembered are the accepted jobs, without those that Redis was allowed to forget: nobody knows them any more. An
-// answer of which a client heard when Redis was gone already was given just before.
+// remembered returns the accepted jobs without those that Redis was allowed to lose, which no poll finds. A client
+// may have read an answer shortly after the fault that Redis gave shortly before it.
 func (l *load) remembered() (ids []string) {
 	t := l.c.t
 	t.Helper()
@@ -142,8 +144,8 @@ func (l *load) remembered() (ids []string) {
 	return ids
 }
 
-// late reports whether a client was told of a job in the 2 s before a fault: that is what an AOF that is synced once a
-// second may lack.
+// late reports whether a client got a job's answer in the 2 s before a fault: an AOF that is synced once a second
+// may lack such a job.
 func (l *load) late(id string) bool {
 	l.h.mu.Lock()
 	at := l.h.when[id]
@@ -153,7 +155,7 @@ func (l *load) late(id string) bool {
 	})
 }
 
-// ranOnce compares the handlers' own record with the outcomes.
+// ranOnce compares the handlers' own records with the outcomes.
 func (l *load) ranOnce(outcomes map[string]string) {
 	t := l.c.t
 	t.Helper()
@@ -186,7 +188,7 @@ func (l *load) ranOnce(outcomes map[string]string) {
 	}
 }
 
-// maybe are the jobs of which a client was told that they may have been accepted.
+// maybe returns the jobs that the server may have accepted, according to its answer.
 func (h *hammer) maybe(t testing.TB) (ids []string) {
 	t.Helper()
 	h.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// Whatever callers put into their requests, a record of the log stays one line, and its control characters are spelled
-// out: at the level that says most, in both formats.
+// Whatever callers put into their requests, a log record stays one line with its control characters escaped, at
+// the most detailed level and in both formats.
 func TestLogInjection(t *testing.T) {
 	t.Attr("proves", "A54")
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestLogInjection(t *testing.T) {
 	}
 }
 
-// brokenRecord says what is wrong with one line of a log; "" if nothing is.
+// brokenRecord returns the error in one line of a log; "" if there is none.
 func brokenRecord(format, line string) string {
 	for _, r := range line {
 		if r < ' ' || r == 0x7f || format == "text" && unicode.IsControl(r) {
@@ -111,7 +111,7 @@ func brokenRecord(format, line string) string {
 	return ""
 }
 
-// ended waits until a job has ended, however.
+// ended waits until a job has ended, in any way.
 func (s *server) ended(id string, within time.Duration) {
 	s.t.Helper()
 	a := do(s.t, http.MethodGet, fmt.Sprintf("%s/result/poll?jobId=%s&wait=%s", s.base, id, min(within, 9*time.Second)),

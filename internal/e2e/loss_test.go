@@ -10,9 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Redis loses everything, and there is no journal: what was accepted is lost, and each process says so and counts it.
-// What the worker had in hand is fenced: it changes nothing, not even under the ids that nobody knows any more; and
-// work goes on.
+// Redis loses everything, and there is no journal. The accepted jobs are lost, and each process logs and counts
+// them. The worker's running jobs are fenced: their reports change nothing, although Redis no longer knows the
+// ids. New jobs run.
 func TestLossIsCounted(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
@@ -26,9 +26,9 @@ func TestLossIsCounted(t *testing.T) {
 			before := api.submit("paid", counting(file, 0))
 			api.await(before, "COMPLETED", 10*time.Second)
 			c.settled(20*time.Second, before)
-			lost := []string{api.submit("paid", counting(file, 30_000))} // its heartbeats will hear that it is lost
+			lost := []string{api.submit("paid", counting(file, 30_000))} // its heartbeats will be answered LOST
 			testkit.Eventually(t, 10*time.Second, "it runs", func() (bool, string) { return c.leased(lost[0]), "" })
-			lost = append(lost, api.submit("paid", counting(file, 0))) // its ending will
+			lost = append(lost, api.submit("paid", counting(file, 0))) // its ending will be
 			worker.waitFor("failpoint handler.after hit", 10*time.Second)
 			for range 3 {
 				lost = append(lost, api.submit("public", strings.TrimSuffix(counting(file, 0), "}")+`,"delaySeconds":600}`))
@@ -85,7 +85,7 @@ func TestLossIsCounted(t *testing.T) {
 	}
 }
 
-// metric is a sample of the server's /metrics; "" if it is not there.
+// metric returns a sample of the server's /metrics; "" if it is absent.
 func (s *server) metric(sample string) string {
 	s.t.Helper()
 	page := do(s.t, http.MethodGet, s.base+"/metrics", "")

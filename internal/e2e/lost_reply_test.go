@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// A server whose Redis executes a call and never answers it, once per script that a running server sends: every job
-// still runs once and ends once. (The others are in TestReplyLost of the queue.)
+// Redis executes a call and its reply is lost, once for each script that a running server sends. Every job still
+// runs once and ends once. (TestReplyLost of the queue covers the other scripts.)
 func TestLostReplies(t *testing.T) {
 	t.Attr("proves", "F27 S4-P3")
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestLostReplies(t *testing.T) {
 		fails := s.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 		takes := 700
 		if script == "heartbeat" {
-			takes = 2000 // long enough for one, on a slow machine too
+			takes = 2000 // long enough for a heartbeat, on a slow machine too
 		}
 		for range 4 {
 			ids = append(ids, s.submit("paid", counting(file, takes)))
@@ -58,7 +58,7 @@ func TestLostReplies(t *testing.T) {
 		t.Errorf("%d runs of %d jobs", len(order), len(ids))
 	}
 
-	// release is sent by a server that stops.
+	// Only a stopping server sends release.
 	long := s.submit("paid", counting(file, 30_000))
 	s.await(long, "PROCESSING", 5*time.Second)
 	proxy.DropReply(testkit.IsScript(lua.Script("fail")))

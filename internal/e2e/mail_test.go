@@ -28,8 +28,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// office is a real SMTP server that takes mail only over STARTTLS and from me:secret; of each mail it refuses the first
-// so many tries.
+// office is a real SMTP server that accepts mail only over STARTTLS and from me:secret. It refuses the first busy
+// tries of each mail.
 type office struct {
 	busy int
 	mu   sync.Mutex
@@ -43,7 +43,8 @@ type letter struct {
 	text      string
 }
 
-// newOffice returns the URL by which a server reaches it. Its certificate is that of net/http's own test servers.
+// newOffice returns a mail server and the URL by which a tierq server reaches it. Its certificate is that of
+// net/http's own test servers.
 func newOffice(t *testing.T, busy int) (o *office, url string) {
 	t.Helper()
 	web := httptest.NewTLSServer(nil)
@@ -67,7 +68,7 @@ func newOffice(t *testing.T, busy int) (o *office, url string) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(l) })
 	t.Cleanup(func() {
-		_, _ = s.Close(), l.Close() // which of the two closes it does not matter
+		_, _ = s.Close(), l.Close() // whichever of the two closes the listener
 		serving.Wait()
 	})
 	return o, "smtp://me:secret@" + l.Addr().String() + "?from=bank@example.org&ca=" + ca
@@ -130,7 +131,7 @@ func (s *session) Data(r io.Reader) error {
 func (s *session) Reset()        {}
 func (s *session) Logout() error { return nil }
 
-// readMail reads a message as its reader would.
+// readMail parses a message as a mail reader does.
 func readMail(t *testing.T, text string) (subject string, header netmail.Header, body string) {
 	t.Helper()
 	m, err := netmail.ReadMessage(strings.NewReader(text))
@@ -147,8 +148,8 @@ func readMail(t *testing.T, text string) (subject string, header netmail.Header,
 	return subject, m.Header, string(b)
 }
 
-// Mail goes out over a real mail server, under one Message-ID however often it is tried; EMAIL is the same job type by
-// another name.
+// Mail is sent through a real mail server, under one Message-ID for all tries. EMAIL is another name of the same
+// job type.
 func TestMailIsSent(t *testing.T) {
 	t.Attr("proves", "S1-P4 S0-P12")
 	t.Parallel()
@@ -198,8 +199,8 @@ func TestMailIsSent(t *testing.T) {
 	}
 }
 
-// The example of a service that uses tierq, as it is shipped: a transfer makes one mail, also when it is sent again,
-// and when the bank dies and is told of the same transfer once more. Without a mail server the mail is a file.
+// The shipped example of a service that uses tierq makes one mail per transfer, also if the transfer is repeated,
+// and if the bank dies and gets the same transfer again. Without a mail server the mail is a file.
 func TestBankExample(t *testing.T) {
 	t.Attr("proves", "S1-P7 S1-P6 S1-P4")
 	t.Parallel()

@@ -40,8 +40,8 @@ func (s *server) list(path, filter string) (all []row) {
 	return nil
 }
 
-// A list over jobs that live and jobs that are archived has each of them once, whoever is asked; a filter takes the
-// words of all seeds.
+// A list of living and archived jobs has each of them once, from every server. A filter accepts the words of all
+// seeds.
 func TestLists(t *testing.T) {
 	t.Attr("proves", "S1-E3 S4-E2 S0-E3")
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestLists(t *testing.T) {
 	}
 	ended = append(append(ended, dead...), cancelled...)
 	c.settled(20*time.Second, ended...)
-	if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+ended[0]).Val(); n != 1 { // one that only SQL knows
+	if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+ended[0]).Val(); n != 1 { // only SQL has this one
 		t.Fatal("Redis did not have it")
 	}
 	if code, _ := worker.terminate(20 * time.Second); code != 0 {
@@ -143,8 +143,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// 250 dead letters of one cause are brought back by two operators at once; those of another cause stay. Each has one
-// new life, and a dry run none.
+// Two operators requeue 250 dead letters of one cause at once; those of another cause stay. Each is requeued once,
+// and a dry run requeues none.
 func TestBulkRequeue(t *testing.T) {
 	t.Attr("proves", "S0-E4 S1-E4")
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestBulkRequeue(t *testing.T) {
 	}
 	bystander := s.submit("public", fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, r.URL+"/"))
 	c.settled(30*time.Second, append(ids, bystander)...)
-	before := time.Now().Add(time.Second).UTC() // what dies again is not brought back again
+	before := time.Now().Add(time.Second).UTC() // a job that dies again is not requeued again
 	testkit.Eventually(t, 3*time.Second, "a second has passed",
 		func() (bool, string) { return time.Now().After(before), "" })
 

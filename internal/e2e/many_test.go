@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// 3 server processes, thousands of jobs, no faults: every handler ran exactly once, one row each.
+// Without any fault, 3 server processes run thousands of jobs: every handler runs exactly once, and each job has
+// one row.
 func TestThreeProcesses(t *testing.T) {
 	t.Attr("proves", "F61 S2-P14 S0-P5")
 	t.Parallel()
@@ -67,8 +68,8 @@ func TestThreeProcesses(t *testing.T) {
 	}
 }
 
-// insist submits until a job is accepted: a machine that is busy enough makes a server refuse some. Whether a job in
-// doubt was accepted is asked before another one is submitted in its place.
+// insist submits until a job is accepted, because a busy machine makes a server refuse some. If it is unknown
+// whether a job was accepted, insist asks for the job before it submits another one.
 func (s *server) insist(tier, body string) string {
 	s.t.Helper()
 	for range 100 {
@@ -101,7 +102,7 @@ func (s *server) insist(tier, body string) string {
 	return ""
 }
 
-// knows gives a job some seconds to show up.
+// knows waits some seconds for a job to appear, and reports whether it does.
 func (s *server) knows(id string) bool {
 	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); <-time.After(between) {
 		if a, err := try(http.MethodGet, s.base+"/result/poll?jobId="+id, ""); err == nil && a.status == http.StatusOK {
@@ -111,7 +112,8 @@ func (s *server) knows(id string) bool {
 	return false
 }
 
-// 200 concurrent PAID submits to each of 3 processes at capacity minus one: exactly one of the 600 is accepted.
+// 200 concurrent PAID submits reach each of 3 processes while the queue has one place left: exactly one of the 600
+// is accepted.
 func TestLastPlace(t *testing.T) {
 	t.Attr("proves", "F54 S2-N13 S2-P8 T-5")
 	t.Parallel()
@@ -151,7 +153,7 @@ func TestLastPlace(t *testing.T) {
 	}
 }
 
-// A PUBLIC flood leaves room at the door for the better tiers: each is refused at its own share.
+// A flood of PUBLIC jobs leaves capacity for the better tiers: each tier is refused at its own share.
 func TestFloodLeavesRoom(t *testing.T) {
 	t.Attr("proves", "A29 S2-G6")
 	t.Parallel()

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// keyForm is what every key of Redis looks like: a hash tag of ours comes first, so that no text of a caller's chooses
-// its slot.
+// keyForm matches every key that tierq uses in Redis. A hash tag of tierq comes first, so that no caller's text
+// chooses a key's slot.
 var keyForm = regexp.MustCompile(`^\{tierq(:\d+)?\}:`)
 
-// passing are keys that come with time and with load: the statistics of each stretch of time, and a gate's probe.
+// passing matches the keys that come with time and load: the statistics of each period, and a gate's probe.
 var passing = regexp.MustCompile(`^\{tierq\}:(probe|stats:\w+:\d+)$`)
 
-// keys are the keys of Redis, but for those that are passing.
+// keys returns the keys in Redis without those that passing matches.
 func (c *cluster) keys() []string {
 	c.t.Helper()
 	keys, err := c.rdb.Keys(context.WithoutCancel(c.t.Context()), "*").Result()
@@ -28,14 +28,14 @@ func (c *cluster) keys() []string {
 	return slices.DeleteFunc(keys, passing.MatchString)
 }
 
-// A tier in another spelling makes no key in Redis and no tier, and an Idempotency-Key that looks like a key's pattern
-// names none.
+// A tier in another spelling makes neither a key in Redis nor a tier. An Idempotency-Key that looks like a pattern
+// of keys matches no other key.
 func TestNamesOfKeys(t *testing.T) {
 	t.Attr("proves", "A10 A58")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api")
-	// what a submit makes once is there
+	// The first submit makes the keys that every submit uses.
 	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`), http.StatusAccepted, "")
 	tiers := func() string {
 		var body map[string]any

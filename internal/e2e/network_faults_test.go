@@ -19,8 +19,8 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and
-// no connection is left of it.
+// The line between the server and its Redis is bad: each direction gets half of a row's delay. Afterwards no
+// goroutine and no connection is left over.
 func TestRedisLine(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -54,8 +54,8 @@ func TestRedisLine(t *testing.T) {
 	}
 }
 
-// Answers of Redis break off in their middle, and the connection is reset, for every script a running server sends: all
-// of them were carried out.
+// Answers of Redis break off in the middle, and the connection is reset, for every script that a running server
+// sends. Redis has carried out all of these calls.
 func TestReplyBreaksOff(t *testing.T) {
 	t.Attr("proves", "F31")
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestReplyBreaksOff(t *testing.T) {
 	l.s.holds(before)
 }
 
-// The line to SQL swallows everything: no client notices, and nothing is lost.
+// The line to SQL swallows everything. No client gets an error, and no outcome is lost.
 func TestSQLLine(t *testing.T) {
 	t.Attr("proves", "F30")
 	t.Parallel()
@@ -105,8 +105,8 @@ func TestSQLLine(t *testing.T) {
 	l.s.holds(before)
 }
 
-// Half of all clients hang up before they have their answer, others read slowly or not at all. Neither closes the gate,
-// nor is anything left.
+// Half of the clients hang up before their answer, and others read slowly or not at all. The gate stays open, and
+// no goroutine or connection is left over.
 func TestClientsHangUp(t *testing.T) {
 	t.Attr("proves", "F55")
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestClientsHangUp(t *testing.T) {
 	s.holds(before)
 }
 
-// rudely submits and hangs up when its patience is over.
+// rudely submits a job and hangs up after patience.
 func rudely(base string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -175,7 +175,7 @@ func rudely(base string, patience time.Duration) error {
 	return resp.Body.Close()
 }
 
-// slowReaders ask for much and read nothing.
+// slowReaders send requests with large answers and read nothing.
 func slowReaders(t *testing.T, s *server, n int) (conns []net.Conn) {
 	t.Helper()
 	u, err := url.Parse(s.base)
@@ -195,14 +195,14 @@ func slowReaders(t *testing.T, s *server, n int) (conns []net.Conn) {
 	return conns
 }
 
-// holding is what a process holds.
+// holding counts a process' goroutines and open files.
 type holding struct{ goroutines, files int }
 
 func held(t testing.TB, s *server) (h holding) {
 	t.Helper()
 	page := do(t, http.MethodGet, s.base+"/metrics", "")
 	for l := range strings.Lines(string(page.body)) {
-		_, _ = fmt.Sscanf(l, "go_goroutines %d", &h.goroutines) // only one line is of that form
+		_, _ = fmt.Sscanf(l, "go_goroutines %d", &h.goroutines) // only one line has this form
 	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Pid()))
 	if err != nil || h.goroutines == 0 {
@@ -212,7 +212,8 @@ func held(t testing.TB, s *server) (h holding) {
 	return h
 }
 
-// holds waits until a process holds what it held before, or less. The test's own connections to it are closed for that.
+// holds waits until a process has at most as many goroutines and files as before. It closes the test's own
+// connections to the process first.
 func (s *server) holds(before holding) {
 	s.t.Helper()
 	client.CloseIdleConnections()

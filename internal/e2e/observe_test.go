@@ -26,7 +26,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// program finds a program of the Debian package prometheus. Without it the test fails: a skipped test proves nothing.
+// program finds a program of the Debian package prometheus. Without it the test fails, because a skipped test
+// proves nothing.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, dir := range []string{"", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"} {
@@ -38,8 +39,8 @@ func program(t *testing.T, name string) string {
 	return ""
 }
 
-// prometheus is a real one that scrapes these addresses, five times a second. query answers the first sample's value,
-// "" if there is none.
+// prometheus starts a real Prometheus that scrapes these addresses five times a second. query returns the first
+// sample's value, "" if there is none.
 func prometheus(t *testing.T, targets ...string) (query func(expr string) (string, error)) {
 	t.Helper()
 	bin, dir := program(t, "prometheus"), t.TempDir()
@@ -79,8 +80,8 @@ func prometheus(t *testing.T, targets ...string) (query func(expr string) (strin
 	}
 }
 
-// A real Prometheus scrapes two running servers and answers with what ran and what waits; its own tool has nothing to
-// say against the page.
+// A real Prometheus scrapes two running servers, and returns how many jobs ran and wait. Its own tool finds no
+// error in the metrics page.
 func TestPrometheusSeesWhatRan(t *testing.T) {
 	t.Attr("proves", "S1-E7 S2-P14")
 	t.Parallel()
@@ -130,13 +131,13 @@ func TestPrometheusSeesWhatRan(t *testing.T) {
 	}
 }
 
-// span is one as the collector got it, and from which service.
+// span is a span that the collector received, with the name of its service.
 type span struct {
 	*otlp.Span
 	service string
 }
 
-// newCollector is an OTLP/HTTP collector.
+// newCollector starts an OTLP/HTTP collector.
 func newCollector(t *testing.T) (endpoint string, spans <-chan span) {
 	t.Helper()
 	got := make(chan span, 1000)
@@ -168,8 +169,8 @@ func newCollector(t *testing.T) (endpoint string, spans <-chan span) {
 	return s.URL, got
 }
 
-// One trace from the caller over the process that took the job and the one that ran it to the receiver of its call:
-// four parties, linked.
+// One trace links four parties: the caller, the process that accepted the job, the process that ran it, and the
+// receiver of its call.
 func TestTraceOverProcesses(t *testing.T) {
 	t.Attr("proves", "S2-P14 S4-O2")
 	t.Parallel()

@@ -16,8 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// TestMakeOldData writes testdata/old/<name>: what a build leaves when its processes end in the middle of everything.
-// The build is a tierq with failpoints, made of the commit:
+// TestMakeOldData writes testdata/old/<name>: the data that a build leaves when its processes end in the middle of
+// everything. The build is a tierq with failpoints, made from the commit:
 //
 //	go build -tags nomsgpack,failpoint -o /tmp/old ./cmd/tierq
 //	export OLD_BUILD=/tmp/old OLD_COMMIT=6344639 OLD_NAME=first-edition
@@ -113,7 +113,7 @@ func TestMakeOldData(t *testing.T) {
 	}
 }
 
-// rows are statements that insert what SQL has, one in a line.
+// rows returns statements that insert SQL's present rows, one per line.
 func (c *cluster) rows() string {
 	var all strings.Builder
 	for _, table := range c.column("SHOW TABLES") {
@@ -175,7 +175,7 @@ func (c *cluster) column(query string) (all []string) {
 	return all
 }
 
-// commands are what Redis would write to a new AOF: they make what it has.
+// commands returns the commands that make Redis' present data, as in a new AOF.
 func (c *cluster) commands() string {
 	ctx := c.t.Context()
 	for name, value := range map[string]string{"aof-use-rdb-preamble": "no", "appendonly": "yes"} {

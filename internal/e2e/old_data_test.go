@@ -18,35 +18,37 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// oldFacts says what an earlier build left in a folder of testdata/old, beside commands.resp (the data of Redis) and
-// rows.sql (the rows of SQL). `go test -tags=olddata -run TestMakeOldData` writes such a folder.
+// oldFacts describes the data of an earlier build in a folder of testdata/old. Beside it are commands.resp (the
+// data of Redis) and rows.sql (the rows of SQL). `go test -tags=olddata -run TestMakeOldData` writes such a
+// folder.
 type oldFacts struct {
 	Commit    string            `json:"commit"`
-	Schema    int64             `json:"schema"` // the last migration that the build knows
+	Schema    int64             `json:"schema"` // the last migration of the build
 	Admin     string            `json:"admin"`
 	Submitter string            `json:"submitter"`
 	Read      string            `json:"read"`
 	Jobs      map[string]oldJob `json:"jobs"`
 }
 
-// oldJob is a job as the earlier build left it, and what becomes of it.
+// oldJob is a job as the earlier build left it, and its expected end.
 type oldJob struct {
 	ID         string `json:"id"`
-	Left       string `json:"left"`       // how the build left it, in words
-	Status     string `json:"status"`     // in the end
-	Generation int    `json:"generation"` // in the end
+	Left       string `json:"left"`       // its state in the old data, in words
+	Status     string `json:"status"`     // at its end
+	Generation int    `json:"generation"` // at its end
 	Called     int    `json:"called"`     // callbacks that are still to be sent
 }
 
-// oldReceiver is in each callbackUrl of the data; the test puts the address of its receiver there, which is as long.
+// oldReceiver is the address in each callbackUrl of the data. The test replaces it by its own receiver's address,
+// which has the same length.
 const oldReceiver = "127.0.0.1:15990"
 
-// oldSettings are those that the build had: it knows one secret for all webhooks.
+// oldSettings are the settings of the earlier build, which has one secret for all webhooks.
 var oldSettings = append(outward[:2:2], "TIERQ_JOURNAL=on")
 
-// The data of an earlier build, as its processes left it: keys, a webhook secret, jobs that wait, run in the hands of a
-// killed worker, or have ended without a row, requeues that were promised, callbacks that were not sent. This build
-// pays each debt once.
+// This build takes over the data that an earlier build's processes left: keys, a webhook secret, jobs that wait,
+// that a killed worker held, or that ended without a row, promised requeues, and unsent callbacks. It completes
+// each of them once.
 func TestOldData(t *testing.T) {
 	t.Attr("proves", "F60")
 	t.Parallel()
@@ -74,7 +76,7 @@ func paysOldDebts(t *testing.T, folder string) {
 	c := newCluster(t)
 	r := newReceiver(t, nil)
 	c.takeOver(folder, facts.Schema, strings.TrimPrefix(r.URL, "http://"))
-	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin, "TIERQ_SQL_RETENTION=0")...) // the data grows old
+	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin, "TIERQ_SQL_RETENTION=0")...) // old data
 
 	for name, j := range facts.Jobs {
 		testkit.Eventually(t, 60*time.Second, name+" is "+j.Status, func() (bool, string) {
@@ -134,8 +136,8 @@ func paysOldDebts(t *testing.T, folder string) {
 	}
 }
 
-// auditsOldData has the server's audit look twice. An earlier build may not have counted the bytes of the living: the
-// first look mends that, and there is nothing else to mend.
+// auditsOldData runs the server's audit twice. An earlier build may not have counted the bytes of living jobs: the
+// first audit repairs that, and finds nothing else to repair.
 func (s *server) auditsOldData(facts oldFacts) {
 	s.t.Helper()
 	var all struct {

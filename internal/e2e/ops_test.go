@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A process that only runs jobs has its metrics and its health on an address of their own, and nothing else there.
+// A process that only runs jobs serves its metrics and its health on an address of their own, and nothing else
+// there.
 func TestOpsListener(t *testing.T) {
 	t.Attr("proves", "S1-E7")
 	t.Parallel()
@@ -32,7 +33,7 @@ func TestOpsListener(t *testing.T) {
 
 var metricsAt = regexp.MustCompile(`metrics       http://\S+:(\d+)/metrics`)
 
-// opsBase is where a server has its metrics, as this machine reaches it.
+// opsBase returns the address of a server's metrics, as this machine reaches it.
 func opsBase(t *testing.T, s *server) string {
 	t.Helper()
 	at := metricsAt.FindStringSubmatch(s.Output())
@@ -42,9 +43,9 @@ func opsBase(t *testing.T, s *server) string {
 	return "http://127.0.0.1:" + at[1]
 }
 
-// Metrics and profiles are in one place: on the API's address for operators; or on one of their own, and then not on
-// the API's. What others can reach wants a key, also of a process that only runs jobs; what only this machine reaches
-// does not.
+// Metrics and profiles are served in one place: on the API's address for operators, or on an address of their own
+// and then not on the API's. If other machines can reach the address, it requires a key, also in a process that
+// only runs jobs. If only this machine can, it does not.
 func TestOpsPlaces(t *testing.T) {
 	t.Attr("proves", "A28 A50")
 	t.Parallel()
@@ -58,7 +59,7 @@ func TestOpsPlaces(t *testing.T) {
 	const metrics, profiles, heap = "/metrics", "/debug/pprof/", "/debug/pprof/heap"
 	for name, place := range map[string]struct {
 		base string
-		want map[string][3]int // by key: of the metrics, the list of profiles, a profile
+		want map[string][3]int // by key: statuses of the metrics, the list of profiles, a profile
 	}{
 		"the API's": {api.base,
 			map[string][3]int{"": {401, 401, 401}, ci: {403, 403, 403}, reader: {200, 403, 403}, boss: {200, 200, 200},
@@ -81,7 +82,7 @@ func TestOpsPlaces(t *testing.T) {
 			}
 		}
 	}
-	// Another site's page, whose name was made to lead to this machine.
+	// A page of another site, whose name was made to resolve to this machine.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, opsBase(t, split)+heap, nil)
 	if err != nil {
 		t.Fatal(err)

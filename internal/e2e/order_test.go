@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// 300 mixed jobs from 3 clients while no worker runs; then one worker with one slot: PAID, UNPAID, PUBLIC, FIFO inside
-// each.
+// 3 clients submit 300 mixed jobs while no worker runs. Then one worker with one slot runs them: PAID, UNPAID,
+// PUBLIC, and first in first out within each tier.
 func TestOrder(t *testing.T) {
 	t.Attr("proves", "S2-P2 S2-N3 T-3")
 	t.Parallel()
@@ -70,7 +70,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A job taken back from a crash comes back at its own place: before those that arrived after it, behind a better tier.
+// A job that was reclaimed after a crash returns to its own place: before the jobs that arrived after it, and
+// behind better tiers.
 func TestTakenBackKeepsItsPlace(t *testing.T) {
 	t.Attr("proves", "S2-P3 S2-G10 T-3")
 	t.Parallel()

@@ -12,21 +12,22 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// bound is the promise for every submit, whatever happens to the stores; the rest is slack for a busy machine. A submit
-// that waited for the store itself would be answered after the outage, which lasts longer, or never.
+// bound is the time within which every submit must be answered, whatever happens to the stores: 2 s, and 2 s of
+// slack for a busy machine. A submit that waited for the store itself would be answered after the outage, which
+// lasts longer, or never.
 const bound = 2*time.Second + 2*time.Second
 
-// between is how long a client of a load waits before its next request. A load shows what happens to requests while
-// something breaks: some forty a second from each client show that as well as hundreds, and leave the machine to the
-// tests beside this one.
+// between is the pause of a load's client between two requests. Some forty requests a second from each client show
+// the effects of a fault as well as hundreds, and leave the machine to the tests beside this one.
 const between = 25 * time.Millisecond
 
-// hammer submits one job after the other from several clients until stop is closed, and keeps what each answer meant.
+// hammer submits one job after the other from several clients until stop is closed, and records the meaning of
+// each answer.
 type hammer struct {
 	mu      sync.Mutex
 	yes     []string             // 202: accepted
-	when    map[string]time.Time // the client had that answer
-	unknown []string             // 504: may have been taken
+	when    map[string]time.Time // the time at which the client had the answer
+	unknown []string             // 504: may have been accepted
 	refused int                  // 503
 	worst   time.Duration
 	odd     []string
@@ -81,15 +82,16 @@ func (h *hammer) check(t testing.TB) {
 		len(h.unknown), h.worst.Round(time.Millisecond))
 }
 
-// outage is Redis away for a while: frozen, or killed and started again.
+// outage describes how Redis is away for a while: frozen, or killed and started again.
 type outage struct {
 	name   string
 	killed bool
 	out    time.Duration
 }
 
-// Redis stops answering, or is killed: submits get a clear answer within 2 s, nothing accepted is lost, no worker is
-// declared dead, and soon after it is back submits are accepted again. The long suite also freezes it for 20 s.
+// Redis stops answering, or is killed. Submits get a clear answer within 2 s, no accepted job is lost, no worker
+// is declared dead, and submits are accepted again soon after Redis is back. The long suite also freezes it for 20
+// s.
 func TestRedisOutage(t *testing.T) {
 	t.Parallel()
 	for _, o := range []outage{
@@ -165,7 +167,7 @@ func (o outage) survive(t *testing.T) {
 	}
 }
 
-// accepts waits until n more jobs were accepted.
+// accepts waits until n more jobs are accepted.
 func (h *hammer) accepts(t *testing.T, n int) {
 	t.Helper()
 	before := len(h.snapshot())
@@ -181,8 +183,8 @@ func (h *hammer) snapshot() []string {
 	return append([]string(nil), h.yes...)
 }
 
-// MariaDB stands still: jobs go on finishing and polling as COMPLETED, readiness says DEGRADED and stays 200;
-// afterwards every row is there, once. The long suite does it for a minute.
+// MariaDB stands still. Jobs still finish, polls show them as COMPLETED, and readiness says DEGRADED and stays
+// 200. Afterwards every row exists once. The long suite does it for a minute.
 func TestSQLOutage(t *testing.T) {
 	t.Attr("proves", "F14 S2-G4")
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// told is an event as a callback brings it.
+// told is an event in a callback.
 type told struct {
 	Type string `json:"type"`
 	Data struct {
@@ -32,7 +32,7 @@ type told struct {
 	} `json:"data"`
 }
 
-// verify reads a signed message with the standard's own library, and checks that it takes this secret and no other.
+// verify checks a signed message with the standard's own library: it verifies with this secret and with no other.
 func verify(t *testing.T, c call) {
 	t.Helper()
 	for key, good := range map[string]bool{secret: true, "whsec_" + strings.Repeat("A", 40): false} {
@@ -46,7 +46,7 @@ func verify(t *testing.T, c call) {
 	}
 }
 
-// events reads the callbacks that were answered with 200, by the id of their message, and checks every try's signature.
+// events returns the callbacks that were answered with 200, by message id, and checks the signature of every try.
 func events(t *testing.T, calls []call) (of map[string]told, tries map[string]int) {
 	t.Helper()
 	of, tries = map[string]told{}, map[string]int{}
@@ -68,8 +68,9 @@ func events(t *testing.T, calls []call) (of map[string]told, tries map[string]in
 	return of, tries
 }
 
-// Whoever gave a callback URL hears, signed and under an id that stays, how the job ended: of a completed one, of a
-// failed one and of its next life; of a cancelled one nothing. An event that the receiver did not take comes again.
+// A callback URL gets a signed event, under an id that stays, for each end of its job: for a completed job, and
+// for a failed one and again after its requeue. For a cancelled job it gets none. An event that the receiver
+// refuses is sent again.
 func TestCallbacks(t *testing.T) {
 	t.Attr("proves", "S4-M1 S4-M3 S4-M4")
 	t.Parallel()
@@ -119,8 +120,8 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// The process that ran a job dies when SQL has the outcome and nobody has heard of it: the callback comes all the same,
-// once.
+// The process that ran a job dies after the outcome is in SQL and before the callback is sent. The callback is
+// still sent, once.
 func TestCallbackSurvivesKill(t *testing.T) {
 	t.Attr("proves", "F05 S4-M5")
 	t.Parallel()
@@ -141,7 +142,7 @@ func TestCallbackSurvivesKill(t *testing.T) {
 		t.Fatal("the process did not die between SQL and the callback")
 	}
 	c.start(append(outward, "TIERQ_ROLES=worker")...)
-	c.settled(25*time.Second, id) // the outbox offers a first attempt's outcome to others 10 s after it ended
+	c.settled(25*time.Second, id) // other processes may take a first attempt's outcome 10 s after its end
 	of, tries := events(t, r.heard())
 	if e := of[id+"_1"]; len(of) != 1 || tries[id+"_1"] != 1 || e.Type != "job.completed" || e.Data.JobID != id {
 		t.Errorf("%v %v", of, tries)
@@ -151,8 +152,8 @@ func TestCallbackSurvivesKill(t *testing.T) {
 	}
 }
 
-// Without the operator's allowance no URL leads into the house: refused at submit, for callbacks and for job types that
-// call.
+// Unless the operator allows it, no URL may lead into the own network: such a URL is refused at submit, in
+// callbacks and in the job types that make calls.
 func TestCallsIntoTheHouse(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -182,7 +183,8 @@ func TestCallsIntoTheHouse(t *testing.T) {
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// A webhook through the whole server: signed, within its job's trace; what the receiver answers decides.
+// A webhook goes through the whole server: it is signed and belongs to its job's trace, and the receiver's answer
+// decides the job's end.
 func TestWebhook(t *testing.T) {
 	t.Attr("proves", "S1-P4 S4-O2")
 	t.Parallel()
@@ -199,7 +201,7 @@ func TestWebhook(t *testing.T) {
 		}
 	})
 	s := c.start(outward...)
-	s.tune("PAID", map[string]any{"backoff": backoff(60_000)}) // what comes sooner comes by Retry-After
+	s.tune("PAID", map[string]any{"backoff": backoff(60_000)}) // a retry that comes sooner follows a Retry-After
 	ids := map[string]string{}
 	for _, path := range []string{"/fine", "/gone", "/busy"} {
 		body := fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q,"body":{"n":1},"headers":{"X-Shop":"7"}}}`,

@@ -20,7 +20,7 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// timedPulse measures heartbeats.
+// timedPulse measures the time of heartbeats.
 type timedPulse struct {
 	*queue.Queue
 	calls, failed atomic.Int64
@@ -38,14 +38,14 @@ func (p *timedPulse) Heartbeat(ctx context.Context, partition int, batch []job.B
 	return words, err
 }
 
-// deaf takes no outcomes: this test has no SQL.
+// deaf drops all outcomes, because this test has no SQL.
 type deaf struct{}
 
 func (deaf) Offer(job.Outcome) bool { return false }
 func (deaf) Wake()                  {}
 
-// 200 goroutines hold and want the two connections that submits have, so that those are refused; heartbeats, claims and
-// endings have connections of their own and notice nothing.
+// 200 goroutines occupy the two connections of the submits' pool, so that submits are refused. Heartbeats, claims
+// and endings have connections of their own and are not affected.
 func TestHeartbeatsHaveTheirOwnConnections(t *testing.T) {
 	t.Attr("proves", "F32")
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestHeartbeatsHaveTheirOwnConnections(t *testing.T) {
 	for range 200 {
 		all.Go(func() {
 			for hogs.Err() == nil {
-				_ = main.BLPop(hogs, time.Second, "nothing").Err() // most of them get no connection: that is the point
+				_ = main.BLPop(hogs, time.Second, "nothing").Err() // most of them get no connection, on purpose
 			}
 		})
 	}

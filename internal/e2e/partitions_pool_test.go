@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// claimsSeen writes down what each claim gave, in order.
+// claimsSeen records the leases of each claim, in order.
 type claimsSeen struct {
 	*queue.Queue
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ func (c *claimsSeen) Claim(ctx context.Context, partition int, r job.ClaimReques
 	return reply, err
 }
 
-// poolOn makes a pool over a queue whose handlers take so long. It is not started.
+// poolOn makes a pool over a queue with handlers that take this long. The caller starts the pool.
 func poolOn(e *queuetest.Env, q *queue.Queue, store worker.Queue, nonce string, slots int,
 	takes time.Duration) *worker.Pool {
 	registry := handler.NewRegistry()
@@ -54,7 +54,7 @@ func poolOn(e *queuetest.Env, q *queue.Queue, store worker.Queue, nonce string, 
 	}, store, q, q, deaf{})
 }
 
-// fill submits n jobs of all tiers, call by call in turn to each partition, and returns them as they were sent.
+// fill submits n jobs of all tiers, with calls to each partition in turn, and returns their ids in that order.
 func fill(t *testing.T, e *queuetest.Env, n int) (ids []job.ID) {
 	t.Helper()
 	tiers := []job.Tier{job.Public, job.Unpaid, job.Public, job.Paid, job.Public}
@@ -75,9 +75,10 @@ func fill(t *testing.T, e *queuetest.Env, n int) (ids []job.ID) {
 	return ids
 }
 
-// The order of starts over six partitions of one Redis, with the real scripts: strict in each partition; strict over
-// the tiers, for what was accepted before the first claim; and inside a tier out of the global order by a claim's
-// worth, which is counted here. With a small base, where the score is a promise, the order of scores is exact.
+// The real scripts run jobs over six partitions of one Redis in this order: strictly within each partition;
+// strictly by tier, for jobs accepted before the first claim; within a tier, off the global order by at most a
+// claim's worth, which the test counts. With a small base, where the score is a promise, the order of scores is
+// exact.
 func TestPartitionsOrder(t *testing.T) {
 	t.Attr("proves", "S2-P2 S0-N5")
 	t.Parallel()
@@ -96,11 +97,11 @@ func TestPartitionsOrder(t *testing.T) {
 						if prompt {
 							return
 						}
-						// A partition that is silent that long is left out for a while, on purpose: the order over all of them says
-						// nothing then.
+						// A partition that is silent this long is skipped for a while, on purpose. Then the order over all
+						// partitions means nothing.
 						t.Logf("a claim took %s: once more", seen.slowest)
 						if try == 2 {
-							jobs = 90 // are claimed so soon that a busy machine seldom comes between
+							jobs = 90 // 90 jobs are claimed so fast that a busy machine seldom interferes
 						}
 					}
 					t.Error("each time a claim took 200 ms and more: the order over partitions was not seen")
@@ -109,7 +110,7 @@ func TestPartitionsOrder(t *testing.T) {
 	}
 }
 
-// drainSeen lets a pool run n jobs that are all there before it starts.
+// drainSeen lets a pool run n jobs that were all submitted before it starts.
 func drainSeen(t *testing.T, e *queuetest.Env, n int64, nonce string) *claimsSeen {
 	t.Helper()
 	fill(t, e, int(n))
@@ -129,8 +130,8 @@ func drainSeen(t *testing.T, e *queuetest.Env, n int64, nonce string) *claimsSee
 	return seen
 }
 
-// inOrder holds the order of claims to what is promised, over all partitions only where each was prompt, and counts
-// what is not.
+// inOrder checks the order of claims, over all partitions only if each of them was prompt, and counts the
+// deviations.
 func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, prompt bool) {
 	t.Helper()
 	score := func(l *job.Lease) int64 {
@@ -138,7 +139,7 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, pr
 		return int64(plan.Priority)*base + l.ArrivedAt.UnixMilli()
 	}
 	last := map[int]*job.Lease{}
-	worst := int64(0) // score, or tier, of the starts so far
+	worst := int64(0) // the highest score, or tier, of the starts so far
 	for i := range seen.order {
 		l := &seen.order[i]
 		if before := last[l.ID.Partition()]; before != nil &&
@@ -155,7 +156,7 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, pr
 		}
 		worst = max(worst, is)
 	}
-	// How far is each start from its place in the global order (score, then id)?
+	// The distance of each start from its place in the global order (score, then id).
 	sorted := slices.Clone(seen.order)
 	slices.SortStableFunc(sorted, func(a, b job.Lease) int {
 		if d := score(&a) - score(&b); d != 0 {
@@ -171,7 +172,7 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, pr
 		place[l.ID] = i
 	}
 	early, most, sum := 0, 0, 0
-	best := len(sorted) // the best place among the starts still to come
+	best := len(sorted) // the best place among the later starts
 	for i := len(seen.order) - 1; i >= 0; i-- {
 		at := place[seen.order[i].ID]
 		if at > best {
@@ -187,7 +188,7 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, pr
 		n, seen.calls, early, 100*float64(early)/float64(n), float64(sum)/float64(n), most)
 }
 
-// Three processes on one queue get each their part of the jobs, with one partition and with several.
+// Three processes on one queue each run a fair part of the jobs, with one partition and with several.
 func TestPoolsShareFairly(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 6} {

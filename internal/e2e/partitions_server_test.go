@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// atRest waits until nothing waits in any partition and every job has its outcome, and audits all of them. It returns
-// how many jobs each has.
+// atRest waits until no partition has a waiting job and every job has its outcome, and audits all partitions. It
+// returns the number of jobs in each.
 func (c *cluster) atRest(within time.Duration, partitions int, want map[string]string) (jobs []int) {
 	c.t.Helper()
 	testkit.Eventually(c.t, within, fmt.Sprintf("%d jobs in %d partitions are at rest", len(want), partitions),
@@ -61,8 +61,8 @@ func (c *cluster) atRest(within time.Duration, partitions int, want map[string]s
 	return jobs
 }
 
-// Two processes over four partitions: 400 jobs of all sorts have each the one outcome that they should, wherever they
-// were.
+// Two processes run 400 jobs of all kinds over four partitions. Each job has the expected outcome once, whichever
+// partition it was in.
 func TestFourPartitions(t *testing.T) {
 	t.Attr("proves", "S4-M2")
 	t.Parallel()
@@ -135,8 +135,8 @@ func TestFourPartitions(t *testing.T) {
 
 var backoffNone = map[string]any{"backoff": backoff(0)}
 
-// A capacity of 40 over four partitions is 40 places, whoever asks for them: a submit that one partition has no room
-// for goes to another. A key's submits stay at home, and are refused when that is full.
+// A capacity of 40 over four partitions is 40 places in all: a submit for which one partition has no room goes to
+// another. Submits with an Idempotency-Key stay in their partition, and are refused when it is full.
 func TestCapacityOverPartitions(t *testing.T) {
 	t.Attr("proves", "S2-N13")
 	t.Parallel()

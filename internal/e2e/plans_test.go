@@ -17,8 +17,8 @@ const goldPlan = `{"priority":4,"maxRetries":0,"heartbeatTimeoutMs":3000,"maxPro
 	`"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0},` +
 	`"typeBackoff":{"SEND_EMAIL":{"baseMs":1000,"factor":3,"capMs":60000,"jitter":0.1}}}`
 
-// An embedded server is killed at the promise of a requeue, in a tier that an operator added. The next start has the
-// added tier and the changed one as they were, and keeps the promise.
+// An embedded server is killed at the promise of a requeue, in a tier that an operator added. After the next start
+// the added tier and the changed one are as before, and the requeue is carried out.
 func TestPlansOutliveAnEmbeddedServer(t *testing.T) {
 	t.Attr("proves", "F52")
 	t.Parallel()
@@ -38,8 +38,9 @@ func TestPlansOutliveAnEmbeddedServer(t *testing.T) {
 	e.server.requeued(dead)
 }
 
-// Redis loses everything while all processes are down, one of them killed at a promise; and once more while one process
-// stands still and another one starts. Plans and promises are there again each time.
+// Redis loses everything while all processes are down, one of them killed at a promise. It loses everything again
+// while one process stands still and another one starts. Each time the plans are restored and the promised requeue
+// is carried out.
 func TestPlansOutliveRedis(t *testing.T) {
 	t.Attr("proves", "F19 F52")
 	t.Parallel()
@@ -65,21 +66,21 @@ func TestPlansOutliveRedis(t *testing.T) {
 	if a := third.ask("gold", "{}"); a.status != http.StatusAccepted {
 		t.Errorf("a submit to the added tier: %d %s", a.status, a.body)
 	}
-	for range 3 { // neither process undoes what the other one has
+	for range 3 { // neither process reverts the other one's plans
 		second.hasPlans(plans)
 		third.hasPlans(plans)
 		<-time.After(400 * time.Millisecond)
 	}
 }
 
-// A server of an older version, which writes plans to Redis only, runs beside this one. SQL has its change a moment
-// later, and so it outlives Redis too.
+// A server of an older version, which writes plans to Redis only, runs beside this one. Its change reaches SQL a
+// moment later, and so it outlives Redis too.
 func TestPlansOfAnOlderServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()
 	s.tune("PAID", map[string]any{"maxRetries": 8})
-	c.plan("PAID", "maxRetries", 9, "version", 3) // as an older server's PUT
+	c.plan("PAID", "maxRetries", 9, "version", 3) // as an older server's PUT does
 	testkit.Eventually(t, 10*time.Second, "SQL has the older server's change", func() (bool, string) {
 		var version int
 		var plan string
@@ -94,8 +95,8 @@ func TestPlansOfAnOlderServer(t *testing.T) {
 	}
 }
 
-// Two processes change one plan at once, without saying which version they saw: each change gets a version of its own,
-// and both stores have the last one.
+// Two processes change one plan at once, without naming the version that they saw. Each change gets a version of
+// its own, and both stores have the last one.
 func TestPlansChangedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -106,7 +107,7 @@ func TestPlansChangedAtOnce(t *testing.T) {
 		all.Go(func() {
 			for range cap(answered) / len(servers) {
 				a := do(t, http.MethodPut, s.base+"/admin/tiers/GOLD", goldPlan)
-				if a.status != http.StatusOK { // a busy machine's 503 or 504 says that nothing is promised
+				if a.status != http.StatusOK { // a busy machine's 503 or 504 promises nothing
 					t.Logf("%d %s", a.status, a.body)
 					continue
 				}
@@ -143,14 +144,15 @@ func (c *cluster) flush() {
 	}
 }
 
-// addsGold adds the tier GOLD with a dead letter in it, and changes PAID. It returns the plans that are served then.
+// addsGold adds the tier GOLD with a dead letter in it, and changes PAID. It returns the plans that the server
+// then has.
 func (s *server) addsGold() (dead string, plans map[string]map[string]any) {
 	s.t.Helper()
 	tries := 0
 	testkit.Eventually(s.t, 10*time.Second, "the added tier is stored", func() (bool, string) {
 		tries++
 		a := do(s.t, http.MethodPut, s.base+"/admin/tiers/GOLD", goldPlan, "If-None-Match", "*")
-		// On a busy machine SQL may be late (503), also with an answer that is lost (504): then the next try finds it.
+		// On a busy machine SQL may be late (503), and an answer may be lost (504): then the next try finds the tier.
 		stored := a.status == http.StatusOK || tries > 1 && a.status == http.StatusPreconditionFailed
 		return stored, fmt.Sprintf("%d %s", a.status, a.body)
 	})
@@ -168,7 +170,7 @@ func (s *server) addsGold() (dead string, plans map[string]map[string]any) {
 	return dead, plans
 }
 
-// plans are those that a server serves, by tier.
+// plans returns the plans of a server, by tier.
 func (s *server) plans() map[string]map[string]any {
 	s.t.Helper()
 	plans := map[string]map[string]any{}
@@ -187,7 +189,7 @@ func (s *server) hasPlans(want map[string]map[string]any) {
 	}
 }
 
-// diesPromising asks for a requeue, at whose promise the server is killed.
+// diesPromising asks for a requeue, and the server is killed at its promise.
 func (s *server) diesPromising(dead string) {
 	s.t.Helper()
 	if a, err := try(http.MethodPost, s.base+"/jobs/"+dead+"/retry", ""); err == nil {
@@ -199,7 +201,7 @@ func (s *server) diesPromising(dead string) {
 	}
 }
 
-// requeued waits until a dead letter has its second life.
+// requeued waits until a dead letter has been requeued.
 func (s *server) requeued(dead string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 30*time.Second, "the promised requeue is made", func() (bool, string) {

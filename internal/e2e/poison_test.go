@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// swift are the times of a plan under test: a dead process is found out within heartbeat 0.5 s, 3 s to a look, 2 s to
-// the second.
-// only the crash is to be found, however long a start takes
+// swift holds the times of a test plan. A dead process is found after the heartbeat timeout of 0.5 s, 3 s to a
+// look and 2 s to the second look. The maximum time is long, so that a slow start does not look like a hang.
 var swift = map[string]any{"heartbeatTimeoutMs": 500, "maxProcessingTimeMs": 60_000}
 
-// retries are the seed's plans: how many crashes a job of a tier outlives.
+// retries are those of the seed's plans: the number of crashes that a job of a tier survives.
 var retries = map[string]int{"paid": 5, "unpaid": 2, "public": 1}
 
-// victim is a server with everything in one process, a poison in its queue, and a supervisor that starts it again.
+// victim is a server with all roles in one process, a poison job in its queue, and a supervisor that starts it
+// again.
 type victim struct {
 	*cluster
-	how, says string // the poison; what the dying process says
-	code      int    // of its exit, -1 for a signal
+	how, says string // the poison; the dying process' message
+	code      int    // its exit code, -1 for a signal
 	server    *server
 	file      string
 	poison    string
@@ -53,8 +53,8 @@ func (v *victim) dies() {
 	v.server = v.start()
 }
 
-// A job that ends its process, by whatever no recover can stop, is a dead letter after maxRetries + 1 crashes. Jobs
-// that ran beside it lose at most one retry per crash, and those that waited none.
+// A job that ends its process in a way that no recover stops is a dead letter after maxRetries + 1 crashes. Jobs
+// that ran at the same time lose at most one retry per crash, and waiting jobs none.
 func TestPoison(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
@@ -64,9 +64,9 @@ func TestPoison(t *testing.T) {
 		{how: "stack", code: 2, says: "stack overflow"},
 		{how: "maps", code: 2, says: "concurrent map writes"},
 		{how: "goroutinePanic", code: 2, says: "panic: a goroutine of the handler"},
-		{how: "oom", code: 2, says: "goroutine "}, // the first words depend on what could not be had
+		{how: "oom", code: 2, says: "goroutine "}, // the first words depend on the allocation that failed
 	}
-	for _, v := range victims { // all of them at once, step by step: most of the time goes into waiting for the watches
+	for _, v := range victims { // all at once, step by step: they mostly wait for the watches
 		v.cluster, v.file, v.tiers, v.crashed = newCluster(t), filepath.Join(t.TempDir(), "runs"), map[string]string{},
 			map[string]bool{}
 		v.server = v.start()
@@ -75,13 +75,13 @@ func TestPoison(t *testing.T) {
 		}
 		v.server.await(v.add("public", 0), "COMPLETED", 5*time.Second)
 		for _, tier := range []string{"paid", "unpaid", "public"} {
-			v.add(tier, 1500) // runs when the poison kills, both times
+			v.add(tier, 1500) // is running at both crashes
 		}
 		v.poison = v.server.submit("public", `{"type":"CRASH","payload":{"afterMs":500,"how":"`+v.how+`"}}`)
 	}
 	for _, v := range victims {
 		v.dies()
-		v.add("public", 1000) // meets the second crash only
+		v.add("public", 1000) // is running at the second crash only
 	}
 	for _, v := range victims {
 		v.dies()
@@ -119,10 +119,10 @@ func (v *victim) verdict() {
 	}
 }
 
-// explained checks every run of COUNT jobs against the processes that crashed: a run has its end, or its process died;
-// one that follows another has a dead process before it; every crash in a job's history names a dead process and cost
-// one retry; and what ended FAILED had a crash for every retry and one more. It returns how many of its runs each job
-// lost.
+// explained checks every run of a COUNT job against the crashed processes. A run has an end, or its process died.
+// Before a repeated run its last process died. Every crash in a job's history names a dead process and cost one
+// retry. A FAILED job had one crash more than it had retries. explained returns the number of lost runs of each
+// job.
 func (c *cluster) explained(file string, tiers map[string]string, crashed map[string]bool,
 	outcomes map[string]string) map[string]int {
 	c.t.Helper()
@@ -131,7 +131,7 @@ func (c *cluster) explained(file string, tiers map[string]string, crashed map[st
 	lost := map[string]int{}
 	for id, tier := range tiers {
 		lost[id] = 0
-		last, open := "", false // the process of the latest run, and whether that has no end
+		last, open := "", false // the process of the latest run, and whether that run has no end
 		for _, m := range marks[id] {
 			var attempt, pid, what string
 			if _, err := fmt.Sscan(m, &attempt, &pid, &what); err != nil {
@@ -160,7 +160,7 @@ func (c *cluster) explained(file string, tiers map[string]string, crashed map[st
 	return lost
 }
 
-// crashes counts the crashes in the history of each job. A worker's name has its process in it.
+// crashes counts the crashes in each job's history. A worker's name contains its process id.
 func (c *cluster) crashes(crashed map[string]bool) map[string]int {
 	c.t.Helper()
 	found := map[string]int{}
@@ -173,7 +173,7 @@ func (c *cluster) crashes(crashed map[string]bool) map[string]int {
 	return found
 }
 
-// spent is how many retries each ended job had lost.
+// spent returns how many retries each ended job has lost.
 func (c *cluster) spent() map[string]int {
 	c.t.Helper()
 	found := map[string]int{}

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Every process is killed, and none is there for longer than a lease: jobs that waited lose nothing, those that ran
-// lose one retry each, and all are back within the bound of detection.
+// Every process is killed, and none runs for longer than a lease. Waiting jobs lose nothing, running jobs lose one
+// retry each, and all of them run again within the time limit of detection.
 func TestEveryProcessKilled(t *testing.T) {
 	t.Attr("proves", "F08")
 	t.Parallel()
@@ -87,9 +87,9 @@ func TestEveryProcessKilled(t *testing.T) {
 	}
 }
 
-// Processes stand still in the middle of what they owe: a worker that told Redis and not yet SQL, a drainer that told
-// SQL and not yet Redis. Others carry on and finish both when the leases on the outbox run out, and the two, when they
-// move again, change nothing.
+// Processes stand still in the middle of their bookkeeping: a worker that has reported to Redis and not yet to
+// SQL, and a drainer that has written to SQL and not yet acknowledged in Redis. Other processes finish both when
+// the leases on the outbox entries expire. When the two wake, they change nothing.
 func TestFrozenBookkeepers(t *testing.T) {
 	t.Attr("proves", "F12")
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestFrozenBookkeepers(t *testing.T) {
 	done := api.submit("public", counting(file, 0))
 	worker.waitFor("failpoint complete.after hit", detected)
 	for _, s := range []*server{drainer, worker} {
-		if err := s.Freeze(); err != nil { // while it sleeps at that point
+		if err := s.Freeze(); err != nil { // while it sleeps at its failpoint
 			t.Fatal(err)
 		}
 		t.Logf("evidence: %s; pid %d stands still", line(s.Output(), "failpoint"), s.Pid())
@@ -132,7 +132,7 @@ func TestFrozenBookkeepers(t *testing.T) {
 		ids = append(ids, api.submit("public", counting(file, 0)))
 	}
 	for _, s := range []*server{drainer, worker} {
-		if code, _ := s.terminate(15 * time.Second); code != 0 { // a drain ends what they still had in hand
+		if code, _ := s.terminate(15 * time.Second); code != 0 { // a drain finishes the work they still held
 			t.Errorf("exit %d after the standstill", code)
 		}
 	}
@@ -142,8 +142,8 @@ func TestFrozenBookkeepers(t *testing.T) {
 	}
 }
 
-// On one thread, with a collector that never rests and memory for nothing, processes are killed all the time: nothing
-// is lost or doubled.
+// On one thread, with constant garbage collection and little memory, processes are killed all the time. No job is
+// lost or runs twice.
 func TestKillsInTightQuarters(t *testing.T) {
 	t.Attr("proves", "F58")
 	t.Parallel()

@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// twoLives is the body of a job that fails for good, and succeeds in its next life once file can be written.
+// twoLives returns the body of a job that fails for good, and that succeeds after a requeue once file can be
+// written. mend makes file writable.
 func twoLives(t testing.TB) (body, file string, mend func()) {
 	dir := filepath.Join(t.TempDir(), "later")
 	file = filepath.Join(dir, "runs")
@@ -27,8 +28,8 @@ func twoLives(t testing.TB) (body, file string, mend func()) {
 	}
 }
 
-// requeue asks for another life of a FAILED job until it is promised: its failure may be in SQL, and Redis not know
-// yet.
+// requeue repeats the requeue of a FAILED job until it is accepted. It is refused while Redis does not know yet
+// that SQL has the failure.
 func (s *server) requeue(id string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 20*time.Second, "it is requeued", func() (bool, string) {
@@ -37,20 +38,20 @@ func (s *server) requeue(id string) {
 	})
 }
 
-// retries asks for another life of a FAILED job and waits until it is PENDING.
+// retries requeues a FAILED job and waits until it is PENDING.
 func (s *server) retries(id string) {
 	s.t.Helper()
 	s.requeue(id)
 	s.await(id, "PENDING", 20*time.Second)
 }
 
-// promisedThenLost has a job retried, and then Redis lose everything: with its embedded server, or by a FLUSHALL with
-// the journal on. between is called while the job waits for its second life, no worker being there for it. The server
-// that comes after runs it.
+// promisedThenLost has a job requeued, and then makes Redis lose everything: with its embedded server, or by a
+// FLUSHALL with the journal on. between is called while the requeued job waits, without a worker. The server that
+// starts afterwards runs the job.
 func promisedThenLost(t testing.TB, how string, between func(s *server, id string)) (s *server, id, file string) {
 	body, file, mend := twoLives(t)
 	if how == "embedded, killed" {
-		// The second outcome that SQL gets is a bystander's. The writer then sleeps, and SQL hears of nothing more.
+		// The second outcome written to SQL is another job's. The writer then sleeps, and writes nothing more.
 		e := newEmbedded(t, "TIERQ_WORKERS=1", "TIERQ_FAILPOINTS=record.after=sleep:1m@2")
 		e.start()
 		id = e.server.submit("public", body)
@@ -86,8 +87,8 @@ func promisedThenLost(t testing.TB, how string, between func(s *server, id strin
 
 var promiseLosses = []string{"embedded, killed", "FLUSHALL"}
 
-// A cancel that was answered holds for a requeued job too: Redis loses both before SQL has the end, and the job does
-// not run.
+// A cancel that was answered also holds for a requeued job: Redis loses both before SQL has the end, and the job
+// does not run.
 func TestCancelOfARequeuedJobOutlivesRedis(t *testing.T) {
 	t.Parallel()
 	for _, how := range promiseLosses {
@@ -110,7 +111,7 @@ func TestCancelOfARequeuedJobOutlivesRedis(t *testing.T) {
 	}
 }
 
-// After the 202 of a retry no poll shows FAILED again, also after Redis has lost the job's new life.
+// After the 202 of a retry no poll shows FAILED again, also after Redis has lost the requeued job.
 func TestRetryIsNotToldAsFailed(t *testing.T) {
 	t.Parallel()
 	for _, how := range promiseLosses {
@@ -143,8 +144,8 @@ func TestRetryIsNotToldAsFailed(t *testing.T) {
 	}
 }
 
-// A process stands still between the promise of a requeue and its script. Meanwhile another one keeps the promise, and
-// the new life ends and is forgotten by Redis: when the first goes on, that life does not begin again.
+// A process stands still between the promise of a requeue and its script. Meanwhile another process carries the
+// requeue out, the job ends, and Redis forgets it. When the first process goes on, the job does not run again.
 func TestFinishedLifeDoesNotRunAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -164,12 +165,12 @@ func TestFinishedLifeDoesNotRunAgain(t *testing.T) {
 		answered <- err
 	}()
 	stopped.waitFor("failpoint promise.after hit", 20*time.Second)
-	well.await(id, "COMPLETED", 60*time.Second) // its reconciler gives a row that is five seconds old
+	well.await(id, "COMPLETED", 60*time.Second) // its reconciler restores a row that is five seconds old
 	testkit.Eventually(t, 20*time.Second, "Redis knows that SQL has it", func() (bool, string) {
 		n := c.rdb.ZCard(t.Context(), "{tierq:0}:outbox").Val()
 		return n == 0, fmt.Sprint(n)
 	})
-	if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 { // as when the retention is over
+	if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 { // as after its retention
 		t.Fatal("Redis did not have it")
 	}
 	if err := stopped.Thaw(); err != nil {

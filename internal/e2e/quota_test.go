@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// counter submits as a server does for a key with a quota, and reads what is counted for it.
+// counter submits as a server does for a key with a quota, and reads the key's count.
 type counter struct {
 	*cluster
 	queue *queue.Queue
@@ -40,7 +40,7 @@ func (c *cluster) counter() *counter {
 	return &counter{cluster: c, queue: q}
 }
 
-// submit submits a job of ann's, who may have five under way, and holds the word about it.
+// submit submits a job of ann's, who may have five under way, and checks the script's answer.
 func (c *counter) submit(want job.Word, typ, payload string, retries int, delay time.Duration) string {
 	c.t.Helper()
 	s := job.Submission{
@@ -54,7 +54,7 @@ func (c *counter) submit(want job.Word, typ, payload string, retries int, delay 
 	return string(s.ID)
 }
 
-// under waits until so many of ann's jobs are counted.
+// under waits until this number of ann's jobs is counted.
 func (c *counter) under(want int64, when string) {
 	c.t.Helper()
 	counted := map[string]int64{"ann": want}
@@ -70,8 +70,8 @@ func (c *counter) under(want int64, when string) {
 	})
 }
 
-// A quota of five: the sixth job is refused until one has ended. Whatever ends them (success, a cancel, a dead letter,
-// a killed worker's retry), and whoever dies meanwhile, the count comes back to nothing.
+// With a quota of five, the sixth job is refused until another one has ended. The count returns to zero whatever
+// ends the jobs (success, a cancel, a dead letter, a killed worker's retry), and whichever process dies meanwhile.
 func TestQuotaComesBack(t *testing.T) {
 	t.Attr("proves", "S9 F01")
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestQuotaComesBack(t *testing.T) {
 	ann.submit(job.OK, "COUNT", quick, 1, 0)
 	ann.submit(job.OK, "COUNT", quick, 1, 0)
 	ann.submit(job.Quota, "COUNT", quick, 1, 0)
-	api.submit("public", `{"type":"COUNT","payload":`+quick+`}`) // nobody's
+	api.submit("public", `{"type":"COUNT","payload":`+quick+`}`) // without an owner
 	if a := do(t, http.MethodDelete, api.base+"/api/jobs/"+delayed, ""); a.status >= 300 {
 		t.Fatalf("cancel: %d %s", a.status, a.body)
 	}
@@ -119,9 +119,9 @@ func TestQuotaComesBack(t *testing.T) {
 	}
 }
 
-// A key with a quota of five, by HTTP: the sixth submit is 429, alone or in a batch, and so it is after the server was
-// killed; whatever ends makes room for one more. A repeat of what was accepted is no sixth, and other keys notice
-// nothing.
+// An API key has a quota of five. The sixth submit is refused with 429, alone or in a batch, also after the server
+// was killed. Each job that ends makes room for another one. A repeated submit does not count, and other keys are
+// not affected.
 func TestQuotaOfAKey(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -145,8 +145,8 @@ func TestQuotaOfAKey(t *testing.T) {
 	})
 }
 
-// overQuota tells the story on a server that is started twice, the second time after it was killed; at its end every
-// job has ended.
+// overQuota runs this test on a server that is started twice, the second time after it was killed. At the end
+// every job has ended.
 func overQuota(t *testing.T, start func() *server) {
 	t.Helper()
 	s := start()
@@ -215,7 +215,7 @@ func overQuota(t *testing.T, start func() *server) {
 	full()
 	cancelAll()
 
-	// A retry of one's own dead letter is a job more as well: a hundred of them are no way around the quota.
+	// A retry of an own dead letter counts as a job too, so that dead letters do not evade the quota.
 	dead := accepted(t, submit(`{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]}}`))
 	failed := func() {
 		t.Helper()

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// polls asks for a job that nobody has, n times, by turns of several servers, and counts what was not refused for its
-// rate. header says what the n-th request carries beside.
+// polls polls a job that does not exist n times, on several servers in turn, and counts the requests that the rate
+// did not refuse. header returns the headers of the i-th request.
 func polls(t *testing.T, n int, header func(i int) []string, servers ...*server) (passed int) {
 	t.Helper()
 	for i := range n {
@@ -32,8 +32,8 @@ func polls(t *testing.T, n int, header func(i int) []string, servers ...*server)
 	return passed
 }
 
-// alone says whether one of them had to count by itself for a while: on a busy machine Redis may take too long to
-// answer.
+// alone reports whether one of the servers had to count by itself for a while: on a busy machine Redis may be too
+// slow.
 func alone(servers ...*server) bool {
 	for _, s := range servers {
 		if strings.Contains(s.Output(), "this process counts for itself") {
@@ -43,8 +43,8 @@ func alone(servers ...*server) bool {
 	return false
 }
 
-// A key's rate is one for all processes, and for all addresses that it is used from; an address' rate is one for all
-// that it asks, whatever it says of itself.
+// A key has one rate for all processes, and for all addresses that use it. An address has one rate for all its
+// requests, whatever its headers claim.
 func TestRates(t *testing.T) {
 	t.Attr("proves", "A06 A31 A42 S1-P11 S2-P14")
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestRates(t *testing.T) {
 		t.Errorf("of another key %d of 3 passed", n)
 	}
 
-	// Behind a trusted proxy each client is one.
+	// Behind a trusted proxy each client has a rate of its own.
 	if n := polls(t, 10, func(i int) []string { return []string{"X-Forwarded-For", "203.0.113.1, " + from(i)} }, a,
 		b); n != 10 {
 		t.Errorf("of ten clients behind a proxy %d passed", n)
@@ -80,14 +80,14 @@ func TestRates(t *testing.T) {
 		return []string{"X-Forwarded-For", from(i), "X-Real-IP", from(i), "Forwarded", "for=" + from(i), "True-Client-IP",
 			from(i)}
 	}
-	// Whoever is none may say what he likes: he is one, and what he may ask at once is soon spent.
+	// A client that is not a trusted proxy cannot change its address by headers, so its rate is soon spent.
 	tries := 0
 	for polls(t, 1, spoof, direct) == 1 {
 		if tries++; tries > 1000 {
 			t.Fatal("1000 requests of one address passed at one a second")
 		}
 	}
-	// The same behind the proxy, for the addresses that a client makes up before his own.
+	// The same holds behind the proxy, for invented addresses before the client's own.
 	tries = 0
 	for polls(t, 1, func(int) []string { return []string{"X-Forwarded-For", from(tries) + ", 203.0.113.9"} }, a) == 1 {
 		if tries++; tries > 1000 {
@@ -96,12 +96,12 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// An address' rate is one for all keys that are used from it, and an entry of a batch counts as a request. Another
+// An address has one rate for all keys that are used from it, and an entry of a batch counts as a request. Another
 // address behind the same proxy has a rate of its own.
 func TestRates_OfAnAddress(t *testing.T) {
 	t.Attr("proves", "A31")
 	t.Parallel()
-	const rate = 5 // and so many at once
+	const rate = 5 // also the number of requests at once
 	s := newCluster(t).start("TIERQ_ADDRESS_RATE=5", "TIERQ_TRUSTED_PROXIES=127.0.0.1/32", "TIERQ_ROLES=api")
 	from := func(address, key string) []string {
 		return []string{"X-Forwarded-For", address, "Authorization", "Bearer " + key}
@@ -119,7 +119,7 @@ func TestRates_OfAnAddress(t *testing.T) {
 		keys = append(keys, key)
 	}
 
-	// within says whether no more passed than may: what is there at once, and what has come since.
+	// within checks that no more requests passed than the burst and the rate since began allow.
 	within := func(what string, passed int, began time.Time) {
 		t.Helper()
 		most := rate + int(rate*time.Since(began).Seconds()) + 1
@@ -154,7 +154,7 @@ func TestRates_OfAnAddress(t *testing.T) {
 		return do(t, http.MethodPost, s.base+"/paid/submit/batch",
 			"["+strings.Repeat(`{"delaySeconds":600},`, n-1)+`{"delaySeconds":600}]`, from(address, keys[0])...)
 	}
-	// more than an address may ever
+	// The batch is larger than an address' burst.
 	wants(t, batch("203.0.113.9", 20), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
 	entries, began := 0, time.Now()
 	for range 10 {

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A requeue and a cancel say why, and it stays with the job: of one that waits, of one that runs, and over its lives.
+// The reasons of a requeue and a cancel are stored with the job: with a waiting job, with a running one, and after
+// further requeues.
 func TestReasonsAreKept(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// outward are the settings of a server that may call a test's receivers, and signs what it sends.
+// outward are the settings of a server that may call a test's receivers, and signs its messages.
 var outward = []string{"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_WEBHOOK_SECRET=" + secret,
 	"TIERQ_WEBHOOK_MASTER=" + master}
 
@@ -28,15 +28,15 @@ type call struct {
 
 func (c call) is(method, path string) bool { return c.method == method && c.path == path }
 
-// receiver is somebody's HTTP server: it keeps what it hears, and answers as its test says.
+// receiver is a foreign HTTP server: it records its requests, and answers as its test says.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []call
 }
 
-// newReceiver answers with answer, which hears how many calls of this method and path there were before. nil means 200
-// to all.
+// newReceiver starts a receiver that answers with answer, whose before is the number of earlier calls of this
+// method and path. A nil answer means 200 to all.
 func newReceiver(t testing.TB, answer func(w http.ResponseWriter, c call, before int)) *receiver {
 	t.Helper()
 	r := &receiver{}
@@ -69,7 +69,7 @@ func (r *receiver) heard() []call {
 	return r.calls[:len(r.calls):len(r.calls)]
 }
 
-// of are the calls with this method and path.
+// of returns the calls with this method and path.
 func (r *receiver) of(method, path string) (some []call) {
 	for _, c := range r.heard() {
 		if c.is(method, path) {
@@ -79,7 +79,7 @@ func (r *receiver) of(method, path string) (some []call) {
 	return some
 }
 
-// forget begins to count calls anew.
+// forget deletes the recorded calls.
 func (r *receiver) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

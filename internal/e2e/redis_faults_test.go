@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// again does something every so often until the test calls the function it got.
+// again calls do every so often until the test calls end.
 func again(every time.Duration, do func()) (end func()) {
 	stop := make(chan struct{})
 	var one sync.WaitGroup
@@ -34,7 +34,8 @@ func again(every time.Duration, do func()) (end func()) {
 	return func() { close(stop); one.Wait() }
 }
 
-// What a Redis may do to its clients while it runs: each under load, with a job whose lease spans it.
+// Each fault that a running Redis can cause its clients is tested under load, with a job whose lease spans the
+// fault.
 func TestRedisMisbehaves(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -58,7 +59,7 @@ func TestRedisMisbehaves(t *testing.T) {
 	}
 }
 
-// No client notices that the script cache is gone, however often.
+// scriptsFlushed empties the script cache repeatedly. No client gets an error.
 func scriptsFlushed(c *cluster, l *load, out time.Duration) {
 	var flushed atomic.Int64
 	end := again(2*time.Millisecond, func() {
@@ -77,7 +78,8 @@ func scriptsFlushed(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// However often the connections are cut, the waiter at the doorbell comes back: no worker idles while jobs wait.
+// clientsKilled cuts all connections repeatedly. The worker waits for the doorbell again each time: no slot is
+// idle while jobs wait.
 func clientsKilled(c *cluster, l *load, out time.Duration) {
 	killed := int64(0)
 	l.suffer(func() error {
@@ -101,9 +103,9 @@ func clientsKilled(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// Its primary is gone for good: every write is refused with READONLY, and each connection that heard so is given up, so
-// that the next one may find the new primary. The job that ran is told to stop before its lease ends, goes back at no
-// cost, and runs again.
+// replica turns the Redis into a replica without its primary. Every write is refused with READONLY, and the
+// clients close each connection that gets this answer, so that the next one may reach the new primary. The running
+// job is stopped before its lease ends, is released at no cost, and runs again.
 func replica(c *cluster, l *load, out time.Duration) {
 	l.fenced = true
 	before := c.connections()
@@ -134,7 +136,7 @@ func replica(c *cluster, l *load, out time.Duration) {
 	})
 }
 
-// connections are the ids of all that Redis has, but for that of the test.
+// connections returns the ids of all of Redis' connections except the test's own.
 func (c *cluster) connections() (ids []int64) {
 	c.t.Helper()
 	list, err := c.rdb.ClientList(c.t.Context()).Result()
@@ -161,7 +163,8 @@ func pausedWrites(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// Other clients have taken every place: ours are cut off, and refused when they come again.
+// clientsRefused lets other clients take every connection. tierq's connections are cut, and refused when it dials
+// again.
 func clientsRefused(c *cluster, l *load, out time.Duration) {
 	ctx := c.t.Context()
 	l.fenced = true
@@ -209,8 +212,8 @@ func clientsRefused(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// Memory is full and nothing may be evicted: submits are refused, and what runs finishes, is acknowledged and can be
-// cancelled.
+// Redis' memory is full and Redis may not evict. Submits are refused. Running jobs finish, are acknowledged and
+// can be cancelled.
 func TestRedisFull(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
@@ -243,7 +246,7 @@ func TestRedisFull(t *testing.T) {
 	l.end()
 }
 
-// Redis refuses writes and takes them again, in turns of a second. The gate does not follow every turn.
+// Redis alternately refuses and accepts writes, for a second each. The gate does not follow every change.
 func TestRedisFlaps(t *testing.T) {
 	t.Attr("proves", "F56")
 	t.Parallel()

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The same submit, sent again under its key to any process, at once, after the end and after Redis forgot the job, is
-// one job that ran once: the answer is its id and how it stands, a poll gives the stored outcome. Another body under
-// that key is refused.
+// A submit is repeated under its key, on any process: at once, after the job's end, and after Redis forgot the
+// job. There is one job, which runs once: the answer has its id and its status, and a poll shows the stored
+// outcome. Another body under that key is refused.
 func TestSubmittedTwice(t *testing.T) {
 	t.Attr("proves", "S4-P1 S4-P2 T-9")
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestSubmittedTwice(t *testing.T) {
 	}
 }
 
-// moments of a job, as the server saw them.
+// moments holds the times of a job by the server's clock.
 type moments struct {
 	Status    string     `json:"status"`
 	Retries   int        `json:"retryCount"`
@@ -97,12 +97,12 @@ func (s *server) moments(id string) moments {
 }
 
 const (
-	late = 3 * time.Second       // what a job that is due may wait for the look that finds it, on a busy machine
-	skew = 50 * time.Millisecond // between the test's clock and what a server knows of Redis'
+	late = 3 * time.Second       // the time that a due job may wait for the promoter, on a busy machine
+	skew = 50 * time.Millisecond // between the test's clock and the server's estimate of Redis' clock
 )
 
-// A job with a delay, or with a time to run at, does not run before and does run then; until then it is SCHEDULED, and
-// says for when.
+// A job with a delay, or with a time to run at, does not run before that time and runs then. Until then it is
+// SCHEDULED, and shows the time.
 func TestDelayedJobs(t *testing.T) {
 	t.Attr("proves", "T-10 S3-Q2 S3-S2")
 	t.Parallel()
@@ -136,8 +136,8 @@ func TestDelayedJobs(t *testing.T) {
 	wants(t, s.ask("paid", `{"delaySeconds":2,"runAt":"2030-01-01T00:00:00Z"}`), http.StatusBadRequest, "INVALID_REQUEST")
 }
 
-// After a failure a job waits as its tier's plan says, SCHEDULED and with the time of its next attempt; a type that the
-// plan gives no wait is tried again at once.
+// After a failure a job waits as long as its tier's plan says. Meanwhile it is SCHEDULED, and shows the time of
+// its next attempt. A type for which the plan has no wait is tried again at once.
 func TestBackoff(t *testing.T) {
 	t.Attr("proves", "T-10 S1-P2 S0-N7")
 	t.Parallel()

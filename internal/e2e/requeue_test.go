@@ -12,8 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A dead letter has a new life one second after its end and one day after it, when Redis has forgotten it; asked for
-// twice at once it has one. Attempts go on counting, and the history has every attempt of both lives.
+// A dead letter is requeued one second after its end, and one day after it, when Redis has forgotten it.
+// Concurrent requests requeue it once. Its attempts count on, and the history has every attempt of both
+// generations.
 func TestRequeue(t *testing.T) {
 	t.Attr("proves", "S0-E4 S1-E4 S0-S7 S1-S5")
 	t.Parallel()
@@ -30,7 +31,7 @@ func TestRequeue(t *testing.T) {
 					t.Fatal("Redis did not have it")
 				}
 			}
-			// The second life must not end, and so be another dead letter, before the last of the eight has come.
+			// The requeued job must not end, and be another dead letter, before the last of the eight requests has arrived.
 			if err := worker.Freeze(); err != nil {
 				t.Fatal(err)
 			}
@@ -74,8 +75,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// A server that dies between the promise of a requeue and its script, or between the script and its mark, loses
-// neither.
+// A server that dies between the promise of a requeue and its script, or between the script and its mark in SQL,
+// loses neither.
 func TestRequeueKilled(t *testing.T) {
 	t.Attr("proves", "S0-S7")
 	t.Parallel()
@@ -104,8 +105,8 @@ func TestRequeueKilled(t *testing.T) {
 	}
 }
 
-// A requeue is a promise of SQL: a Redis that forgets everything, such as the embedded one when its process is killed,
-// only delays it.
+// A requeue is promised in SQL. A Redis that loses everything, such as the embedded one when its process is
+// killed, only delays it.
 func TestRequeueOutlivesRedis(t *testing.T) {
 	t.Attr("proves", "F19 S0-P2")
 	t.Parallel()
@@ -120,15 +121,15 @@ func TestRequeueOutlivesRedis(t *testing.T) {
 	s.await(busy, "PROCESSING", 5*time.Second)
 	testkit.Eventually(t, 10*time.Second, "it is requeued", func() (bool, string) {
 		a := do(t, http.MethodPost, s.base+"/jobs/"+id+"/retry", "")
-		return a.status == http.StatusAccepted, string(a.body) // its failure may be on its way to SQL
+		return a.status == http.StatusAccepted, string(a.body) // its failure may not have reached SQL yet
 	})
 	if p := s.poll(id); p.Status != "PENDING" {
 		t.Fatalf("it is %s", p.Status)
 	}
-	if err := s.Kill(); err != nil { // it has ended: the next one finds the folder free
+	if err := s.Kill(); err != nil { // after the exit the next server can lock the folder
 		t.Fatal(err)
 	}
-	s = start("2") // the busy job comes back as well
+	s = start("2") // the busy job comes back too, so two slots
 	testkit.Eventually(t, 30*time.Second, "its second life has ended", func() (bool, string) {
 		j := s.job(id)
 		return j.Generation == 2 && j.Status == "FAILED", fmt.Sprintf("life %d, %s", j.Generation, j.Status)

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A process dies when SQL has a submit's row and Redis was not asked. Its client knows nothing; the job runs, once, and
-// is the one that a repeat under the key is answered with.
+// A process dies after SQL has a submit's journal row and before it calls Redis. Its client gets no answer. The
+// job runs once, and a repeat under the key is answered with this job.
 func TestRowFirstKilledBeforeTheScript(t *testing.T) {
 	t.Attr("proves", "F19 S13")
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestRowFirstKilledBeforeTheScript(t *testing.T) {
 	}
 }
 
-// What Redis refuses leaves neither row nor key in SQL, and never runs; a repeat of it is a new submit.
+// A submit that Redis refuses leaves neither row nor key in SQL, and never runs. A repeat of it is a new submit.
 func TestRefusedLeavesNoRow(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()

@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again:
-// thousands of submits are as many jobs, no more and no less.
+// The SDK submits thousands of jobs to a server whose replies are dropped, whose connections are cut and that is
+// killed and started again. There are exactly as many jobs as submits.
 func TestSDKNeverDoubles(t *testing.T) {
 	t.Attr("proves", "S1-P6 F27")
 	t.Parallel()
 	heavy(t)
 	c := newCluster(t)
-	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) // a killed server's is not given to anybody else meanwhile
+	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) // it stays reserved while the server is down
 	settings := []string{"TIERQ_CAPACITY=100000", "TIERQ_WORKERS=32", "TIERQ_ADDR=" + addr}
 	s := c.start(settings...)
 	proxy := testkit.NewTCPProxy(t, addr)
@@ -48,8 +48,7 @@ func TestSDKNeverDoubles(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var faults sync.WaitGroup
-	// A reply is dropped per 20 submits that got through: were it one per tick, the last submitter alone would lose every
-	// reply it ever gets.
+	// One reply per 20 successful submits is dropped. With one per tick, the last submitter would lose every reply.
 	faults.Go(func() {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
@@ -69,7 +68,7 @@ func TestSDKNeverDoubles(t *testing.T) {
 		}
 	})
 	kills := 0
-	for kills < 3 { // at a quarter, a half and three quarters of the way
+	for kills < 3 { // after a quarter, a half and three quarters of the jobs
 		mark := int64(jobs * (kills + 1) / 4)
 		testkit.Eventually(t, time.Minute, "a quarter more is submitted",
 			func() (bool, string) { return done.Load() >= mark || ctx.Err() != nil, "" })

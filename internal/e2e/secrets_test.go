@@ -9,10 +9,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// What users send in payloads, what becomes of it, keys and addresses are in no line of the log, at its most talkative:
-// not of jobs that are done, that fail with their payload in the error, that run out of time, that are refused,
-// cancelled or requeued; in both modes. (What a LOG step of a SIMULATION is to say, it says: that is what was asked
-// for.)
+// No line of the log, at its most detailed level and in both modes, contains payloads, results, keys or addresses:
+// for jobs that complete, that fail with their payload in the error, that exceed their time, that are refused,
+// cancelled or requeued. (The message of a SIMULATION's LOG step is logged, because that is its purpose.)
 func TestNoSecretInTheLog(t *testing.T) {
 	t.Attr("proves", "A11 A47")
 	t.Parallel()

@@ -12,20 +12,21 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// seedExample is a request that a seed document shows. excerpt names the file in testdata/seeds with the document's
-// own bytes: path and body are in it as they are here. A body that the document only describes is marked described.
+// seedExample is a request from a seed document. excerpt names the file in testdata/seeds with the document's own
+// bytes, which contain path and body as they are here. A body that the document only describes is marked
+// described.
 type seedExample struct {
 	excerpt, method, path, body string
 
 	described bool
 	status    int
-	code      string // of a refusal
-	open      bool   // only a server without keys has it
-	about     string // what {jobId} or {id} stands for: "submitted", "dead", "waiting"; the document's own words say which
+	code      string // the error code of a refusal
+	open      bool   // only a server without keys has this address
+	about     string // the job for {jobId} or {id} according to the document: "submitted", "dead", "waiting"
 }
 
-// The requests of the five documents, in their order. The third seed (003) has none: it is an article about Java
-// interfaces. 201 of the first one is 202 here: docs/proof/SEEDS.md.
+// seedExamples are the requests in the five documents, in order. The third seed (003) has none: it is an article
+// about Java interfaces. A 201 in the first one is 202 here: docs/proof/SEEDS.md.
 var seedExamples = []seedExample{
 	{excerpt: "000-submit.txt", method: "POST", path: "/jobs", status: 202,
 		body: `{"type": "EMAIL", "payload": {"to": "user@example.com", "subject": "Welcome"}}`},
@@ -34,7 +35,7 @@ var seedExamples = []seedExample{
 	{excerpt: "000-retry.txt", method: "POST", path: "/jobs/{jobId}/retry", about: "dead", status: 202},
 	{excerpt: "000-health.txt", method: "GET", path: "/actuator/health", status: 200},
 
-	// The flow chart's shorthand is no JSON: it has names without quotes and an ellipsis.
+	// The flow chart's shorthand is not JSON: it has names without quotes and an ellipsis.
 	{
 		excerpt: "001-sketch.txt",
 		method:  "POST",
@@ -74,8 +75,7 @@ var seedExamples = []seedExample{
 	{excerpt: "004-health.txt", method: "GET", path: "/actuator/health", status: 200},
 }
 
-// Every request that the seed documents show is answered with the status that docs/proof/SEEDS.md says, sent as it
-// stands there.
+// Every request in the seed documents, sent unchanged, is answered with the status in docs/proof/SEEDS.md.
 func TestSeedExamples(t *testing.T) {
 	t.Parallel()
 	open := newEmbedded(t)
@@ -101,7 +101,7 @@ func TestSeedExamples(t *testing.T) {
 	})
 }
 
-// isInItsDocument holds an example to the document's bytes.
+// isInItsDocument checks that the document's bytes contain the example.
 func (x *seedExample) isInItsDocument(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "seeds", x.excerpt))
@@ -113,7 +113,7 @@ func (x *seedExample) isInItsDocument(t *testing.T) {
 	}
 }
 
-// seedJob makes a job such as an example speaks of, and returns its id; "" for an example that speaks of none.
+// seedJob makes the job that an example needs, and returns its id; "" for an example without a job.
 func (h house) seedJob(t *testing.T, about string) string {
 	t.Helper()
 	const mail = `"type":"SEND_EMAIL","payload":{"to":"user@example.com","subject":"s","body":"b"}`

@@ -12,16 +12,17 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// seedServer is a running server with one slot, and a job of its own in every state that a seed names.
+// seedServer is a running server with one slot, and a job in every state that a seed names.
 type seedServer struct {
 	*server
 	cluster *cluster
-	jobs    map[string]string // by state
+	jobs    map[string]string // ids by state
 }
 
 type object = map[string]any
 
-// newSeedServer makes the server and its jobs: the running one holds the slot, so that the pending one stays pending.
+// newSeedServer starts the server and makes its jobs. The running job holds the slot, so that the pending one
+// stays pending.
 func newSeedServer(t *testing.T) *seedServer {
 	c := newCluster(t)
 	s := &seedServer{server: c.start("TIERQ_WORKERS=1"), cluster: c, jobs: map[string]string{}}
@@ -52,7 +53,7 @@ func newSeedServer(t *testing.T) *seedServer {
 	return s
 }
 
-// object makes a call that must be answered with this status, and reads the answer.
+// object makes a call that must get this status, and returns the answer.
 func (s *seedServer) object(
 	t *testing.T,
 	status int,
@@ -68,7 +69,7 @@ func (s *seedServer) object(
 	return o, a.header
 }
 
-// has holds members of an object to patterns.
+// has checks that members of an object match patterns.
 func has(t *testing.T, o object, patterns map[string]string) {
 	t.Helper()
 	for name, pattern := range patterns {
@@ -89,7 +90,7 @@ const (
 	null    = `<nil>`
 )
 
-// seedRows are the rows of docs/proof/SEEDS.md that say what the API answers. Each is asked of the running server.
+// seedRows are the rows of docs/proof/SEEDS.md about the API's answers. Each is tested on the running server.
 var seedRows = []struct {
 	id    string
 	holds func(t *testing.T, s *seedServer)
@@ -209,7 +210,7 @@ var seedRows = []struct {
 		)
 	}},
 	{"S1-S1", func(t *testing.T, s *seedServer) {
-		// FAILED of this seed, a job that is tried again, is RETRYING here; what FAILED finds are the dead.
+		// In this seed FAILED means a job that is tried again, which is RETRYING here. FAILED finds the dead letters.
 		s.finds(t, map[string]string{
 			"PENDING": "pending", "RUNNING": "running", "DONE": "completed", "RETRYING": "retrying", "DEAD": "dead",
 			"CANCELLED": "cancelled", "FAILED": "dead",
@@ -361,7 +362,7 @@ var seedRows = []struct {
 	}},
 }
 
-// Every row of docs/proof/SEEDS.md about what the API answers holds of a running server.
+// A running server fulfils every row of docs/proof/SEEDS.md about the API's answers.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	s := newSeedServer(t)
@@ -373,7 +374,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// accepts holds a tier's submit to the seed's answer, member by member.
+// accepts compares the answer to a tier's submit with the seed's, member by member.
 func (s *seedServer) accepts(t *testing.T, tier string) {
 	t.Helper()
 	o, header := s.object(t, 202, "POST", "/"+tier+"/submit", "")
@@ -391,7 +392,7 @@ func (s *seedServer) accepts(t *testing.T, tier string) {
 	)
 }
 
-// finds holds the words of a status filter to the job that each must find, and to the others, which it must not.
+// finds checks that each word of a status filter finds its job and none of the others.
 func (s *seedServer) finds(t *testing.T, words map[string]string) {
 	t.Helper()
 	for word, state := range words {

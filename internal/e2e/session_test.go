@@ -19,18 +19,18 @@ import (
 
 var updateSession = flag.Bool("update", false, "write the session of docs/CLI.md from what the commands print")
 
-// The page with the session, and the fence that opens it there.
+// The page with the session, and the line that opens it there.
 const (
 	sessionFile  = "../../docs/CLI.md"
 	sessionFence = "```console\n"
 )
 
-// The terminal session of the docs is typed into a shell, against a real server, and prints what the docs say.
+// The terminal session in the docs is run in a shell, against a real server, and prints the text in the docs.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	var mended atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !mended.Swap(true) { // the first call, and no other, finds it broken
+		if !mended.Swap(true) { // only the first call finds it broken
 			w.WriteHeader(http.StatusGone)
 			return
 		}
@@ -68,7 +68,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// typed runs the commands in one shell, one after the other, and returns what a terminal would show.
+// typed runs the commands in one shell, one after the other, and returns the terminal's text.
 func typed(t *testing.T, bin, server string, commands []string, address string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func typed(t *testing.T, bin, server string, commands []string, address string) 
 	}
 	var script strings.Builder
 	for i, c := range commands {
-		if c == "tierq dead list" { // a dead letter is on its way to SQL for some milliseconds, in which nobody types
+		if c == "tierq dead list" { // a dead letter reaches SQL some milliseconds later, sooner than a person types
 			script.WriteString("for i in $(seq 100); do test -n \"$(tierq dead list -o name)\" && break; sleep 0.1; done\n")
 		}
 		fmt.Fprintf(&script, "printf '\\n@@%d@@\\n'\n%s\n", i, strings.ReplaceAll(c, "127.0.0.1:9000", address))
@@ -85,7 +85,7 @@ func typed(t *testing.T, bin, server string, commands []string, address string) 
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", "exec 2>&1\n"+script.String())
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "TIERQ_URL="+server)
 	cmd.WaitDelay = 5 * time.Second
-	out, _ := cmd.CombinedOutput() // the last command's exit code is part of the story
+	out, _ := cmd.CombinedOutput() // the session ends with the last command's exit code
 	var session strings.Builder
 	parts := regexp.MustCompile(`\n@@\d+@@\n`).Split(string(out), -1)
 	if len(parts) != len(commands)+1 {
@@ -107,7 +107,8 @@ var (
 	whitespace = regexp.MustCompile(`[ \t]+`)
 )
 
-// timeless is a session without what differs from run to run: ids become their order, times and names a sign.
+// timeless removes from a session all that differs between runs: it replaces ids by their order, and times and
+// names by a sign.
 func timeless(session string) string {
 	seen := map[string]string{}
 	session = anID.ReplaceAllStringFunc(session, func(id string) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// browser keeps cookies as browsers do: by host, whatever the port. It follows no redirect.
+// browser keeps cookies as browsers do: by host, for all ports. It follows no redirect.
 type browser struct {
 	t *testing.T
 	http.Client
@@ -32,7 +32,7 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// sends posts a form of ours, as the page that holds it would.
+// sends posts a form as the page with that form would.
 func (b *browser) sends(s *server, path string, form url.Values) answer {
 	b.t.Helper()
 	a, err := tryOn(&b.Client, http.MethodPost, s.base+path, form.Encode(),
@@ -52,7 +52,7 @@ func (b *browser) opens(s *server, path string) answer {
 	return a
 }
 
-// logsIn leaves the browser with a session of the key, and returns the cookies that it was given.
+// logsIn gives the browser a session of the key, and returns the cookies of the login.
 func (b *browser) logsIn(s *server, key string) []*http.Cookie {
 	b.t.Helper()
 	a := b.sends(s, "/login", url.Values{"key": {key}, "next": {"/dashboard"}})
@@ -62,7 +62,8 @@ func (b *browser) logsIn(s *server, key string) []*http.Cookie {
 	return (&http.Response{Header: a.header}).Cookies()
 }
 
-// is waits until the server says whose session the browser has; "" = it is a stranger, who is sent to the login.
+// is waits until the server names the owner of the browser's session; "" = no session: the browser is sent to the
+// login.
 func (b *browser) is(s *server, name string) {
 	b.t.Helper()
 	testkit.Eventually(b.t, 10*time.Second, fmt.Sprintf("the browser is %q at %s", name, s.base), func() (bool, string) {
@@ -74,8 +75,8 @@ func (b *browser) is(s *server, name string) {
 	})
 }
 
-// A browser is given a session and never its key back; the session ends by logout, by revocation and with what Redis
-// kept, everywhere.
+// A browser gets a session and never its key. The session ends on all servers by logout, by revocation of the key,
+// and when Redis loses its data.
 func TestSessions(t *testing.T) {
 	t.Attr("proves", "A05")
 	t.Parallel()
@@ -110,13 +111,13 @@ func TestSessions(t *testing.T) {
 		}
 	}
 
-	// A second browser logs out, with the first one's session still there.
+	// A second browser logs out. The first one's session stays valid.
 	other := newBrowser(t)
 	stolen := other.logsIn(b, ann.Key)
 	other.is(a, name)
 	other.sends(b, "/logout", url.Values{})
 	other.is(a, "")
-	for _, cookie := range stolen { // a copy of the cookie is worth nothing after the logout
+	for _, cookie := range stolen { // a copy of the cookie is no longer valid
 		at, _ := url.Parse(a.base)
 		other.Jar.SetCookies(at, []*http.Cookie{cookie})
 	}
@@ -124,14 +125,14 @@ func TestSessions(t *testing.T) {
 	other.is(a, "")
 	annsBrowser.is(a, name)
 
-	// Another server on this host: it takes no session of this one's, and its login ends none.
+	// Another server on this host does not accept this one's session, and a login there ends none.
 	neighbour := startServer(t, c.bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir(), "TIERQ_ADMIN_KEY="+root)
 	annsBrowser.is(neighbour, "")
 	annsBrowser.logsIn(neighbour, root)
 	annsBrowser.is(neighbour, "TIERQ_ADMIN_KEY")
 	annsBrowser.is(a, name)
 
-	// What a key's sessions cost is bounded: the oldest one goes. 99 more are put beside it, and one login.
+	// The number of a key's sessions is limited, and the oldest one is removed. The test adds 99 more, and one login.
 	for n := range 99 {
 		later := redis.Z{Score: float64(time.Now().Add(13 * time.Hour).UnixMilli()), Member: fmt.Sprint(n)}
 		c.rdb.ZAdd(t.Context(), "{tierq}:sessions:"+ann.ID, later)
@@ -144,7 +145,7 @@ func TestSessions(t *testing.T) {
 	}
 	annsBrowser.is(a, "")
 
-	// After a FLUSHALL the session's cookie has another name, which a server learns when it notices.
+	// After a FLUSHALL the session's cookie has another name. A server learns it when it notices the loss.
 	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +160,9 @@ func TestSessions(t *testing.T) {
 	annsBrowser.is(b, "")
 }
 
-// An upgrade with keys and sessions in use. A browser with the cookie of an earlier version, which held the key, is
-// asked to log in, without an error. Sessions outlive the processes, which are replaced one by one. Callers with keys
-// notice nothing.
+// An upgrade happens while keys and sessions are in use. A browser with an earlier version's cookie, which held
+// the key, is asked to log in, without an error. Sessions survive the replacement of the processes one by one, and
+// callers with keys are not affected.
 func TestSessions_Upgrade(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -178,7 +179,7 @@ func TestSessions_Upgrade(t *testing.T) {
 	for _, path := range []string{"/dashboard", "/dashboard/jobs", "/dashboard/stream"} {
 		a := b.opens(first, path)
 		led, want := a.header.Get("Location"), http.StatusSeeOther
-		if path == "/dashboard/stream" { // a script of a page asks for it
+		if path == "/dashboard/stream" { // a script of a page requests it
 			want = http.StatusUnauthorized
 		}
 		if a.status != want || want == http.StatusSeeOther && !strings.HasPrefix(led, "/login") {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Two processes have different settings that should be alike: each says so, with both values and the other's name, and
-// runs on. Of a secret neither shows more than whether it is the same.
+// Two processes differ in settings that should be equal. Each of them logs both values and the other's name, and
+// continues. Of a secret the log shows only whether it is set, and a fingerprint.
 func TestProcessesWithOtherSettings(t *testing.T) {
 	t.Attr("proves", "F59")
 	t.Parallel()

@@ -2,9 +2,9 @@
 
 package e2e
 
-// What a commit can afford; size_long_test.go has more.
+// The sizes of the short suite; size_long_test.go has larger ones.
 const (
-	embeddedKills   = 10    // of the loop that kills an embedded server
-	firstStartKills = 8     // of a server's first start, on each database
-	manyJobs        = 1_500 // through three processes, and through the SDK while replies are lost
+	embeddedKills   = 10    // in the test that kills an embedded server repeatedly
+	firstStartKills = 8     // in the tests of a server's first start, on each database
+	manyJobs        = 1_500 // through three processes, and through the SDK with dropped replies
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Other clients have taken nearly all connections of the database, and ours are cut: two servers share what is left.
-// Submits and work go on; a list that finds no connection may be refused, and is answered when it is asked for again.
+// Other clients take nearly all connections of the database, and tierq's are cut, so that two servers share the
+// few others. Submits and work go on. A list that finds no connection may be refused, and succeeds when repeated.
 func TestSQLConnectionsTaken(t *testing.T) {
 	t.Attr("proves", "F41")
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestSQLConnectionsTaken(t *testing.T) {
 			}
 			taken = append(taken, conn)
 		}
-		_, err := taken[0].ExecContext(ctx, "SET GLOBAL max_connections = 10") // MariaDB takes no less
+		_, err := taken[0].ExecContext(ctx, "SET GLOBAL max_connections = 10") // MariaDB accepts no lower value
 		err = errors.Join(err, cut(ctx, taken[0], c.dsn[strings.LastIndex(c.dsn, "/")+1:]))
 		var ends []func()
 		for range 3 {
@@ -91,7 +91,7 @@ func TestSQLConnectionsTaken(t *testing.T) {
 	if l.h.refused > 0 || len(l.h.unknown) > 0 {
 		t.Errorf("%d refused, %d unknown: submits do not need SQL", l.h.refused, len(l.h.unknown))
 	}
-	if failed > lists/4 { // while the only connection is busy, a second one is refused
+	if failed > lists/4 { // a second list is refused while the only connection is busy
 		t.Errorf("%d of %d lists failed", failed, lists)
 	}
 	l.end()
@@ -116,7 +116,7 @@ func cut(ctx context.Context, by *sql.Conn, database string) error {
 		return err
 	}
 	for _, id := range ids {
-		// gone by itself
+		// Error 1094: the connection has already ended.
 		if _, err := by.ExecContext(ctx, fmt.Sprint("KILL ", id)); err != nil && !strings.Contains(err.Error(), "1094") {
 			return err
 		}
@@ -124,13 +124,13 @@ func cut(ctx context.Context, by *sql.Conn, database string) error {
 	return nil
 }
 
-// The database closes connections that were idle for a second. No client notices.
+// The database closes connections that were idle for a second. No client gets an error.
 func TestSQLConnectionsTimeOut(t *testing.T) {
 	t.Attr("proves", "F42")
 	t.Parallel()
 	m := testkit.NewMariaDB(t)
 	c := clusterWith(t, m.NewDatabase(t))
-	c.db.SetMaxIdleConns(0) // what times out is the server's
+	c.db.SetMaxIdleConns(0) // only the server's connections may time out
 	if _, err := c.db.Exec("SET GLOBAL wait_timeout = 1"); err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +141,8 @@ func TestSQLConnectionsTimeOut(t *testing.T) {
 			ids = append(ids, s.submit("paid", `{}`))
 		}
 		c.settled(10*time.Second, ids...)
-		c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+ids[len(ids)-1]) // only SQL has it now
-		// so that there are connections to be idle: one is in use each second
+		c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+ids[len(ids)-1]) // now only SQL has it
+		// Concurrent lists open several connections, of which only one is in use each second: the others become idle.
 		var lists sync.WaitGroup
 		for range 8 {
 			lists.Go(func() { s.list("/admin/jobs", "&status=COMPLETED") })
@@ -159,8 +159,8 @@ func TestSQLConnectionsTimeOut(t *testing.T) {
 	var name string
 	var closed int
 	c.row("SHOW GLOBAL STATUS LIKE 'Aborted_clients'", &name, &closed)
-	// The driver checks a connection before it uses it. The database may close the connection right after that check: a
-	// loop that asks once a second meets the timeout of one second now and then.
+	// The driver checks a connection before it uses it. The database may close the connection right after that check:
+	// a loop that asks once a second meets the timeout of one second now and then.
 	shows := strings.Count(s.Output(), "invalid connection")
 	t.Logf("evidence: %d connections were closed for idleness, %d of them in use", closed, shows)
 	if closed == 0 || shows*5 > closed {
@@ -168,8 +168,8 @@ func TestSQLConnectionsTimeOut(t *testing.T) {
 	}
 }
 
-// The disk of the database is full: it refuses rows, or ends itself. Outcomes wait in Redis, readiness says DEGRADED,
-// submits go on; with room again every row is there, once.
+// The database's disk is full: the database refuses rows, or ends. Outcomes wait in Redis, readiness says
+// DEGRADED, and submits go on. When there is room again, every row exists once.
 func TestSQLDiskFull(t *testing.T) {
 	t.Attr("proves", "F44")
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestSQLDiskFull(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs")
 	ids := []string{s.submit("paid", counting(file, 0))}
 	c.settled(10*time.Second, ids...)
-	if err := growUpTo(t, m.Pid(), fmt.Sprint(12<<20)); err != nil { // its system tables have that size already
+	if err := growUpTo(t, m.Pid(), fmt.Sprint(12<<20)); err != nil { // its system tables already have that size
 		t.Fatal(err)
 	}
 	// Dead letters of 60 KB each.

@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// inwards are URLs that lead into the house; PORT is that of a listener on all its addresses.
+// inwards are URLs that lead to this machine or its network. PORT stands for the port of a listener on all its
+// addresses.
 var inwards = []string{
 	// A32
 	"http://127.0.0.1:PORT/", "http://localhost:PORT/", "http://localhost/", "http://a.localhost/", "http://0.0.0.0:PORT/",
@@ -30,7 +31,7 @@ var inwards = []string{
 	"http://93.184.216.34:6379/", "http://example.com:3306/", // A40
 }
 
-// calling are the submits in which a URL can stand.
+// calling are the submits that may contain a URL.
 var calling = []struct{ name, body string }{
 	{"callbackUrl", `{"callbackUrl":"%s"}`},
 	{"SEND_WEBHOOK", `{"type":"SEND_WEBHOOK","payload":{"url":"%s"}}`},
@@ -38,9 +39,9 @@ var calling = []struct{ name, body string }{
 		`"endpoints":["%s"]}}`},
 }
 
-// A URL that leads into the house is refused at submit, in every place where a job has one. What is not written in it,
-// its resolved address shows when it is called, and is told in the words of a name that there is not: only the log says
-// which it was. A proxy is in the environment, and nothing connects, to it or to the house.
+// A URL that leads into the own network is refused at submit, in every place where a job has one. If only the
+// resolved address shows this, the call fails with the words for a name that does not exist, and only the log says
+// which it was. The environment names a proxy. Neither the proxy nor the network gets a connection.
 func TestURLsIntoTheHouse(t *testing.T) {
 	t.Attr("proves", "A32 A33 A34 A35 A36 A37 A38 A39 A40 A41")
 	t.Parallel()
@@ -64,7 +65,7 @@ func TestURLsIntoTheHouse(t *testing.T) {
 	}
 	t.Logf("evidence: %d URLs in %d places, all refused at submit", len(inwards), len(calling))
 
-	// Something else is allowed: names pass the submit then, and are judged by their address.
+	// With another address allowed, the submit accepts names, and the call checks their addresses.
 	own, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestURLsIntoTheHouse(t *testing.T) {
 		givenUp(loose, "http://"+own+":"+port, "HANDLER_ERROR", unsaid)
 	}
 
-	// One address of the house is allowed, and redirects to the next.
+	// One address of the network is allowed, and redirects to another one.
 	outside := newReceiver(t, func(w http.ResponseWriter, _ call, _ int) {
 		w.Header().Set("Location", "http://127.0.0.2:"+port+"/")
 		w.WriteHeader(http.StatusTemporaryRedirect)
@@ -119,7 +120,7 @@ func TestURLsIntoTheHouse(t *testing.T) {
 
 var lastError = regexp.MustCompile(`"lastError":"([^"]*)"`)
 
-// listenAll listens on every address of this machine. The kernel takes connections for it; nobody answers them.
+// listenAll listens on every address of this machine. The kernel accepts connections for it; no code answers them.
 func listenAll(t *testing.T) *net.TCPListener {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
@@ -130,7 +131,7 @@ func listenAll(t *testing.T) *net.TCPListener {
 	return l.(*net.TCPListener)
 }
 
-// arrived counts the connections that nobody took yet.
+// arrived counts the connections that no code has accepted yet.
 func arrived(t *testing.T, l *net.TCPListener) (n int) {
 	t.Helper()
 	for ; ; n++ {

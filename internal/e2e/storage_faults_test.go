@@ -17,11 +17,11 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A full disk is played by the largest size a file may have: a write beyond it fails with EFBIG, and Redis and MariaDB
-// treat that as they treat ENOSPC. The signal that comes with it is ignored; children inherit that.
+// init ignores the signal of an overlong file; child processes inherit that. The tests simulate a full disk by a
+// limit on the size of files: a write beyond it fails with EFBIG, which Redis and MariaDB treat as ENOSPC.
 func init() { signal.Ignore(syscall.SIGXFSZ) }
 
-// growUpTo bounds the files of a running process; "unlimited" ends it.
+// growUpTo limits the size of a running process' files; "unlimited" removes the limit.
 func growUpTo(t *testing.T, pid int, size string) error {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "prlimit", "--pid", fmt.Sprint(pid),
@@ -32,7 +32,7 @@ func growUpTo(t *testing.T, pid int, size string) error {
 	return nil
 }
 
-// aof is the file that Redis appends to.
+// aof returns the file that Redis appends to.
 func aof(t testing.TB, r *testkit.Redis) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.Dir(), "appendonlydir", "*.incr.aof"))
@@ -42,17 +42,17 @@ func aof(t testing.TB, r *testkit.Redis) string {
 	return files[0]
 }
 
-// Redis is killed again and again while its AOF is synced once a second: what it answered survives, because it was
-// written before.
+// Redis is killed repeatedly while its AOF is synced once a second. The writes that it answered survive, because
+// they were written to the file first.
 func TestRedisKilledAgain(t *testing.T) {
 	t.Attr("proves", "F16")
 	t.Parallel()
 	c := clusterOn(t, testkit.NewRedis(t, "--appendfsync", "everysec"), testkit.SharedMariaDB(t))
 	l := c.underLoad(c.start(), 4, 0)
-	// On a disk that takes long to sync Redis puts the write off for up to 2 s, and answers all the same.
+	// If the disk syncs slowly, Redis delays writes to the file for up to 2 s, and answers anyway.
 	l.forgets, l.repeats = true, "an AOF that was written late"
 	for range 3 {
-		for range 5 { // nobody but Redis has these when it is killed, and they are older than what may be lost
+		for range 5 { // only Redis has these when it is killed; they are too old to be lost
 			l.also = append(l.also, l.s.submit("paid", strings.Replace(counting(l.file, 0), "{", `{"delaySeconds":15,`, 1)))
 		}
 		<-time.After(3 * time.Second)
@@ -61,8 +61,9 @@ func TestRedisKilledAgain(t *testing.T) {
 	l.end()
 }
 
-// The AOF is damaged in its middle: Redis refuses to start. The server stays, refuses submits and says why; with the
-// file repaired it goes on by itself. What came after the damage is lost, and nothing before it.
+// The AOF is damaged in its middle, and Redis refuses to start. The server stays up, refuses submits and gives the
+// reason. When the file is repaired, the server continues by itself. Jobs after the damage are lost, and none
+// before it.
 func TestDamagedAOF(t *testing.T) {
 	t.Attr("proves", "F18")
 	t.Parallel()
@@ -130,8 +131,8 @@ func TestDamagedAOF(t *testing.T) {
 	}
 }
 
-// The disk of the AOF is full. Synced every second, Redis refuses writes (MISCONF) until there is room; synced always,
-// it ends itself, and is started again. Nothing accepted is lost either way.
+// The disk of the AOF is full. If Redis syncs every second, it refuses writes (MISCONF) until there is room. If it
+// always syncs, it ends, and is started again. No accepted job is lost in either case.
 func TestDiskFull(t *testing.T) {
 	t.Attr("proves", "F43")
 	t.Parallel()

@@ -10,9 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Jobs that were edited in Redis by hand while they waited. A payload that is no JSON is a dead letter after one
-// attempt, a type that no process knows after the attempts it has; a head that nobody can read is set aside, and goes
-// on when it is mended. Their neighbours run.
+// Waiting jobs are edited in Redis by hand. A job with invalid JSON as its payload is a dead letter after one
+// attempt. A job whose type no process knows is a dead letter after its usual attempts. A job whose metadata
+// cannot be read is set aside, and continues after it is repaired. Other jobs run.
 func TestEditedJobs(t *testing.T) {
 	t.Attr("proves", "F51")
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestEditedJobs(t *testing.T) {
 	whole := c.rdb.HGet(t.Context(), hash(unread), "head").Val()
 	set(unread, "head", "not a head")
 
-	worker := c.start("TIERQ_ROLES=worker")
+	worker := c.start("TIERQ_ROLES=worker", "TIERQ_UNKNOWN_FOR=1s")
 	for _, tc := range []struct {
 		id, cause string
 		attempts  int

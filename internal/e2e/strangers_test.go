@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// reachesOut are the submits that make the server write to addresses of its caller's choice.
+// reachesOut returns the submits that make the server write to addresses that the caller chooses.
 func reachesOut(to string) map[string]string {
 	return map[string]string{
 		"SEND_EMAIL":   `{"type":"SEND_EMAIL","payload":{"to":"ada@example.org","subject":"hi"}}`,
@@ -24,7 +24,7 @@ func reachesOut(to string) map[string]string {
 	}
 }
 
-// guarded starts an embedded server that an admin's key closes, and that strangers may use.
+// guarded starts an embedded server with an admin's key that callers without a key may use too.
 func guarded(t *testing.T, env ...string) *server {
 	t.Helper()
 	return startServer(t, testkit.BuildTierq(t), append([]string{
@@ -33,8 +33,8 @@ func guarded(t *testing.T, env ...string) *server {
 	}, env...)...)
 }
 
-// A stranger's job sends nothing to other machines, unless the operator named its type: by default the server does not
-// relay strangers' mail and does not sign their messages.
+// The job of a caller without a key sends nothing to other machines, unless the operator allows its type. By
+// default the server neither relays such callers' mail nor signs their messages.
 func TestStrangers_ReachNobody(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestStrangers_ReachNobody(t *testing.T) {
 	}
 }
 
-// What the operator names strangers may submit; a callback is a type of its own.
+// Callers without a key may submit the types that the operator allows. A callback counts as a type of its own.
 func TestStrangers_NamedTypes(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestStrangers_NamedTypes(t *testing.T) {
 	})
 }
 
-// All strangers together have one rate beside that of each address; a key's rate is apart from it.
+// All callers without a key share one rate, in addition to the rate of each address. A key's rate is separate.
 func TestStrangers_RateOfAll(t *testing.T) {
 	t.Attr("proves", "A31")
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The stores are spoken to over TLS that is verified, or not at all: the server does not start with a store that cannot
-// show the right certificate, nor with settings that would look away, and it names the setting.
+// The server uses only verified TLS to its stores. It does not start with a store that has a wrong certificate,
+// nor with settings that switch the verification off, and the error names the setting.
 func TestTLSToTheStores(t *testing.T) {
 	t.Attr("proves", "A48")
 	t.Parallel()

@@ -51,7 +51,8 @@ func TestUnknownTypeDiesInTheEnd(t *testing.T) {
 		return j.Status == "FAILED", j.Status
 	})
 	var retries int
-	c.row(`SELECT retry_count FROM failed_jobs WHERE failure_cause = 'UNKNOWN_JOB_TYPE'`, &retries)
+	c.settled(20*time.Second, id)
+	c.row(`SELECT total_retries FROM failed_jobs WHERE failure_cause = 'UNKNOWN_JOB_TYPE'`, &retries)
 	if retries != 0 {
 		t.Fatalf("it failed with %d retries", retries)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// One endpoint receives the document and has it only after a while, one rejects it. With "until": "MANAGED" the job
-// looks again, without sending it again and without a retry, and says in its history whom it waits for and until when.
-// It is completed with a note that lists show.
+// One endpoint acknowledges the document and manages it only after a while; one rejects it. With "until":
+// "MANAGED" the job asks again, without another submission and without a retry. Its history says which endpoint it
+// waits for, and until when. It completes with a note that lists show.
 func TestForwardDocumentUntilManaged(t *testing.T) {
 	t.Attr("proves", "S3-S5 S3-S6 S3-S7 S3-Q5 S3-I16")
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestForwardDocumentUntilManaged(t *testing.T) {
 	}
 }
 
-// What is not MANAGED at the bound has failed for good, and whoever gives it a new life has it looked up before
+// A document that is not MANAGED at the time limit has failed for good. After a requeue it is looked up before
 // anything is sent.
 func TestForwardDocumentUntilTooLong(t *testing.T) {
 	t.Attr("proves", "S3-S13")

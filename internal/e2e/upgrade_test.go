@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// nextVersion builds this tree with other scripts: submit writes one more field, claim reads it and writes another.
+// nextVersion builds this tree with changed scripts: submit writes one more field, claim reads it and writes
+// another.
 func nextVersion(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -50,8 +51,8 @@ func nextVersion(t *testing.T) string {
 	return bin
 }
 
-// Under load a server of a next version joins, an old one leaves, and then the new one goes back to the old version.
-// Both serve side by side, each claims what the other accepted, and no client notices.
+// Under load a server of a next version joins, an old one leaves, and then the new one is replaced by the old
+// version. Both versions serve at the same time, each claims the other's jobs, and no client gets an error.
 func TestRollingUpgrade(t *testing.T) {
 	t.Attr("proves", "F60")
 	t.Parallel()
@@ -60,7 +61,7 @@ func TestRollingUpgrade(t *testing.T) {
 	first, second := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_WORKERS=2")
 	l := c.underLoad(second, 2, 0)
 	l.fenced = true
-	leave := func(s *server, h *hammer, stop chan struct{}) { // as a balancer does: no new requests, then the signal
+	leave := func(s *server, h *hammer, stop chan struct{}) { // as behind a balancer: no new requests, then the signal
 		close(stop)
 		h.group.Wait()
 		h.check(t)
@@ -80,11 +81,11 @@ func TestRollingUpgrade(t *testing.T) {
 	c.bin = next
 	third := c.start("TIERQ_WORKERS=2")
 	onThird.run(third, stopThird, 2, "unpaid", counting(l.file, 5))
-	onFirst.accepts(t, 80) // the two versions side by side
+	onFirst.accepts(t, 80) // both versions at the same time
 	onThird.accepts(t, 80)
 	leave(first, &onFirst, stopFirst)
 	l.s = third
-	c.bin = old // and one goes back, as an operator would
+	c.bin = old // an operator goes back to the old version
 	fourth := c.start("TIERQ_WORKERS=2")
 	onThird.accepts(t, 60)
 	leave(third, &onThird, stopThird)

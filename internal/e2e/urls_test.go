@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A read-only key sees whom the server calls, but not the path and the query, which may be all that opens an address:
-// not in jobs, polls, streams, lists, exports and pages, and whatever TIERQ_REDACT says. The submitter and an admin see
-// it whole.
+// A read-only key sees the host that the server calls, but not the path and the query, which may be secret. This
+// holds for jobs, polls, streams, lists, exports and pages, with any TIERQ_REDACT. The submitter and an admin see
+// the whole URL.
 func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 	t.Attr("proves", "A11")
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 				whole[id] = true
 			}
 			all := string(s.asks(theAdmin, http.MethodGet, "/admin/jobs?limit=100", "").body)
-			for _, id := range anID.FindAllString(all, -1) { // the callbacks' own jobs too
+			for _, id := range anID.FindAllString(all, -1) { // also those of the callbacks' jobs
 				whole[id] = true
 			}
 			paths := []string{"/admin/jobs?limit=100", "/api/jobs?limit=100", "/jobs/dead", "/admin/dead",
@@ -86,14 +86,14 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 	}
 }
 
-// endedStreams is what the streams of jobs that have ended say.
+// endedStreams returns the text of the streams of ended jobs.
 func endedStreams(t *testing.T, s *server, key string, ids map[string]bool) string {
 	t.Helper()
 	var all strings.Builder
 	for id := range ids {
 		poll := string(s.asks(key, http.MethodGet, "/result/poll?jobId="+id, "").body)
 		if !strings.Contains(poll, `"COMPLETED"`) && !strings.Contains(poll, `"FAILED"`) {
-			continue // its stream would go on
+			continue // its stream would not end
 		}
 		all.Write(s.asks(key, http.MethodGet, "/api/jobs/"+id+"/events", "").body)
 	}

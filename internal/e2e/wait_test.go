@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A poll that waits is answered when the job ends, by whichever process ran it; and a draining server answers at once.
+// A waiting poll is answered when the job ends, whichever process ran it. A draining server answers waiting polls
+// at once.
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -52,7 +53,7 @@ func TestLongPoll(t *testing.T) {
 // event is one message of a stream.
 type event struct{ name, id, data string }
 
-// stream reads server-sent events until it is told to stop.
+// stream reads server-sent events until each returns false.
 func stream(t *testing.T, url string, lastID string, each func(event) (more bool)) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -92,7 +93,7 @@ func stream(t *testing.T, url string, lastID string, each func(event) (more bool
 	return lines.Err()
 }
 
-// One job's life, and everything that happens, arrive over two processes as they happen; a stream resumes where it was
+// The events of one job, and of all jobs, arrive over two processes without delay. A stream resumes where it was
 // cut.
 func TestStreams(t *testing.T) {
 	t.Parallel()
@@ -128,7 +129,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%v: %s", err, e.data)
 		}
 		if statuses, last = append(statuses, p.Status), e; len(statuses) == 1 {
-			c.start("TIERQ_WORKERS=1", "TIERQ_ROLES=worker,recovery") // not before somebody listens to the job
+			c.start("TIERQ_WORKERS=1", "TIERQ_ROLES=worker,recovery") // starts only after the stream of the job is open
 		}
 		return true
 	})
@@ -183,8 +184,8 @@ func TestPlansReload(t *testing.T) {
 	})
 }
 
-// The process that ran a job answers who waits there from memory: word for word what a poll says, before and after SQL
-// has it.
+// The process that ran a job answers its waiting polls from memory. The answer equals that of a poll, before and
+// after SQL has the outcome.
 func TestLongPoll_SaysWhatAPollSays(t *testing.T) {
 	t.Attr("proves", "S16")
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Three watches look at the same expired jobs, and the frozen worker that holds them beats again just when they are
-// taken back: each job is either kept or taken back once, never both.
+// Three watches reclaim the same expired jobs, while the frozen worker that holds them wakes and sends its
+// heartbeats. Each job is either kept or reclaimed once, never both.
 func TestWatchesRaceHeartbeats(t *testing.T) {
 	t.Attr("proves", "F26")
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestWatchesRaceHeartbeats(t *testing.T) {
 		n := expiring()
 		return n == int64(len(ids)), fmt.Sprint(n)
 	})
-	<-time.After(2060 * time.Millisecond) // the second look is 2.05 s after the first
+	<-time.After(2060 * time.Millisecond) // the second look comes 2.05 s after the first
 	if err := worker.Thaw(); err != nil {
 		t.Fatal(err)
 	}

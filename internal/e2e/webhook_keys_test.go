@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// signing is what a key's owner may know of how his messages are signed.
+// signing holds the keys with which an owner's messages are verified.
 type signing struct{ Secret, PublicKey string }
 
 // signingOf reads /api/me.
@@ -31,7 +31,7 @@ func (s *server) signingOf(key string) signing {
 	return *me.Webhook
 }
 
-// signedBy says which of some secrets a message is signed with, as the standard's own library sees it.
+// signedBy returns the names of the secrets that signed a message, according to the standard's own library.
 func signedBy(t *testing.T, c call, secrets map[string]string) (names []string) {
 	t.Helper()
 	for name, key := range secrets {
@@ -48,8 +48,8 @@ func signedBy(t *testing.T, c call, secrets map[string]string) (names []string) 
 }
 
 // Each key has its own secret: a receiver that knows one secret cannot forge messages of another key, and with the
-// public key it can forge none. Receivers that share the server's one secret go on. They do not accept messages of
-// strangers' jobs.
+// public key it can forge none. Receivers that share the server's one secret still work. They do not accept
+// messages from jobs without an owner.
 func TestWebhookSecretsOfKeys(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestWebhookSecretsOfKeys(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	old := filepath.Join(dir, "webhook-secret") // as a version before left it
+	old := filepath.Join(dir, "webhook-secret") // in the form of an earlier version
 	if err := os.WriteFile(old, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestWebhookSecretsOfKeys(t *testing.T) {
 		t.Errorf("%+v, %v", event, err)
 	}
 
-	// The old secret is taken away, and the keys' own stay what they were.
+	// After the old secret is removed, the keys' own secrets are unchanged.
 	if code, _ := s.terminate(20 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}

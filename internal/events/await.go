@@ -8,15 +8,17 @@ import (
 )
 
 const (
-	safetyNet = 5 * time.Second // between two reads, if no event comes
-	onTrouble = time.Second     // the same, after a read that failed
+	safetyNet = 5 * time.Second // between two reads if no event comes
+	onTrouble = time.Second     // between two reads after a failed one
 )
 
-// Await returns the job as soon as done says so, or as it stands when ctx ends or the hub drains, which is no error.
-// job.ErrNotFound and the like pass through; an outage that begins during the wait is waited out, and returned only if
-// it lasts to the end. done is called in the caller's goroutine, with the state at the beginning and after each change;
-// it must not keep the job. nil waits for the job's end, and costs no reads while it only moves: when ctx ends there is
-// one more if it has, when the hub drains there is none.
+// Await returns the job as soon as done returns true, or its present state when ctx ends or the hub drains, which
+// is no error. An outage that begins during the wait is returned only if it lasts to the end of the wait. Any
+// other error, such as job.ErrNotFound, and an outage at the first read are returned at once. done is called in
+// the caller's goroutine, with the state at the beginning and after each change; it must not keep the job.
+//
+// A nil done waits for the job's end and causes no reads while the job only moves. When ctx ends there is one more
+// read if the job has moved; when the hub drains there is none.
 func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
 	curious := done != nil
 	if !curious {
@@ -29,9 +31,9 @@ func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (j
 	return last, err
 }
 
-// Follow calls each with the job as it stands and again after each change that a poll shows; changes that come fast are
-// told as one. It returns nil when the job has ended, or when ctx ends or the hub drains, and otherwise the error of
-// each, or of a read as in Await.
+// Follow calls each with the job's present state and again after each change that a poll would show. Changes in
+// quick succession are reported as one. Follow returns nil when the job has ended, when ctx ends or when the hub
+// drains. Otherwise it returns the error of each, or that of a read as in Await.
 func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) error {
 	var told *version
 	_, _, err := h.watch(ctx, id, true, func(j *job.Job) (bool, error) {
@@ -46,7 +48,7 @@ func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) e
 	return err
 }
 
-// version changes whenever a poll's answer does.
+// version has the fields of a job whose change a poll would show.
 type version struct {
 	status                       job.Status
 	attempt, retries, generation int
@@ -56,8 +58,9 @@ func versionOf(j *job.Job) version {
 	return version{j.Status.Shown(), j.Attempt, j.RetryCount, j.Generation}
 }
 
-// watch shows look the job at the beginning and after each read, until look says stop or errs, or the wait ends. known
-// says that last is a state. Without curious there is no read for an event that does not end the job.
+// watch calls look with the job at the beginning and after each read, until look says stop or returns an error, or
+// until the wait ends. known says whether last is a state that was read. If curious is false, only an event that
+// ends the job causes a read.
 func (h *Hub) watch(ctx context.Context, id job.ID, curious bool,
 	look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
 	w := h.join(id, curious)
@@ -68,7 +71,7 @@ func (h *Hub) watch(ctx context.Context, id job.ID, curious bool,
 	timer := time.NewTimer(safetyNet)
 	defer timer.Stop()
 	ended, draining := ctx.Done(), h.draining
-	// the wait is over, and only a read is still waited for: the first, or one that says how the job stands now
+	// closing means that the wait is over except for one read: the first, or one for the job's present state
 	closing := false
 	for {
 		over, hurry := false, false

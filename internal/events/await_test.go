@@ -24,7 +24,7 @@ func TestAwait_AnEventEndsIt(t *testing.T) {
 		if time.Since(began) != 0 {
 			t.Errorf("after %s", time.Since(began))
 		}
-		hasAnswer(t, wait(t.Context(), h, someID), job.Completed, nil) // ended already
+		hasAnswer(t, wait(t.Context(), h, someID), job.Completed, nil) // the job has ended already
 	})
 }
 
@@ -37,7 +37,7 @@ func TestAwait_EndsWithTheStateThatStands(t *testing.T) {
 		if a.job.Status != job.Pending || a.err != nil || time.Since(began) != 20*time.Second {
 			t.Errorf("%s, %v after %s", a.job.Status, a.err, time.Since(began))
 		}
-		hasAnswer(t, wait(ctx, h, someID), job.Pending, nil) // a context that is over still gets one read
+		hasAnswer(t, wait(ctx, h, someID), job.Pending, nil) // a context that has ended still gets one read
 
 		c := wait(t.Context(), h, someID)
 		nothingYet(t, c)
@@ -55,7 +55,7 @@ func TestAwait_Errors(t *testing.T) {
 		hasAnswer(t, wait(t.Context(), h, someID), "", job.ErrUnavailable)
 		w.fail(nil)
 
-		// An outage that begins during the wait is waited out,
+		// An outage that begins during the wait is not returned at first,
 		c := wait(t.Context(), h, someID)
 		nothingYet(t, c)
 		w.fail(job.ErrAmbiguous)
@@ -66,7 +66,7 @@ func TestAwait_Errors(t *testing.T) {
 		<-time.After(onTrouble)
 		hasAnswer(t, c, job.Failed, nil)
 
-		// and told if it lasts to the end of the wait: what was read before may not be true any more.
+		// but is returned if it lasts to the end of the wait, because the earlier state may be out of date.
 		w.set(someID, job.Pending, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -78,7 +78,7 @@ func TestAwait_Errors(t *testing.T) {
 	})
 }
 
-// A store that does not even fail holds a request no longer than one read may take.
+// A store that hangs delays a request by the time limit of one read at most.
 func TestAwait_AReadThatHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, _ *line, w *world) {
 		w.hold = make(chan struct{})
@@ -93,7 +93,7 @@ func TestAwait_SafetyNet(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, _ *line, w *world) {
 		c := wait(t.Context(), h, someID)
 		nothingYet(t, c)
-		w.set(someID, job.Completed, 1) // and its event is lost
+		w.set(someID, job.Completed, 1) // its event is lost
 		<-time.After(safetyNet - time.Millisecond)
 		nothingYet(t, c)
 		<-time.After(time.Millisecond)
@@ -107,29 +107,29 @@ func TestAwait_ReadsAgainAfterAGap(t *testing.T) {
 		nothingYet(t, c)
 		l.broken <- job.ErrUnavailable
 		synctest.Wait()
-		w.set(someID, job.Completed, 1) // while nobody listens
+		w.set(someID, job.Completed, 1) // while there is no subscription
 		nothingYet(t, c)
 		<-time.After(redialIn)
 		hasAnswer(t, c, job.Completed, nil)
 	})
 }
 
-// A read that is under way when an event comes may have seen the job before it: one more follows. And who comes
-// meanwhile does not get what was read before.
+// An event during a read causes one more read, because the read may have seen an earlier state. A request that
+// comes during a read does not get its result.
 func TestAwait_SharesReadsButNoStaleOnes(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		w.set(someID, job.Failed, 2)
 		w.hold = make(chan struct{})
 		first := wait(t.Context(), h, someID)
 		synctest.Wait()
-		w.set(someID, job.Pending, 2) // requeued
+		w.set(someID, job.Pending, 2) // the job was requeued
 		var later []<-chan answer
 		for range 10 {
 			later = append(later, wait(t.Context(), h, someID))
 		}
 		synctest.Wait()
 		if n := w.read(); n > 2 {
-			t.Fatalf("%d reads for 11 requests", n) // 2: the source's up came during the first
+			t.Fatalf("%d reads for 11 requests", n) // 2, because the source's up came during the first
 		}
 		w.hold <- struct{}{}
 		hasAnswer(t, first, job.Failed, nil)

@@ -9,13 +9,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// completed is what the process that ran a job hands over.
+// completed returns a job as the process that ran it passes it to Ended.
 func completed(id job.ID) *job.Job {
 	return &job.Job{ID: id, Generation: 1, Status: job.Completed, Attempt: 1, Result: []byte("1"), Payload: []byte("p"),
 		Checkpoint: []byte("c")}
 }
 
-// forEnd waits in the background for the end alone.
+// forEnd waits in the background for a job's end only.
 func forEnd(ctx context.Context, h *Hub, id job.ID) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {
@@ -25,7 +25,7 @@ func forEnd(ctx context.Context, h *Hub, id job.ID) <-chan answer {
 	return c
 }
 
-// What this process completed is answered without a read and without its event, which costs none either.
+// A waiter for a job that this process completed is answered without a read, and the event causes none either.
 func TestEnded_IsAnsweredAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		w.set("another", job.Pending, 0)
@@ -54,15 +54,15 @@ func TestEnded_IsAnsweredAtOnce(t *testing.T) {
 			t.Errorf("%d reads", n)
 		}
 		nothingYet(t, other)
-		hasAnswer(t, forEnd(t.Context(), h, someID), job.Completed, nil) // who comes later reads
+		hasAnswer(t, forEnd(t.Context(), h, someID), job.Completed, nil) // a later request reads
 		if n := w.read() - reads; n != 1 {
 			t.Errorf("%d reads for one who came later", n)
 		}
-		h.Ended(completed(someID)) // nobody waits
+		h.Ended(completed(someID)) // no waiter is left
 	})
 }
 
-// Only a completed job with its result is as a read would show it.
+// Ended ignores a job that is not completed or has no result: a read is needed to show it.
 func TestEnded_WhatIsNotWholeIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, _ *line, _ *world) {
 		c := forEnd(t.Context(), h, someID)
@@ -75,8 +75,8 @@ func TestEnded_WhatIsNotWholeIsRead(t *testing.T) {
 	})
 }
 
-// A read that began before the end saw the job as it was: it does not undo it, nor is anybody who came during it kept
-// waiting for another.
+// A read that began before Ended does not overwrite the job's end, and a request that came during that read does
+// not wait for another one.
 func TestEnded_DuringARead(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		w.hold = make(chan struct{})
@@ -92,7 +92,7 @@ func TestEnded_DuringARead(t *testing.T) {
 		synctest.Wait()
 		h.Ended(completed(someID))
 		hasAnswer(t, c, job.Completed, nil)
-		close(w.hold) // the read has seen PENDING
+		close(w.hold) // the read saw PENDING
 		reads := w.read()
 		l.tell(ended(someID))
 		synctest.Wait()
@@ -100,13 +100,13 @@ func TestEnded_DuringARead(t *testing.T) {
 			t.Errorf("%d reads of a job that moves no more", n)
 		}
 		w.set(someID, job.Completed, 1)
-		hasAnswer(t, forEnd(t.Context(), h, someID), job.Completed, nil) // he has not seen it yet
+		hasAnswer(t, forEnd(t.Context(), h, someID), job.Completed, nil) // this waiter has no state yet
 		<-time.After(time.Second)
 		hasAnswer(t, stays, job.Completed, nil)
 	})
 }
 
-// Who waits for the end alone costs no reads while the job only moves, and is told how it stands when the time is over.
+// A waiter for the end only causes no reads while the job moves, and gets the present state when its time is over.
 func TestAwait_ForTheEndAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -114,7 +114,7 @@ func TestAwait_ForTheEndAlone(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		left, c, later := wait(gone, h, someID), forEnd(ctx, h, someID), forEnd(t.Context(), h, someID)
 		nothingYet(t, c)
-		leave() // he looked at every change
+		leave() // this waiter followed every change
 		<-left
 		reads := w.read()
 		for _, s := range []job.Status{job.Processing, job.Scheduled, job.Pending, job.Processing} {
@@ -136,7 +136,7 @@ func TestAwait_ForTheEndAlone(t *testing.T) {
 	})
 }
 
-// A read that began before the job moved does not tell how it stands.
+// The state at the end of a wait does not come from a read that began before the job moved.
 func TestAwait_TheLastLookIsFresh(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		ctx, cancel := context.WithTimeout(t.Context(), safetyNet+time.Second)
@@ -147,7 +147,7 @@ func TestAwait_TheLastLookIsFresh(t *testing.T) {
 		w.mu.Lock()
 		w.hold = hold
 		w.mu.Unlock()
-		<-time.After(safetyNet) // a read is under way: it sees PENDING
+		<-time.After(safetyNet) // a read is under way, which saw PENDING
 		synctest.Wait()
 		w.set(someID, job.Processing, 1)
 		l.tell(job.Event{ID: someID, Status: job.Processing})
@@ -160,8 +160,8 @@ func TestAwait_TheLastLookIsFresh(t *testing.T) {
 	})
 }
 
-// A job that has not moved since it was read is not read again when the time is over; one that has is not waited for
-// longer than a read may take, and not at all when the process drains.
+// At the end of a wait, a job that has not moved since its last read is not read again. If it has moved, the wait
+// lasts at most one read longer, and not at all when the process drains.
 func TestAwait_TheLastLook(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		ctx, cancel := context.WithTimeout(t.Context(), safetyNet+time.Second)

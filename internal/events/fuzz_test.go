@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A stream goes on behind the id that it was given, or says that it cannot know what was missed.
+// A stream continues after the given id, or says with a Resync that events may be missing.
 func FuzzLastEventID(f *testing.F) {
 	h := New(Options{Source: newLine(), Finder: &world{}})
 	h.nonce = "abcdefgh"

@@ -1,6 +1,6 @@
-// Package events fans out what happens to jobs: to requests that wait for one job, and to streams. Events are hints and
-// may be lost; whoever waits reads the job itself, at the beginning, after each hint, after each gap, and every few
-// seconds in any case.
+// Package events distributes the events of jobs to requests that wait for one job, and to streams. Events are
+// hints and may be lost. A waiting request therefore reads the job itself: at the beginning, after each hint,
+// after each gap, and every few seconds.
 package events
 
 import (
@@ -14,19 +14,20 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Source is where events come from: one subscription, whatever the number of jobs. Listen calls heard with the events
-// in their order, and up each time the subscription stands, from when on nothing is missed; it returns when ctx ends or
-// the connection breaks. Neither call blocks it, and neither comes after it has returned.
+// Source delivers events over one subscription, whatever the number of jobs. Listen calls heard with the events in
+// their order. It calls up each time the subscription stands; from then on no event is missed. It returns when ctx
+// ends or the connection breaks. Neither heard nor up blocks Listen, and Listen calls neither after it has
+// returned.
 type Source interface {
 	Listen(ctx context.Context, heard func([]job.Event), up func()) error
 }
 
-// Finder reads a job as it stands.
+// Finder reads the present state of a job.
 type Finder interface {
 	Find(ctx context.Context, id job.ID) (job.Job, error)
 }
 
-// Options are what a Hub needs. Log may be nil.
+// Options are the parts that a Hub needs. Log may be nil.
 type Options struct {
 	Source Source
 	Finder Finder
@@ -34,37 +35,37 @@ type Options struct {
 }
 
 const (
-	linger   = 5 * time.Second        // how long the subscription outlives the last who waits
-	redialIn = 100 * time.Millisecond // after a subscription broke; doubles
+	linger   = 5 * time.Second        // how long the subscription stays after the last user left
+	redialIn = 100 * time.Millisecond // wait after a subscription broke; doubles up to redialTo
 	redialTo = 5 * time.Second
 )
 
-// Hub holds at most one subscription, and only while somebody waits. It is safe for concurrent use.
+// Hub holds at most one subscription, and only while a request or stream uses it. It is safe for concurrent use.
 type Hub struct {
 	Options
 	nonce    string
-	life     context.Context // until Stop
+	life     context.Context // ends with Stop
 	end      context.CancelFunc
 	draining chan struct{} // closed by Drain
-	wanted   loop.Signal   // somebody waits
+	wanted   loop.Signal   // set when the first user enters
 	group    sync.WaitGroup
 
 	mu       sync.Mutex
 	started  bool
 	stopped  bool
 	drained  bool
-	users    int // who wait, and streams
+	users    int // waiting requests, and streams
 	hangUp   context.CancelFunc
-	goodbye  *time.Timer // the last one left
+	goodbye  *time.Timer // runs for linger after the last user left
 	standing bool        // the subscription stands
 	topics   map[job.ID]*topic
-	due      []*topic // to be read
+	due      []*topic // topics to read
 	readers  int
 	streams  map[*Subscription]struct{}
 	ring     ring
 }
 
-// New makes a hub that hears nothing until Start.
+// New makes a hub that receives no events until Start.
 func New(o Options) *Hub {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -77,7 +78,7 @@ func New(o Options) *Hub {
 	}
 }
 
-// Start makes the hub listen whenever somebody waits.
+// Start makes the hub listen whenever a request or stream uses it.
 func (h *Hub) Start(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +90,7 @@ func (h *Hub) Start(context.Context) error {
 	return nil
 }
 
-// Drain ends every wait and every stream at once; those that come later are answered without waiting. It may be called
+// Drain ends every wait and every stream at once. Later requests are answered without waiting. Drain may be called
 // twice.
 func (h *Hub) Drain() {
 	h.mu.Lock()
@@ -105,7 +106,7 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Stop drains, hangs up and waits until nothing runs any more, or ctx ends.
+// Stop drains the hub, ends the subscription and waits until all its goroutines have ended, or until ctx ends.
 func (h *Hub) Stop(ctx context.Context) error {
 	h.Drain()
 	h.mu.Lock()
@@ -118,14 +119,14 @@ func (h *Hub) Stop(ctx context.Context) error {
 	return loop.Waited(ctx, &h.group)
 }
 
-// Waiting is how many requests and streams wait now.
+// Waiting returns how many requests and streams wait now.
 func (h *Hub) Waiting() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.users
 }
 
-// enter counts one more who waits; the first makes the hub listen. The lock is held.
+// enter counts another user; the first one makes the hub listen. The lock is held.
 func (h *Hub) enter() {
 	h.users++
 	if h.goodbye != nil {
@@ -137,7 +138,7 @@ func (h *Hub) enter() {
 	}
 }
 
-// leave counts one less. The lock is held.
+// leave counts one user less. The lock is held.
 func (h *Hub) leave() {
 	h.users--
 	if h.users > 0 || h.stopped {
@@ -166,7 +167,7 @@ func (h *Hub) run() {
 	}
 }
 
-// listen holds the subscription while somebody waits, and takes it up again when it breaks.
+// listen holds the subscription while the hub has users, and renews it when it breaks.
 func (h *Hub) listen() {
 	pause := redialIn
 	for h.life.Err() == nil {
@@ -199,7 +200,8 @@ func (h *Hub) listen() {
 	}
 }
 
-// up begins a new stretch of events: what happened before it may have been missed, so everything is read anew.
+// up handles a new subscription: earlier events may have been missed, so every topic is read again and every
+// stream gets a Resync.
 func (h *Hub) up() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -52,7 +52,7 @@ func TestHub_ListensOnlyWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// A subscription that breaks is taken up again, later and later; waiting goes on by the safety net meanwhile.
+// A broken subscription is renewed with growing waits. Meanwhile waiting requests read the job every few seconds.
 func TestHub_Redials(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		l.dead = true
@@ -84,7 +84,7 @@ func TestHub_Redials(t *testing.T) {
 	})
 }
 
-// A subscription that stood is taken up again at once, however often it breaks.
+// A subscription that had stood is renewed after the shortest wait, however often it breaks.
 func TestHub_RedialsAtOnceAfterItStood(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, _ *world) {
 		s := h.Stream("")
@@ -118,7 +118,7 @@ func TestHub_StartAndStop(t *testing.T) {
 
 		l := newLine()
 		h := New(Options{Source: l, Finder: w})
-		early := wait(t.Context(), h, someID) // before Start the safety net does it
+		early := wait(t.Context(), h, someID) // before Start only the safety net reads
 		nothingYet(t, early)
 		for range 2 {
 			if err := h.Start(t.Context()); err != nil {
@@ -166,7 +166,7 @@ func TestHub_StopIsBoundByItsContext(t *testing.T) {
 	})
 }
 
-// deaf is a source that does not look at its context.
+// deaf is a source that ignores its context.
 type deaf chan struct{}
 
 func (d deaf) Listen(context.Context, func([]job.Event), func()) error {
@@ -174,7 +174,8 @@ func (d deaf) Listen(context.Context, func([]job.Event), func()) error {
 	return job.ErrUnavailable
 }
 
-// Of a store that hangs only so much is asked at once, and whoever leaves is not held longer than a read may take.
+// A store that hangs gets a bounded number of reads, and a request that gives up is held for one read's time limit
+// at most.
 func TestHub_AStoreThatHangs(t *testing.T) {
 	t.Attr("proves", "A24")
 	inBubble(t, func(t *testing.T, h *Hub, _ *line, w *world) {
@@ -205,13 +206,13 @@ func TestHub_AStoreThatHangs(t *testing.T) {
 	})
 }
 
-// stone is a finder that does not look at its context.
+// stone is a finder that ignores its context.
 type stone func()
 
 func (f stone) Find(context.Context, job.ID) (job.Job, error) { f(); return job.Job{}, nil }
 
-// 2,000 requests wait for 40 jobs: one subscription, no goroutine beyond the requests' own but the readers, and few
-// reads.
+// 2,000 requests that wait for 40 jobs need one subscription, no goroutines except their own and the readers, and
+// few reads.
 func TestHub_ManyWaiters(t *testing.T) {
 	t.Attr("proves", "A24")
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {

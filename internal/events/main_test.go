@@ -16,14 +16,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const someID job.ID = "019de340-01fe-7a58-be69-567cd7d6b700"
 
-// line is a source in the test's hand.
+// line is a source that the test controls.
 type line struct {
 	mu      sync.Mutex
 	listens int
 	open    int
 	heard   func([]job.Event)
 	up      func()
-	dead    bool // it answers no more
+	dead    bool // Listen fails
 	broken  chan error
 }
 
@@ -68,13 +68,13 @@ func (l *line) tell(events ...job.Event) {
 	heard(events)
 }
 
-// world is a finder in the test's hand.
+// world is a finder that the test controls.
 type world struct {
 	mu    sync.Mutex
 	jobs  map[job.ID]job.Job
 	err   error
 	reads int
-	hold  chan struct{} // a read ends when it can receive; nil = at once
+	hold  chan struct{} // a read returns when it can receive; nil = at once
 }
 
 func (w *world) Find(ctx context.Context, id job.ID) (job.Job, error) {
@@ -120,7 +120,7 @@ func (w *world) read() int {
 	return w.reads
 }
 
-// inBubble runs a test with a started hub in virtual time.
+// inBubble runs a test in virtual time, with a started hub.
 func inBubble(t *testing.T, test func(t *testing.T, h *Hub, l *line, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		l, w := newLine(), &world{}
@@ -143,7 +143,7 @@ type answer struct {
 	err error
 }
 
-// wait awaits the end of a job in the background.
+// wait waits in the background for the end of a job, and reads every change.
 func wait(ctx context.Context, h *Hub, id job.ID) <-chan answer {
 	c := make(chan answer, 1)
 	go func() {

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	ringSize = 1024 // events that a reader may have missed and still gets
-	buffered = 256  // messages that a slow reader may be behind
+	ringSize = 1024 // events that a reader may have missed and can still get
+	buffered = 256  // messages that may wait for a slow reader
 )
 
-// ring keeps the latest events of an unbroken stretch. Events are numbered from 1; the number of a gap is nobody's.
+// ring keeps the latest events since the last gap. Events are numbered from 1, and a gap takes a number too.
 type ring struct {
-	events []job.Event // of numbers last-len+1 .. last, from at on
+	events []job.Event // those with numbers last-len+1 .. last, beginning at index at
 	at     int
 	last   uint64
 }
@@ -29,13 +29,13 @@ func (r *ring) add(e job.Event) {
 	r.at = (r.at + 1) % ringSize
 }
 
-// gap forgets all: something may have happened that was not heard.
+// gap removes all events, because later events may have been missed.
 func (r *ring) gap() {
 	r.last++
 	r.events, r.at = r.events[:0], 0
 }
 
-// after returns the events that follow a number, and whether it is known that these are all.
+// after returns the events that follow number n, and whether they are certainly complete.
 func (r *ring) after(n uint64) ([]job.Event, bool) {
 	if n > r.last || r.last-n > uint64(len(r.events)) {
 		return nil, false
@@ -48,14 +48,14 @@ func (r *ring) after(n uint64) ([]job.Event, bool) {
 	return events, true
 }
 
-// Subscription is one reader of all events.
+// Subscription is a reader of all events.
 type Subscription struct {
 	hub      *Hub
 	messages chan job.Message
-	gone     bool // closed; the hub's lock guards it
+	gone     bool // closed; guarded by the hub's lock
 }
 
-// C gets the messages. It is closed after a Bye, or by Close.
+// C returns the channel of messages. It is closed after a Bye, or by Close.
 func (s *Subscription) C() <-chan job.Message { return s.messages }
 
 // Close ends the subscription. It may be called twice.
@@ -65,8 +65,9 @@ func (s *Subscription) Close() {
 	s.hub.remove(s)
 }
 
-// Stream gives every event from now on, or, with the id of the last message that was read, from there on. What cannot
-// be told any more, be it from before the call or because the reader is too slow, is told as a Resync in its place.
+// Stream returns a subscription to all events from now on or, with the id of the last message that was read, to
+// all events after that message. Events that are no longer available, because they came before the call or because
+// the reader is too slow, are replaced by a Resync.
 func (h *Hub) Stream(lastID string) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +88,7 @@ func (h *Hub) Stream(lastID string) *Subscription {
 	return s
 }
 
-// missed are the events after a message; whole says that they are all there. The lock is held.
+// missed returns the events after a message; whole says that they are complete. The lock is held.
 func (h *Hub) missed(lastID string) (events []job.Event, whole bool) {
 	if lastID == "" {
 		return nil, true
@@ -100,12 +101,12 @@ func (h *Hub) missed(lastID string) (events []job.Event, whole bool) {
 	return h.ring.after(n)
 }
 
-// position names the latest event, or gap. The lock is held.
+// position returns the id of the latest event or gap. The lock is held.
 func (h *Hub) position() string { return h.name(h.ring.last) }
 
 func (h *Hub) name(n uint64) string { return h.nonce + "-" + strconv.FormatUint(n, 10) }
 
-// offer sends a message, and if there is no room, a Resync in place of all that was not read yet. The lock is held.
+// offer sends a message. If the buffer is full, offer replaces all unread messages by a Resync. The lock is held.
 func (s *Subscription) offer(m job.Message) {
 	if len(s.messages) < cap(s.messages) {
 		s.messages <- m
@@ -114,7 +115,8 @@ func (s *Subscription) offer(m job.Message) {
 	s.send(job.Message{ID: m.ID, Resync: true})
 }
 
-// send makes room if there is none, and sends. Nobody else sends while the lock is held, so it does not block.
+// send sends a message and, if the buffer is full, first drops the unread messages. It does not block, because the
+// lock is held and no other goroutine sends.
 func (s *Subscription) send(m job.Message) {
 	for len(s.messages) == cap(s.messages) {
 		s.empty()
@@ -132,8 +134,7 @@ func (s *Subscription) empty() {
 	}
 }
 
-// bye is the last message. It has no id: where it pushes out what was not read yet, the reader resumes from what it
-// has.
+// bye sends the last message. It has no id: if it replaces unread messages, the reader resumes from its last id.
 func (s *Subscription) bye() { s.send(job.Message{Bye: true}) }
 
 // remove closes a subscription. The lock is held.

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// got reads what is there: the attempts of the events, R for a resync, B for a bye, X for closed.
+// got reads the messages that are there: the attempts of the events, R for a Resync, B for a Bye, X for closed.
 func got(s *Subscription) (text string, last job.Message) {
 	synctest.Wait()
 	for {
@@ -113,7 +113,7 @@ func TestStream_ASlowReaderHoldsUpNobody(t *testing.T) {
 		if last.ID != h.position() || len(seen) < buffered*2 {
 			t.Errorf("the quick one got %d bytes, last %s", len(seen), last.ID)
 		}
-		// More than fits into the buffer is kept for who resumes.
+		// The ring keeps more events than the buffer, for readers that resume.
 		tell(l, 1, ringSize+5)
 		text, _ = got(h.Stream(fmt.Sprintf("%s-%d", h.nonce, h.ring.last-ringSize)))
 		want = ""

@@ -10,45 +10,45 @@ import (
 )
 
 const (
-	maxReaders  = 16              // reads under way at once, over all jobs
+	maxReaders  = 16              // concurrent reads, over all jobs
 	readTimeout = 3 * time.Second // per read
 )
 
-// topic is a job that somebody waits for. Its reads are shared: one at a time, and however many ask while one is under
-// way, one more.
+// topic is a job that requests wait for. Its waiters share reads: one read is under way at a time, and all
+// requests for a read during it share the next one.
 type topic struct {
 	id      job.ID
 	waiters map[*waiter]struct{}
-	curious int // waiters who look at every change, not at the end only
+	curious int // waiters for every change, not only for the end
 
-	due     bool // asked for, and not yet begun
-	moved   bool // an event since the last read began was not worth one
+	due     bool // a read was requested and has not begun
+	moved   bool // an event since the last read began that caused no read
 	reading bool
-	begun   int // reads so far
+	begun   int // number of the last read that began
 	latest  state
 }
 
-// state is what a read found, or what this process made of the job itself.
+// state is the result of a read, or of Ended.
 type state struct {
 	job  job.Job
 	err  error
-	read int // its number, from 1; 0 = none yet
+	read int // the read's number, from 1; 0 = none yet
 }
 
-// final says that nothing follows: a job that failed may be requeued, one that is completed or cancelled may not.
+// final says that no state follows: a completed or cancelled job is never requeued, a failed one may be.
 func (s *state) final() bool {
 	return s.err == nil && (s.job.Status == job.Completed || s.job.Status == job.Cancelled)
 }
 
-// waiter is one request that waits. wake tells it that its topic was read.
+// waiter is one waiting request. wake is set when its topic has a new state.
 type waiter struct {
 	topic   *topic
-	since   int // only reads from this one on began after the waiter had come
+	since   int // the first read that began after the waiter had come
 	curious bool
 	wake    loop.Signal
 }
 
-// join registers a waiter and has its job read. After Stop there is none.
+// join registers a waiter and requests a read of its job. It returns nil after Stop.
 func (h *Hub) join(id job.ID, curious bool) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,14 +83,15 @@ func (h *Hub) part(w *waiter) {
 	h.leave()
 }
 
-// refresh has a waiter's job read once more.
+// refresh requests another read of a waiter's job.
 func (h *Hub) refresh(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ask(w.topic)
 }
 
-// renew has a waiter's job read if it has moved since, for an answer that is no end: only that read is fresh then.
+// renew requests a read of a waiter's job if the job has moved since the last one. From then on only that read
+// counts as fresh for the waiter. It returns false if no read is needed, or after Stop.
 func (h *Hub) renew(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,14 +103,14 @@ func (h *Hub) renew(w *waiter) bool {
 	return true
 }
 
-// ask has a topic read: by the read that is due already, or by one more. The lock is held.
+// ask requests a read of a topic, unless one is due already. The lock is held.
 func (h *Hub) ask(t *topic) {
 	if t.due || h.stopped {
 		return
 	}
 	t.due = true
 	if t.reading {
-		return // its reader puts it back
+		return // its reader puts the topic back
 	}
 	h.due = append(h.due, t)
 	if h.readers < maxReaders {
@@ -147,7 +148,7 @@ func (h *Hub) read() {
 	h.readers--
 }
 
-// learn keeps a state and tells who waits. The lock is held.
+// learn stores a state and wakes the waiters. The lock is held.
 func (t *topic) learn(s state) {
 	t.latest = s
 	for w := range t.waiters {
@@ -155,7 +156,7 @@ func (t *topic) learn(s state) {
 	}
 }
 
-// settled says that all who wait have what there will ever be to see. The lock is held.
+// settled says that every waiter has a final state, so that no read is needed. The lock is held.
 func (t *topic) settled() bool {
 	if !t.latest.final() {
 		return false
@@ -168,9 +169,9 @@ func (t *topic) settled() bool {
 	return true
 }
 
-// Ended takes a job that this process has just completed, as Find shows it: who waits for it here gets it without a
-// read, and before its event comes. Of a job without a result, and of one that nobody here waits for, it takes no
-// notice. The hub keeps the result, not the job.
+// Ended takes a job that this process has just completed, as Find would return it. Waiters of this hub get it
+// without a read and before its event arrives. Ended ignores a job without a result, and a job without waiters.
+// The hub keeps the result, but no reference to the job.
 func (h *Hub) Ended(j *job.Job) {
 	if j.Status != job.Completed || j.Result == nil {
 		return
@@ -181,17 +182,17 @@ func (h *Hub) Ended(j *job.Job) {
 	if t == nil {
 		return
 	}
-	t.begun++ // a read that is under way may have seen the job before this
+	t.begun++ // a read under way may have seen an earlier state
 	t.learn(state{job: shown(*j), read: t.begun})
 }
 
-// shown is a job without what nobody who waits is shown; thousands may wait.
+// shown removes the parts of a job that no waiter is shown, because thousands may wait.
 func shown(j job.Job) job.Job {
 	j.Payload, j.Checkpoint = nil, nil
 	return j
 }
 
-// find is not tied to any one request: others share it.
+// find reads a job. It is bound to no request's context, because several requests share the read.
 func (h *Hub) find(id job.ID) (job.Job, error) {
 	ctx, cancel := context.WithTimeout(h.life, readTimeout)
 	defer cancel()
@@ -202,7 +203,7 @@ func (h *Hub) find(id job.ID) (job.Job, error) {
 	return shown(j), err
 }
 
-// latest is what the last read found; fresh says that it began after the waiter had come.
+// latest returns the latest state; fresh says whether its read began after the waiter had come.
 func (h *Hub) latest(w *waiter) (s state, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A build without the tag does not know the variable's name, and hitting a point costs nothing.
+// A build without the tag does not contain the variable's name, and Hit does not allocate.
 func TestOffIsNothing(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -31,7 +31,7 @@ func TestOffIsNothing(t *testing.T) {
 	}
 }
 
-// The tagged build is tested from here too, so that a plain "go test ./..." covers it.
+// A plain "go test ./..." also runs the tests of the tagged build.
 func TestTaggedBuild(t *testing.T) {
 	tagged := filepath.Join(t.TempDir(), "tagged.test")
 	if out, err := exec.Command("go", "test", "-c", "-tags", "failpoint", "-o", tagged, ".").CombinedOutput(); err != nil {

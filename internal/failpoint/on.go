@@ -17,7 +17,8 @@ const Enabled = true
 
 var points = mustParse(take("TIERQ_FAILPOINTS"))
 
-// take reads a variable and removes it, so that the settings do not meet one they do not know.
+// take reads a variable and removes it from the environment, because the settings refuse variables that they do
+// not know.
 func take(name string) string {
 	defer os.Unsetenv(name) //nolint:errcheck // the name is valid
 	return os.Getenv(name)
@@ -32,8 +33,8 @@ func mustParse(spec string) map[string]*point {
 	return parsed
 }
 
-// Hit marks a point that the jobs are passing, and does there what TIERQ_FAILPOINTS asks for. A killed process does not
-// return.
+// Hit marks a point that the jobs ids pass, and does what TIERQ_FAILPOINTS sets for it. A killed process does not
+// return. Hit may be called by several goroutines at once.
 func Hit(name string, ids ...job.ID) {
 	p := points[name]
 	if p == nil {
@@ -64,8 +65,8 @@ func (p *point) act() {
 	}
 }
 
-// Kill ends this process as kill -9 does: nothing is flushed, no deferred call runs.
+// Kill ends this process as kill -9 does: nothing is flushed and no deferred call runs.
 func Kill() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way; nothing may happen in between
+	select {} // the signal is under way; nothing may happen before it arrives
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary play the process that is hit: with HIT_POINT it passes that point HIT_TIMES times.
+// TestMain makes the test binary the process that is hit: with HIT_POINT set it passes that point HIT_TIMES times.
 func TestMain(m *testing.M) {
 	name := os.Getenv("HIT_POINT")
 	if name == "" {
@@ -72,7 +72,7 @@ func TestHitKills(t *testing.T) {
 	}
 }
 
-// A process that stops passes its point only after SIGCONT, each time, and however busy the machine is.
+// A process that stops passes its point only after SIGCONT, at every hit, even on a busy machine.
 func TestHitStops(t *testing.T) {
 	const times = 50
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))

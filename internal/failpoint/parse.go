@@ -18,11 +18,11 @@ const (
 	sleep
 )
 
-// point is what happens at one named line.
+// point is what happens at one named point.
 type point struct {
 	action action
 	pause  time.Duration
-	only   int64 // the hit that acts; 0 = all
+	only   int64 // the number of the hit that acts; 0 = all
 	hits   atomic.Int64
 }
 

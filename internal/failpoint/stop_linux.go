@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// standStill sends SIGSTOP to the thread it runs on: the kernel stops that thread before the call returns, and every
-// other thread with it. A signal to the process goes to its first thread, which a busy machine may wake much later.
+// standStill sends SIGSTOP to its own thread. The kernel stops that thread before the call returns, and every
+// other thread with it. A signal to the process would go to its first thread, which a busy machine may wake much
+// later.
 func standStill() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// standStill sends SIGSTOP to the process, and gives the signal time to arrive: a busy machine may need longer.
+// standStill sends SIGSTOP to the process and waits 100 ms for the signal. A busy machine may need longer.
 func standStill() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	<-time.After(100 * time.Millisecond)

@@ -1,7 +1,7 @@
-// Package fuzz drives the fuzz targets of all rooms. Under plain go test each of them runs its seeds, what was kept
-// under testdata/fuzz, and some of their mutations for a moment: so a build cannot lose a target. `make fuzz` runs
-// every target under Go's own fuzzer, which is guided by coverage, for as long as it is told to. Product code never
-// imports it.
+// Package fuzz drives the fuzz targets of all packages. Under plain go test each target runs its seeds, the inputs
+// kept under testdata/fuzz, and some mutations for a short time, so that no build can break a target unnoticed.
+// `make fuzz` runs every target under Go's own fuzzer, which is guided by coverage, for a given time. Product code
+// never imports this package.
 package fuzz
 
 import (
@@ -12,14 +12,16 @@ import (
 	"time"
 )
 
-// Plain go test mutates the seeds of one target so often, all together, or for a moment. The same mutations come each
-// time: a build fails for what was changed in it. New ones are what Go's fuzzer is for.
+// Under plain go test the seeds of one target get this many mutations in total, or as many as fit into moment.
+// They are the same mutations in every run, so that a build fails only because of a change. Go's fuzzer makes new
+// ones.
 const (
 	mutations = 1500
 	moment    = 200 * time.Millisecond
 )
 
-// Text fuzzes one text. check must say with t what is wrong; it is called often, one call at a time.
+// Text fuzzes a function of one text. check must report with t what is wrong. check is called often, one call at a
+// time.
 func Text(f *testing.F, check func(t *testing.T, text string), seeds ...string) {
 	f.Helper()
 	for _, s := range seeds {
@@ -35,7 +37,7 @@ func Text(f *testing.F, check func(t *testing.T, text string), seeds ...string) 
 	spent := time.Duration(0)
 	f.Fuzz(func(t *testing.T, text string) {
 		once(t, check, text)
-		if spent >= moment { // kept inputs come behind the seeds
+		if spent >= moment { // kept inputs run after the seeds
 			return
 		}
 		m.rand = rand.New(rand.NewPCG(number(text), 0))
@@ -45,23 +47,23 @@ func Text(f *testing.F, check func(t *testing.T, text string), seeds ...string) 
 		}
 		spent += time.Since(begun)
 		if t.Failed() {
-			spent = moment // one is enough
+			spent = moment // one failure is enough
 		}
 		t.Logf("%d mutations", n)
 	})
 }
 
-// number is a number of a text's own.
+// number returns a hash of a text.
 func number(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
 	return h.Sum64()
 }
 
-// native says whether Go's own fuzzer runs this process, or is it.
+// native says whether this process is Go's own fuzzer or one of its workers.
 func native() bool { return flag.Lookup("test.fuzz").Value.String() != "" }
 
-// once makes one call, and shows the text if that call failed, in the form in which it can be kept.
+// once calls check once. If the call fails, once prints the text in the form of a file of testdata/fuzz.
 func once(t *testing.T, check func(*testing.T, string), text string) {
 	t.Helper()
 	returned := false

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A64: all corpora are regression tests. Texts that broke a parser are seeds of its target; one that the fuzzer left
-// below testdata/fuzz is run too, but nobody would run it without a target of that name.
+// A64: all corpora are regression tests. Texts that broke a parser are seeds of its target. A text that the fuzzer
+// left below testdata/fuzz runs only if its target exists, so every such folder must have a target of its name.
 func TestCorporaBelongToTargets(t *testing.T) {
 	t.Attr("proves", "A64")
 	root := filepath.Join("..", "..")
@@ -49,7 +49,7 @@ func TestCorporaBelongToTargets(t *testing.T) {
 	}
 }
 
-// corpora are the folders <package>/testdata/fuzz/<target>, however deep the package is.
+// corpora returns the folders <package>/testdata/fuzz/<target>, at any depth.
 func corpora(root string) (all []string, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -67,7 +67,7 @@ func corpora(root string) (all []string, err error) {
 	return all, err
 }
 
-// Under plain go test a target meets more than its seeds, and a mutation can be everything that a short text can.
+// Mutations reach every byte and every kind of change.
 func TestMutate_ReachesEverything(t *testing.T) {
 	m := &mutator{seeds: []string{"left", "right"}, rand: rand.New(rand.NewPCG(1, 2))}
 	var bytes [256]bool
@@ -96,7 +96,7 @@ func TestMutate_ReachesEverything(t *testing.T) {
 	}
 }
 
-// Plain go test calls a target with its seeds and with much else.
+// Plain go test calls a target with its seeds and with mutations of them.
 func FuzzText(f *testing.F) {
 	texts := map[string]bool{}
 	Text(f, func(_ *testing.T, text string) { texts[text] = true }, "a", "b")

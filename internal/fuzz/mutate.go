@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// mutator changes texts a little, without knowing what they are.
+// mutator makes small random changes to texts, without knowing their format.
 type mutator struct {
 	seeds []string
 	rand  *rand.Rand
 }
 
-// most is how long a mutation may grow, in bytes.
+// most is the largest size of a mutation, in bytes.
 const most = 16 << 10
 
-// tokens mean something to one parser or another.
+// tokens have a meaning in one format or another.
 var tokens = []string{
 	`"`, `\`, `{`, `}`, `[`, `]`, `:`, `,`, `""`, `{}`, `[]`, `null`, `true`, `\u0000`, `\ud800`, `\uD83D\uDE00`, `\"`,
 	"0", "-0", "-1", "1e999", "1e-999", "0x10", "9223372036854775807", "9223372036854775808", "99999999999999999999",
@@ -30,7 +30,7 @@ var tokens = []string{
 	"127.0.0.1", "::ffff:127.0.0.1", "[::1]", "fe80::1%lo", "10.0.0.0/8",
 }
 
-// mutate changes a text in one to four places.
+// mutate makes one to four changes to a text.
 func (m *mutator) mutate(text string) string {
 	for range 1 + m.rand.IntN(4) {
 		text = m.step(text)
@@ -42,23 +42,23 @@ func (m *mutator) step(text string) string {
 	i, j := m.span(text)
 	before, middle, after := text[:i], text[i:j], text[j:]
 	switch m.rand.IntN(9) {
-	case 0: // a bit
+	case 0: // flip a bit
 		if after != "" {
 			return before + middle + string([]byte{after[0] ^ 1<<m.rand.IntN(8)}) + after[1:]
 		}
-	case 1: // a byte
+	case 1: // insert a byte
 		return before + string([]byte{byte(m.rand.IntN(256))}) + middle + after
-	case 2, 3: // something that means something
+	case 2, 3: // insert a token
 		return before + tokens[m.rand.IntN(len(tokens))] + middle + after
 	case 4:
 		return before + tokens[m.rand.IntN(len(tokens))] + after
-	case 5: // a part is gone
+	case 5: // remove a part
 		return before + after
-	case 6: // a part is there again
+	case 6: // repeat a part
 		return before + middle + middle + after
-	case 7: // a part is there often
+	case 7: // repeat a part many times
 		return before + strings.Repeat(middle, 1+m.rand.IntN(64)) + after
-	case 8: // the end of another text
+	case 8: // continue with the end of another text
 		if len(m.seeds) > 0 {
 			other := m.seeds[m.rand.IntN(len(m.seeds))]
 			at, _ := m.span(other)
@@ -68,7 +68,7 @@ func (m *mutator) step(text string) string {
 	return before + after
 }
 
-// span is a place in a text and one not far behind it.
+// span returns a random place in a text and a second one at most 64 bytes behind it.
 func (m *mutator) span(text string) (i, j int) {
 	i = m.rand.IntN(len(text) + 1)
 	return i, min(len(text), i+m.rand.IntN(1+m.rand.IntN(1+min(len(text), 64))))

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Result is what Go's fuzzer made of one target.
+// Result is the result of Go's fuzzer for one target.
 type Result struct {
 	Target
 	Executions int64
-	New        int64    // inputs that reached code which none had reached before; Go keeps them in its build cache
-	Crashes    []string // the files that it wrote below testdata/fuzz, or, without one, its last words
+	New        int64    // inputs that reached new code; Go keeps them in its build cache
+	Crashes    []string // the files that it wrote below testdata/fuzz, or its last line if it wrote none
 }
 
 var (
@@ -25,12 +25,12 @@ var (
 	written  = regexp.MustCompile(`Failing input written to (\S+)`)
 )
 
-// starved are the fuzzer's words where its time was over while it waited for a worker of its own, as on a busy machine:
-// no input is to blame.
+// starved is what the fuzzer prints if its time ended while it waited for one of its workers, as on a busy
+// machine. No input is the cause.
 const starved = "context deadline exceeded"
 
-// Run fuzzes one target for a time; Go stops at the first crash. What it says goes to log. An error means that it could
-// not be run.
+// Run fuzzes one target for d. Go stops at the first crash. The fuzzer's output goes to log. An error means that
+// the target could not be run, or that ctx ended.
 func Run(ctx context.Context, t Target, d time.Duration, log io.Writer) (Result, error) {
 	r := Result{Target: t}
 	fuzzing := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-fuzz", "^"+t.Name+"$", "-fuzztime", d.String(), ".")
@@ -58,7 +58,8 @@ func Run(ctx context.Context, t Target, d time.Duration, log io.Writer) (Result,
 	return r, nil
 }
 
-// read takes what the fuzzer says, and returns its last words, and whether it was starved.
+// read copies the fuzzer's output to log and takes the numbers from it. It returns the last line that says
+// something, and whether the fuzzer was starved.
 func (r *Result) read(out io.Reader, log io.Writer) (last string, late bool) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 16<<20)

@@ -14,10 +14,10 @@ import (
 // Target is one fuzz target.
 type Target struct {
 	Name string // FuzzSubmitBody
-	Dir  string // of its package, with the root that was searched before it
+	Dir  string // the folder of its package, below the root that was searched
 }
 
-// Targets finds every target below a folder that go test would find there, in the order of the folders.
+// Targets returns every fuzz target below root that go test would find, in the order of the folders.
 func Targets(root string) (all []Target, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -42,7 +42,7 @@ func Targets(root string) (all []Target, err error) {
 	return all, err
 }
 
-// targetsIn are the functions of a file that go test takes for fuzz targets.
+// targetsIn returns the functions of a file that go test takes for fuzz targets.
 func targetsIn(file string) (names []string, err error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 
 const maxAddress = 254 // bytes
 
-// ReadAddress checks a mail address that a payload asks tierq to write to: local@host in ASCII, at most 254 bytes. It
-// refuses a display name or angle brackets around the address, a quoted local part (servers read one in different ways)
-// and an address literal. An international domain is written in its xn-- form. The error continues a sentence whose
-// subject is the address, and does not repeat the address.
+// ReadAddress checks a mail address that a payload asks tierq to write to: local@host in ASCII, at most 254 bytes.
+// It refuses a display name or angle brackets around the address, a quoted local part (mail servers read it in
+// different ways) and an address literal. An international domain must be in its xn-- form. The error continues a
+// sentence whose subject is the address, and does not repeat the address.
 func ReadAddress(s string) error {
 	switch {
 	case s == "":

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A55: what could end a command or a header, or be read in two ways.
+// A55: ReadAddress refuses texts that could end a command or a header, or that programs read in different ways.
 func TestReadAddress(t *testing.T) {
 	t.Attr("proves", "A55")
 	for s, want := range map[string]string{

@@ -12,7 +12,7 @@ type resize struct {
 	Width int    `json:"width"`
 }
 
-// Validate is asked at submit.
+// Validate is called at submit.
 func (r *resize) Validate() error {
 	if r.Width < 1 || r.Width > 4000 {
 		return &handler.PayloadError{Field: "payload.width", Reason: "is not in 1..4000"}

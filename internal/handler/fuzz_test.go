@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// Whatever is taken is one plain address to every program, and ends no command and no header.
+// An accepted address is one plain address to every program, and ends no command and no header.
 func FuzzReadAddress(f *testing.F) {
 	f.Attr("proves", "A55")
 	fuzz.Text(f, func(t *testing.T, s string) {
@@ -30,7 +30,7 @@ func FuzzReadAddress(f *testing.F) {
 		"a@b, c@d", "A <a@b>")
 }
 
-// Whatever is taken has a host that every program reads alike, and nothing that breaks a header line.
+// An accepted URL has a host that every program reads in the same way, and nothing that breaks a header line.
 func FuzzReadURL(f *testing.F) {
 	f.Attr("proves", "A33 A34 A38 A39")
 	fuzz.Text(f, func(t *testing.T, s string) {
@@ -65,7 +65,7 @@ func FuzzReadURL(f *testing.F) {
 		"http://xn--bcher-kva.example/")
 }
 
-// sentence holds an error to what the functions promise: the error does not repeat what was sent.
+// sentence checks that an error does not repeat the text that was sent.
 func sentence(t *testing.T, sent string, err error) {
 	if len(sent) > 12 && strings.Contains(err.Error(), sent) || len(err.Error()) > 200 {
 		t.Errorf("the error is %q", err)

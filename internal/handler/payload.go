@@ -10,15 +10,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// PayloadError names the field of a payload that is wrong, and why.
+// PayloadError names the wrong field of a payload, and the reason.
 type PayloadError = job.PayloadError
 
-// Validator is a payload that can check itself. Validate returns a *PayloadError (or several, joined) that names the
-// fields.
+// Validator is a payload that checks itself. Validate returns a *PayloadError (or several, joined) that names the
+// wrong fields.
 type Validator interface{ Validate() error }
 
-// Checked adds a check of a type's payload at submit, for what the payload cannot know by itself (Validate). check
-// returns a *PayloadError (or several, joined) that names the fields. It is not asked again when the job runs.
+// Checked adds a check of a type's payload at submit, for conditions that the payload's own Validate cannot check.
+// check returns a *PayloadError (or several, joined) that names the fields. It is not called again when the job
+// runs.
 func Checked[In any](check func(In) error) TypeOption {
 	return func(e *entry) {
 		fits := e.check
@@ -35,7 +36,7 @@ func Checked[In any](check func(In) error) TypeOption {
 	}
 }
 
-// decodeStrictly reads a payload at submit: a field that the type does not have is refused.
+// decodeStrictly decodes a payload at submit. It refuses a field that the type does not have.
 func decodeStrictly(payload []byte, in any) error {
 	if len(payload) == 0 || bytes.Equal(payload, []byte("null")) {
 		return nil
@@ -51,8 +52,8 @@ func decodeStrictly(payload []byte, in any) error {
 	return nil
 }
 
-// decodeChecked reads a payload that was checked at submit, perhaps by another build: it ignores a field that this
-// build does not know.
+// decodeChecked decodes a payload that was checked at submit, perhaps by another build. It ignores a field that
+// this build does not have.
 func decodeChecked(payload []byte, in any) error {
 	if len(payload) == 0 {
 		return nil
@@ -79,7 +80,7 @@ func payloadError(err error) error {
 	return &PayloadError{Field: "payload", Reason: shorten(strings.TrimPrefix(err.Error(), "json: "))}
 }
 
-// shorten bounds the part of an unreadable payload that an error repeats: a name, or a number.
+// shorten bounds the length of a name or number from an unreadable payload that an error quotes.
 func shorten(said string) string {
 	const most = 150 // bytes
 	if len(said) <= most {

@@ -20,7 +20,7 @@ func TestChecked(t *testing.T) {
 		``:                           "",
 		`{"to":"a"}`:                 "",
 		`{"to":"nobody"}`:            "payload.to",
-		`{"to":"nobody","count":-1}`: "payload.count", // its own checks come first
+		`{"to":"nobody","count":-1}`: "payload.count", // Validate is called before Checked
 		`{"too":"nobody"}`:           "payload",
 	} {
 		err := r.Check("ORDER", []byte(payload))

@@ -1,8 +1,8 @@
-// Package handler is what a job type is written with. Register adds a type and the function that runs its jobs. The
-// function gets a payload, and a context that knows the job: Running tells which job it is, Logger logs under its id,
-// Checkpoint saves how far it has come, and context.Cause tells why it has to stop. Its error decides what follows:
-// another attempt, or what Permanent, RetryAfter and Later say. Payloads are checked at submit, see Validator, Checked,
-// ReadURL and ReadAddress.
+// Package handler has the tools for writing job types. Register adds a type and the function that runs its jobs.
+// The function gets a payload and a context: Running returns the job, Logger logs with its id, Checkpoint saves
+// the progress, and context.Cause says why the function must stop. The function's error decides what follows:
+// another attempt, or the effect of Permanent, RetryAfter or Later. Payloads are checked at submit; see Validator,
+// Checked, ReadURL and ReadAddress.
 package handler
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Registry knows the job types this server runs and how to run them. Register everything before the server starts;
-// after that the registry is only read.
+// Registry has the job types of this server and their handlers. Register all types before the server starts; after
+// that the registry is only read.
 type Registry struct{ types map[string]entry }
 
 type entry struct {
@@ -27,11 +27,12 @@ type entry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{types: map[string]entry{}} }
 
-// Register makes fn the handler of a job type. In is decoded from the payload (unknown fields are refused; an absent
-// payload is the zero In), and a *In that is a Validator is asked at submit. Out is encoded as the result. fn may run
-// more than once for one job: a lease promises at-least-once, so side effects should carry the job's id. fn must return
-// soon after its context ends; context.Cause(ctx) says why it ended. A nil error completes the job; any other fails it,
-// see Permanent, RetryAfter and Later. Register panics if the type has a handler already.
+// Register makes fn the handler of a job type. In is decoded from the payload; an absent payload is the zero In.
+// At submit unknown fields are refused, and a *In that is a Validator is validated at submit and when the job
+// runs. Out is encoded as the result. fn may run more than once for one job, because a lease promises
+// at-least-once: side effects should carry the job's id. fn must return soon after its context ends;
+// context.Cause(ctx) says why it ended. A nil error completes the job and any other fails it; see Permanent,
+// RetryAfter and Later. Register panics if the type already has a handler.
 func Register[In, Out any](r *Registry, typ string, fn func(context.Context, In) (Out, error), opts ...TypeOption) {
 	if _, twice := r.types[typ]; twice {
 		panic("handler: type registered twice: " + typ)
@@ -70,13 +71,14 @@ func Register[In, Out any](r *Registry, typ string, fn func(context.Context, In)
 	r.types[typ] = e
 }
 
-// TypeOption says something about a job type beside its handler: Internal and Checked return one.
+// TypeOption sets a property of a job type; Internal and Checked return one.
 type TypeOption func(*entry)
 
-// Internal makes a type that only tierq itself submits: to users it does not exist.
+// Internal marks a type that only tierq itself submits: to users it does not exist.
 func Internal() TypeOption { return func(e *entry) { e.internal = true } }
 
-// Check says whether a user's payload fits a type: nil, job.ErrUnknownType, or an error that is job.ErrBadPayload.
+// Check checks a user's payload for a type. It returns nil, job.ErrUnknownType (also for an internal type), or an
+// error that is job.ErrBadPayload.
 func (r *Registry) Check(typ string, payload []byte) error {
 	e, ok := r.types[typ]
 	if !ok || e.internal {

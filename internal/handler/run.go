@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Run tells a handler which job it is running.
+// Run describes the job that a handler is running.
 type Run struct {
 	ID         job.ID
 	Generation int
@@ -19,7 +19,7 @@ type Run struct {
 	Tier       job.Tier
 	Type       string
 	Owner      string
-	Everybody  bool // its submitter sees everybody's jobs
+	Everybody  bool // the submitter sees all jobs
 	TraceID    string
 	Deadline   time.Time
 
@@ -33,10 +33,10 @@ type Run struct {
 	Log *slog.Logger
 }
 
-// RunKey is the key under which a handler's context holds a Runner. Handlers call Running.
+// RunKey is the key of the Runner in a handler's context. Handlers call Running instead.
 type RunKey struct{}
 
-// Runner tells which job it runs when it is asked.
+// Runner returns the job that it runs.
 type Runner interface{ Running() Run }
 
 // Running implements Runner.
@@ -45,7 +45,7 @@ func (r Run) Running() Run { return r }
 // WithRun puts the running job into a handler's context.
 func WithRun(ctx context.Context, r Run) context.Context { return context.WithValue(ctx, RunKey{}, r) }
 
-// Running is the job a handler's context belongs to.
+// Running returns the job that a handler's context belongs to; false if it belongs to none.
 func Running(ctx context.Context) (Run, bool) {
 	r, ok := ctx.Value(RunKey{}).(Runner)
 	if !ok {
@@ -54,12 +54,13 @@ func Running(ctx context.Context) (Run, bool) {
 	return r.Running(), true
 }
 
-// MaxCheckpoint bounds a checkpoint, in bytes.
+// MaxCheckpoint is the greatest size of a checkpoint, in bytes.
 const MaxCheckpoint = 16 << 10
 
-// Checkpoint stores how far the running job has come, at most MaxCheckpoint bytes in place of what was there. When it
-// returns nil, a later attempt of the same generation finds the data in Run.Saved, whatever becomes of this process. It
-// returns ErrLeaseLost if another worker may hold the job now, and the store's error if it did not answer.
+// Checkpoint stores the progress of the running job, at most MaxCheckpoint bytes, and replaces the checkpoint
+// before. After a nil error a later attempt of the same generation finds the data in Run.Saved, whatever becomes
+// of this process. The error is ErrLeaseLost if another worker may hold the job now, or the store's error if the
+// store did not answer.
 func Checkpoint(ctx context.Context, data []byte) error {
 	run, _ := Running(ctx)
 	switch {
@@ -71,8 +72,8 @@ func Checkpoint(ctx context.Context, data []byte) error {
 	return run.Save(ctx, data)
 }
 
-// Logger is the logger of the running job: each of its lines says which job, and which attempt of it, it belongs to. In
-// a context without a job it is slog.Default().
+// Logger returns the logger of the running job, whose lines name the job and the attempt. In a context without a
+// job it returns slog.Default().
 func Logger(ctx context.Context) *slog.Logger {
 	run, ok := Running(ctx)
 	if !ok {
@@ -87,10 +88,10 @@ func Logger(ctx context.Context) *slog.Logger {
 	)
 }
 
-// The causes of the end of a handler's context: context.Cause tells which.
+// These are the causes with which a handler's context ends, for context.Cause.
 var (
 	ErrMaxTime   = errors.New("maximum processing time exceeded") // the attempt is counted as failed
-	ErrLeaseLost = errors.New("lease lost")                       // another worker may hold the job: reports are refused
+	ErrLeaseLost = errors.New("lease lost")                       // another worker may hold the job
 	ErrCancelled = errors.New("job cancelled")                    // a user cancelled the job
 	ErrDraining  = errors.New("server draining")                  // the job goes back to its place, no retry spent
 )

@@ -11,11 +11,11 @@ import (
 
 const maxURL = 2048 // bytes
 
-// ReadURL reads a URL that a payload asks tierq to call: absolute, http or https, at most 2048 bytes of printable
-// ASCII, without user name and fragment. Its host is a name (letters, digits, hyphens and underscores) or an address in
-// its canonical spelling: ReadURL refuses what some programs read as an address and others as a name. The error
-// continues a sentence whose subject is the URL, and does not repeat the URL. ReadURL does not decide whether the
-// address may be called: the caller of the URL does.
+// ReadURL parses a URL that a payload asks tierq to call: absolute, http or https, at most 2048 bytes of printable
+// ASCII, without user name and fragment. Its host is a name (letters, digits, hyphens and underscores) or an
+// address in its canonical spelling: ReadURL refuses texts that some programs read as an address and others as a
+// name. The error continues a sentence whose subject is the URL, and does not repeat the URL. ReadURL does not
+// check whether tierq may call the address: the code that calls it does.
 func ReadURL(s string) (*url.URL, error) {
 	switch {
 	case s == "":
@@ -32,7 +32,7 @@ func ReadURL(s string) (*url.URL, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errors.New("is not a URL") // the parser's own words repeat it
+		return nil, errors.New("is not a URL") // the parser's error quotes the URL
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -49,7 +49,7 @@ func ReadURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// isPort takes what follows the host: nothing, or a colon and a port as it is usually written.
+// isPort checks the text behind the host: nothing, or a colon and a port without leading zeros.
 func isPort(s string) bool {
 	if s == "" {
 		return true
@@ -65,7 +65,8 @@ func isHost(s string, bracketed bool) bool {
 	return !bracketed && isName(s)
 }
 
-// isName refuses names whose last label is a number: 127.1, 0x7f000001 and 017700000001 are addresses to some programs.
+// isName checks a host name. It refuses names whose last label is a number, because some programs read 127.1,
+// 0x7f000001 and 017700000001 as addresses.
 func isName(s string) bool {
 	if len(s) > 253 {
 		return false

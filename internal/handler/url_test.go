@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is refused whatever address it leads to: other schemes (A38), other spellings of addresses (A33, A34), other
-// tricks (A39).
+// ReadURL refuses some URLs whatever address they lead to: other schemes (A38), other spellings of addresses (A33,
+// A34), other tricks (A39).
 func TestReadURL(t *testing.T) {
 	t.Attr("proves", "A33 A34 A38 A39")
 	for name, urls := range map[string][]string{

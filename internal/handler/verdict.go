@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The ways a handler can ask for something else than the tier's retries.
+// These errors ask for something other than the tier's retries.
 type (
 	permanentError struct{ error }
 	retryError     struct {
@@ -32,27 +32,28 @@ func (e laterError) Error() string {
 // Permanent makes err final: the job becomes a dead letter at once, whatever retries are left.
 func Permanent(err error) error { return permanentError{err} }
 
-// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next one in place of the tier's
-// backoff.
+// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt instead of the
+// tier's backoff.
 func RetryAfter(d time.Duration, err error) error { return retryError{err, d} }
 
-// Later gives the job back for d (at least 1 ms): no retry is spent.
+// Later gives the job back for d (at least 1 ms) without spending a retry. Beyond the server's limits for later it
+// spends one.
 func Later(d time.Duration) error { return LaterBecause(d, "") }
 
-// LaterBecause is Later with a reason, which the job's history shows: at most 512 bytes of it are kept.
+// LaterBecause is Later with a reason, of which the job's history keeps at most 512 bytes.
 func LaterBecause(d time.Duration, reason string) error {
 	return laterError{max(d, time.Millisecond), reason}
 }
 
-// Verdict is what a handler's error asks for.
+// Verdict is the request in a handler's error.
 type Verdict struct {
 	Permanent  bool
-	Later      time.Duration // > 0: give back, unharmed
-	Reason     string        // why Later was asked for; "" = the handler did not say
+	Later      time.Duration // > 0: release the job with this delay
+	Reason     string        // why the handler asked for Later; "" = not given
 	RetryAfter time.Duration // >= 0 if the handler chose; -1: the tier's backoff
 }
 
-// Judge reads a handler's error.
+// Judge returns the verdict of a handler's error.
 func Judge(err error) Verdict {
 	v := Verdict{RetryAfter: -1}
 	var later laterError

@@ -17,20 +17,21 @@ const (
 	callbackRetries = 8
 )
 
-// calling is the payload of a CALLBACK job: Event is posted as it stands, as a Standard Webhooks message of this ID.
+// calling is the payload of a CALLBACK job. The job posts Event unchanged, as a Standard Webhooks message with
+// this ID.
 type calling struct {
 	ID    string          `json:"id"`
 	URL   string          `json:"url"`
 	Event json.RawMessage `json:"event"`
 }
 
-// called is the result.
+// called is the result of a CALLBACK job.
 type called struct {
 	Status int `json:"status"`
 }
 
-// event is what a job's callback URL hears when the job has ended. Absent values are null, so that every event has the
-// same members.
+// event is the body that a job's callback URL receives when the job has ended. Absent values are null, so that
+// every event has the same members.
 type event struct {
 	Type      string    `json:"type"`      // job.completed or job.failed
 	Timestamp string    `json:"timestamp"` // when the job ended
@@ -46,18 +47,18 @@ type eventData struct {
 	RetryCount   int             `json:"retryCount"`
 	MaxRetries   int             `json:"maxRetries"`
 	ArrivedAt    *string         `json:"arrivedAt"`
-	CompletedAt  *string         `json:"completedAt"` // of a completed job
-	FailedAt     *string         `json:"failedAt"`    // of a failed one
+	CompletedAt  *string         `json:"completedAt"` // null unless the job is completed
+	FailedAt     *string         `json:"failedAt"`    // null unless the job is failed
 	Result       json.RawMessage `json:"result"`
 	FailureCause *job.Cause      `json:"failureCause"`
 	LastError    *string         `json:"lastError"`
 	TraceID      *string         `json:"traceId"`
-	Owner        *string         `json:"owner"` // the id of the key that submitted it
+	Owner        *string         `json:"owner"` // the id of the API key that submitted the job
 }
 
-// Callback is the payload of the CALLBACK job that tells o.CallbackURL about o, a job that is COMPLETED or FAILED. The
-// same outcome makes the same payload. The message's id is <job id>_<generation>; a SEND_WEBHOOK's is a bare job id, so
-// no user can have a forged event signed under the id of a real one.
+// Callback returns the payload of the CALLBACK job that reports o to o.CallbackURL. The status of o is COMPLETED
+// or FAILED. The same outcome gives the same payload. The message's id is <job id>_<generation>, while that of a
+// SEND_WEBHOOK job has no underscore: so no user can get a forged event signed under the id of a real one.
 func Callback(o job.Outcome) []byte {
 	at := stamp(o.EndedAt)
 	e := event{Type: "job.completed", Data: eventData{
@@ -76,13 +77,13 @@ func Callback(o job.Outcome) []byte {
 		e.Type, e.Data.CompletedAt, e.Data.FailedAt = "job.failed", nil, at
 		e.Data.FailureCause, e.Data.LastError = orNull(o.Cause), orNull(strings.ToValidUTF8(o.LastError, "\uFFFD"))
 	}
-	text, _ := json.Marshal(e) // the result was looked at, all else is plain: it cannot fail
+	text, _ := json.Marshal(e) // cannot fail: the result was checked, all else is plain
 	payload, _ := json.Marshal(calling{ID: fmt.Sprintf("%s_%d", o.ID, o.Generation), URL: o.CallbackURL, Event: text})
 	return payload
 }
 
-// CallbackJob is the CALLBACK job for an outcome. The same outcome makes the same job. It runs in the tier of the job
-// it tells about, and belongs to the same owner and trace.
+// CallbackJob returns the CALLBACK job for an outcome. The same outcome gives the same job. It runs in the tier of
+// the job that it reports, and has the same owner and trace.
 func CallbackJob(o job.Outcome) job.Job {
 	return job.Job{
 		ID: CallbackID(o.ID, o.Generation), Generation: 1, Tier: o.Tier, Type: job.CallbackType, Payload: Callback(o),
@@ -90,11 +91,12 @@ func CallbackJob(o job.Outcome) job.Job {
 	}
 }
 
-// CallbackID is the id of the job that tells of an outcome: a UUIDv7 with the time and the partition of the job's own
-// id. Its other 66 bits are a hash of job and generation, so that it is another id than any that is minted at random.
+// CallbackID returns the id of the job that reports an outcome: a UUIDv7 with the time and the partition of the
+// reported job's id. Its other 66 bits are a hash of id and generation, so that it cannot collide with a random id
+// in practice.
 func CallbackID(id job.ID, generation int) job.ID {
 	var u [16]byte
-	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // an outcome's id is one
+	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // cannot fail: an outcome's id is a UUID
 	sum := sha256.Sum256([]byte("callback " + string(id) + " " + strconv.Itoa(generation)))
 	copy(u[6:15], sum[:])
 	u[6] = u[6]&0x0f | 0x70 // version 7
@@ -111,7 +113,7 @@ func (o outgoing) callback(ctx context.Context, in calling) (called, error) {
 	return called{Status: answer.Status}, nil
 }
 
-// stamp is a time as the API shows it; null for the zero time.
+// stamp formats a time as the API shows it; nil (null) for the zero time.
 func stamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil

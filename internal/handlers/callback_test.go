@@ -85,7 +85,7 @@ func TestCallback(t *testing.T) {
 		e.Data.FailedAt != nil || e.Data.LastError != nil || string(e.Data.Result) != `{"n":1e400,"t":"\u003cb\u003e"}` {
 		t.Errorf("completed: %s, %v", c.Event, err)
 	}
-	for _, result := range []string{"", "{"} { // none, and none that could be embedded
+	for _, result := range []string{"", "{"} { // absent, and invalid JSON
 		o.Result = []byte(result)
 		if _, _, e := eventOf(t, o); e["data"].(map[string]any)["result"] != nil {
 			t.Errorf("result %q: %v", result, e)

@@ -17,22 +17,24 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// chaos is the payload of a CHAOS job, the work of a chaos run: it does what it is told and writes down, in a file that
-// all processes append to, that it did. That file is the truth about executions; the server knows nothing of it.
+// chaos is the payload of a CHAOS job, the work of a chaos run. The job does what its payload says and records
+// each step in a file that all processes append to. The test compares the server's answers with that file, which
+// the server never reads.
 type chaos struct {
-	Key     string `json:"key"`     // the client's own name of the job
-	File    string `json:"file"`    // where it is written down
-	SleepMs int64  `json:"sleepMs"` // works so long, unless its context ends
-	Fail    int    `json:"fail"`    // fails in so many attempts, the first ones
-	Later   int    `json:"later"`   // gives itself back in so many attempts, the first ones
-	HangMs  int64  `json:"hangMs"`  // works so long whatever its context says
-	Crash   int    `json:"crash"`   // kills its process in so many attempts, the first ones
-	Pad     string `json:"pad"`     // only makes the payload longer
+	Key     string `json:"key"`     // the client's own name for the job
+	File    string `json:"file"`    // the file of records
+	SleepMs int64  `json:"sleepMs"` // works this long, unless its context ends
+	Fail    int    `json:"fail"`    // the first attempts, as many as this, fail
+	Later   int    `json:"later"`   // the first attempts, as many as this, end with "later"
+	HangMs  int64  `json:"hangMs"`  // works this long and ignores its context
+	Crash   int    `json:"crash"`   // the first attempts, as many as this, kill their process
+	Pad     string `json:"pad"`     // makes the payload longer, nothing else
 
-	sum string // SHA-256 of the payload's bytes, as they came
+	sum string // SHA-256 of the payload's bytes, as received
 }
 
-// UnmarshalJSON keeps the hash of the bytes: what the server changed between submit and handler shows in it.
+// UnmarshalJSON keeps the hash of the bytes, which shows whether the server changed them between submit and
+// handler.
 func (c *chaos) UnmarshalJSON(b []byte) error {
 	type plain chaos
 	if err := json.Unmarshal(b, (*plain)(c)); err != nil {
@@ -42,7 +44,7 @@ func (c *chaos) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Validate refuses a job that would leave no trace.
+// Validate refuses a job without a file, because such a job would leave no record.
 func (c *chaos) Validate() error {
 	if c.File == "" {
 		return &handler.PayloadError{Field: "payload.file", Reason: "is missing"}
@@ -56,7 +58,7 @@ type reached struct {
 	Sum string `json:"sum"`
 }
 
-// note is one line of the file.
+// note is one line of the file of records.
 type note struct {
 	ID         job.ID `json:"id"`
 	Key        string `json:"key"`
@@ -66,7 +68,7 @@ type note struct {
 	Sum        string `json:"sum"`
 	What       string `json:"what"` // start, end, fail, later
 	Result     string `json:"result"`
-	Why        string `json:"why,omitempty"` // of a fail: why its context had ended, if it had
+	Why        string `json:"why,omitempty"` // of a fail: the cause for which the context had ended, if any
 	At         int64  `json:"at"`            // ns since 1970
 }
 

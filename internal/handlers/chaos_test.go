@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// What a CHAOS job does in each attempt, and what it writes down.
+// A CHAOS job fails, ends with "later" and completes in the attempts that its payload says, and records each of
+// them.
 func TestChaosJob(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs")
 	payload := `{"key":"k1", "file":"` + file + `","fail":3,"later":1,"sleepMs":20}`

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// sliceIterations is how much a COMPUTE step hashes at once: less than a millisecond's work.
+// sliceIterations is the number of hashes in one slice of a COMPUTE step: less than a millisecond's work.
 const sliceIterations = 2048
 
-// processor lets the COMPUTE steps of this process work in turns, a slice at a time, with a rest after each slice that
-// is as long as the slice was. However many slots run COMPUTE, they take half of one processor, and a submit that comes
-// meanwhile waits for one slice at most.
+// processor lets the COMPUTE steps of this process work in turns. After each slice it rests as long as the slice
+// took. So COMPUTE steps in any number of slots use half of one processor, and a submit that arrives meanwhile
+// waits for one slice at most.
 type processor struct {
 	turn chan struct{} // holds one entry while a step computes or rests
 	rest func(ctx context.Context, d time.Duration) error
@@ -21,7 +21,8 @@ var ownProcessor = newProcessor()
 
 func newProcessor() *processor { return &processor{turn: make(chan struct{}, 1), rest: pause} }
 
-// do runs a slice of work in its turn. The error is the cause for which ctx ended.
+// do waits for its turn and runs one slice; if more slices follow, it rests afterwards. Its error is the cause for
+// which ctx ended.
 func (p *processor) do(ctx context.Context, slice func(), more bool) error {
 	select {
 	case p.turn <- struct{}{}:
@@ -40,7 +41,7 @@ func (p *processor) do(ctx context.Context, slice func(), more bool) error {
 	return p.rest(ctx, time.Since(began))
 }
 
-// compute hashes its own hash, so that the processor has real work that no compiler can shorten.
+// compute hashes its own last hash again and again: real work that no compiler can shorten.
 func (r *simulation) compute(ctx context.Context, s Step) error {
 	r.computed = true
 	for left := *s.Iterations; left > 0; left -= sliceIterations {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// COMPUTE steps work one at a time, in slices, and rest after each slice but their last one.
+// COMPUTE steps work one at a time, in slices, and rest after each slice except the last.
 func TestCompute_TakesTurnsAndRests(t *testing.T) {
 	t.Attr("proves", "A29")
 	p := newProcessor()

@@ -22,8 +22,8 @@ const (
 	maxUntil     = 7 * 24 * 60 * 60 // seconds
 )
 
-// Forward is the payload of a FORWARD_DOCUMENT job: a document that goes to each endpoint. Of an endpoint E two URLs
-// are called:
+// Forward is the payload of a FORWARD_DOCUMENT job: a document for each of the endpoints. The job calls two URLs
+// of an endpoint E:
 //
 //	GET  E/documents/<id>   do you know it?
 //	POST E/documents        {"documentId","contentType","body"}
@@ -33,25 +33,26 @@ type Forward struct {
 	Body        json.RawMessage `json:"body"` // any JSON value
 	Endpoints   []string        `json:"endpoints"`
 
-	// SUBMITTED, the default, or MANAGED: what an endpoint must say before it is done with
+	// Until is the status at which an endpoint is done: SUBMITTED (the default) or MANAGED.
 	Until        DocStatus `json:"until,omitempty"`
-	UntilSeconds int       `json:"untilSeconds,omitempty"` // how long MANAGED is waited for; 0 = defaultUntil
+	UntilSeconds int       `json:"untilSeconds,omitempty"` // the limit of the wait for MANAGED; 0 = defaultUntil
 }
 
-// Forwarded is the result: how each endpoint ended, in the payload's order.
+// Forwarded is the result: the final status of each endpoint, in the payload's order.
 type Forwarded struct {
 	Endpoints []Endpoint `json:"endpoints"`
-	Note      string     `json:"note,omitempty"` // some rejected it: shown in lists, see job.NoteOf
+	Note      string     `json:"note,omitempty"` // the rejections, if any; shown in lists, see job.NoteOf
 }
 
-// Endpoint is one endpoint's end: MANAGED, SUBMITTED or REJECTED. Detail is its own words, or what it answered.
+// Endpoint is the final status of one endpoint: MANAGED, SUBMITTED or REJECTED. Detail is the endpoint's own text,
+// or else a description of its answer.
 type Endpoint struct {
 	URL    string    `json:"url"`
 	Status DocStatus `json:"status"`
 	Detail string    `json:"detail"`
 }
 
-// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
+// Validate returns every wrong field as a *handler.PayloadError, joined into one error.
 func (f *Forward) Validate() error {
 	var wrong []error
 	bad := func(field, format string, args ...any) {
@@ -104,10 +105,10 @@ func (f *Forward) Validate() error {
 
 func baseOf(endpoint string) string { return strings.TrimRight(endpoint, "/") }
 
-// lookupURL is where an endpoint is asked whether it knows a document.
+// lookupURL returns the URL that asks an endpoint whether it knows a document.
 func lookupURL(endpoint, id string) string {
 	return baseOf(endpoint) + "/documents/" + url.PathEscape(id)
 }
 
-// submitURL is where an endpoint takes documents.
+// submitURL returns the URL to which an endpoint's documents are posted.
 func submitURL(endpoint string) string { return baseOf(endpoint) + "/documents" }

@@ -14,21 +14,21 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// atOnce is how many endpoints of one document are called at the same time, callTime how long each call may take.
+// atOnce is the number of endpoints of one document that are called at the same time. callTime limits each call.
 const (
 	atOnce   = 4
 	callTime = 10 * time.Second
 )
 
-// stepOf is an endpoint's step, by its place in the payload.
+// stepOf is the step of the i-th endpoint of the payload.
 type stepOf struct {
 	i int
 	step
 }
 
-// forward brings a document to its endpoints. What an endpoint has answered is saved before the next answer is looked
-// at, so that a later attempt goes on from there, also after a crash; what was sent but not saved is found by the
-// lookup that precedes each submission.
+// forward sends a document to its endpoints. It saves the answers that have arrived before it reads the next one,
+// so that a later attempt continues from there, also after a crash. If a document was sent but the answer was not
+// saved, the lookup before each submission finds the document at the endpoint.
 func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 	run, _ := handler.Running(ctx)
 	steps := saved(run.Saved, len(in.Endpoints))
@@ -39,15 +39,15 @@ func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 	for seen := 0; seen < asked; seen++ {
 		a := <-answers
 		steps[a.i] = a.step
-		for ; len(answers) > 0; seen++ { // one save for all that came meanwhile
+		for ; len(answers) > 0; seen++ { // one save for all answers that have arrived
 			a = <-answers
 			steps[a.i] = a.step
 		}
 		if ctx.Err() != nil {
-			continue // the answers are late, and so would be the save
+			continue // the answers are too late, and a save would be too
 		}
 		if unsaved = save(ctx, steps); errors.Is(unsaved, handler.ErrLeaseLost) {
-			stop() // somebody else may be at it
+			stop() // another attempt may be running
 		}
 	}
 	switch {
@@ -57,14 +57,14 @@ func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 		return Forwarded{}, context.Cause(ctx)
 	}
 	out, err := forwarded(in, steps, run.StartedAt.Sub(run.FirstTriedAt))
-	if err != nil && unsaved != nil { // the store was away: whoever goes on looks everything up again
+	if err != nil && unsaved != nil { // the store was away: the next attempt looks everything up again
 		return out, errors.Join(err, unsaved)
 	}
 	return out, err
 }
 
-// ask calls the endpoints that have not ended, and those that may have become MANAGED since they acknowledged the
-// document. It returns a channel with room for all answers, and their number.
+// ask calls the endpoints that have no final status. An endpoint that has acknowledged the document is among them,
+// because it may be MANAGED by now. ask returns a channel with room for all answers, and their number.
 func (o outgoing) ask(ctx context.Context, in Forward, steps []step) (<-chan stepOf, int) {
 	answers, places := make(chan stepOf, len(steps)), make(chan struct{}, atOnce)
 	n := 0
@@ -82,13 +82,13 @@ func (o outgoing) ask(ctx context.Context, in Forward, steps []step) (<-chan ste
 	return answers, n
 }
 
-// one is one endpoint's turn: look up and, if it does not know the document, submit.
+// one handles one endpoint: it looks the document up and submits it if the endpoint does not know it.
 func (o outgoing) one(ctx context.Context, in Forward, endpoint string, before step) step {
 	now := o.call(ctx, endpoint, Request{Method: http.MethodGet, URL: lookupURL(endpoint, in.DocumentID)}, lookedUp)
 	switch {
 	case before.Status == docSubmitted && now.Status != docManaged && now.Status != docRejected:
 		before.wait = now.wait
-		return before // it has the document: what it does not say yet takes nothing away from that
+		return before // it acknowledged the document, and no other answer revokes that
 	case now.Status != docUnknown:
 		return now
 	}
@@ -98,7 +98,7 @@ func (o outgoing) one(ctx context.Context, in Forward, endpoint string, before s
 		Body        json.RawMessage `json:"body"`
 	}{in.DocumentID, in.ContentType, in.Body})
 	if err != nil {
-		return step{Status: docRejected, Said: "could not be sent the body"} // checked at submit
+		return step{Status: docRejected, Said: "could not be sent the body"} // cannot happen: checked at submit
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	return o.call(ctx, endpoint, Request{Method: http.MethodPost, URL: submitURL(endpoint), Header: header, Body: body},
@@ -115,8 +115,8 @@ func (o outgoing) call(ctx context.Context, endpoint string, r Request, read fun
 	return read(answer, time.Now())
 }
 
-// saved reads the checkpoint of an earlier attempt. Without one, or with one of another shape, every endpoint is
-// asked: the lookups tell.
+// saved reads the checkpoint of an earlier attempt. Without a checkpoint, or with one of another shape, it returns
+// empty steps: the lookups then find what was submitted.
 func saved(checkpoint []byte, endpoints int) []step {
 	var steps []step
 	if json.Unmarshal(checkpoint, &steps) != nil || len(steps) != endpoints {
@@ -128,7 +128,7 @@ func saved(checkpoint []byte, endpoints int) []step {
 func save(ctx context.Context, steps []step) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // it would let a checkpoint grow sixfold
+	e.SetEscapeHTML(false) // HTML escapes would let a checkpoint grow sixfold
 	if err := e.Encode(steps); err != nil {
 		return fmt.Errorf("save progress: %w", err)
 	}
@@ -138,18 +138,19 @@ func save(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// forwarded is what the steps mean for the job, waited after its first attempt began:
+// forwarded turns the steps into the job's result or error. waited is the time since the job's first attempt
+// began. The first line that applies counts:
 //
 //	some FAILED             an error: it costs a retry; after the last one the job is FAILED. If others are
-//	                        TRY_AGAIN_LATER, when they ask
-//	some SUBMITTED          with "until": "MANAGED", at its bound, whoever is busy: permanent: FAILED
-//	some TRY_AGAIN_LATER    later, at the longest time asked for: it costs nothing
-//	some SUBMITTED          with "until": "MANAGED", before the bound: later, ever more rarely
+//	                        TRY_AGAIN_LATER, the retry comes at the time they asked for
+//	some SUBMITTED          with "until": "MANAGED", at its limit, even if others are busy: permanent: FAILED
+//	some TRY_AGAIN_LATER    later, at the longest time asked for: it costs no retry
+//	some SUBMITTED          with "until": "MANAGED", before the limit: later, with growing pauses
 //	all REJECTED            permanent: FAILED
-//	otherwise               COMPLETED with every endpoint's status: some may be REJECTED, which the note says
+//	otherwise               COMPLETED with every endpoint's status; the note names those that are REJECTED
 func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error) {
 	of := map[DocStatus][]string{}
-	var busy, wait time.Duration // what those ask for that are busy, and any
+	var busy, wait time.Duration // the longest wait asked for by busy endpoints, and by any
 	out := Forwarded{Endpoints: make([]Endpoint, len(steps))}
 	for i, s := range steps {
 		if wait = max(wait, s.wait); s.Status == docBusy {
@@ -193,7 +194,7 @@ func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error
 	return out, nil
 }
 
-// rejectedBy says which endpoints rejected the document.
+// rejectedBy returns a note that names the endpoints that rejected the document.
 func rejectedBy(in Forward, steps []step) string {
 	var hosts []string
 	for i, s := range steps {
@@ -204,23 +205,23 @@ func rejectedBy(in Forward, steps []step) string {
 	return fmt.Sprintf("rejected by %d of %d endpoints: %s", len(hosts), len(steps), strings.Join(hosts, ", "))
 }
 
-// firstLook and rarestLook bound how long a document that was received is left alone before it is looked at again. A
-// look costs no more than one
-// of rareLooks of the time that the job has waited: each is a "later", of which a job has a hundred.
+// firstLook and rarestLook limit the pause before a received document is looked up again. For a long wait the
+// limit grows to a part of the time waited, one rareLooks-th: each lookup is a "later", and a job may have only a
+// hundred of those.
 const (
 	firstLook  = time.Second
 	rarestLook = 5 * time.Minute
 	rareLooks  = 12
 )
 
-// nextLook is in how long those that say SUBMITTED are looked at again: after as long as the job waits already, so
-// that the pauses double up to the rarest look, or when an endpoint asked for it; and once more at the bound, behind
-// which it is 0.
+// nextLook returns the pause before the endpoints that say SUBMITTED are asked again. The pause is as long as the
+// job has already waited, so that the pauses double up to their limit, or as long as an endpoint asked for. The
+// last lookup comes at the time limit of the wait, after which nextLook is 0.
 func (f *Forward) nextLook(waited, asked time.Duration) time.Duration {
 	return min(max(firstLook, min(waited, max(rarestLook, waited/rareLooks)), asked), max(f.patience()-waited, 0))
 }
 
-// patience is how long the job waits for MANAGED.
+// patience is the time limit of the wait for MANAGED.
 func (f *Forward) patience() time.Duration {
 	if f.UntilSeconds == 0 {
 		return defaultUntil * time.Second

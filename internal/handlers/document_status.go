@@ -11,21 +11,21 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// DocStatus is where a document stands at one endpoint.
+// DocStatus is the status of a document at one endpoint.
 type DocStatus string
 
-// The statuses. The first three are ends: nothing is submitted to that endpoint any more.
+// The statuses. At MANAGED, SUBMITTED and REJECTED nothing more is submitted to that endpoint.
 const (
-	docManaged   DocStatus = "MANAGED"         // it has accepted the document, or knew it already
-	docSubmitted DocStatus = "SUBMITTED"       // it has acknowledged the reception
-	docRejected  DocStatus = "REJECTED"        // it does not want the document, or must not be called
-	docBusy      DocStatus = "TRY_AGAIN_LATER" // it chose the time at which it wants to be asked again
-	docFailed    DocStatus = "FAILED"          // something unforeseen: tried again while the job has retries
-	docUnknown   DocStatus = "NOT_MANAGED"     // it does not know the document: submit
+	docManaged   DocStatus = "MANAGED"         // the endpoint has accepted the document, or knew it already
+	docSubmitted DocStatus = "SUBMITTED"       // the endpoint has acknowledged the reception
+	docRejected  DocStatus = "REJECTED"        // the endpoint refuses the document, or must not be called
+	docBusy      DocStatus = "TRY_AGAIN_LATER" // the endpoint chose the time of the next try
+	docFailed    DocStatus = "FAILED"          // an unforeseen answer: tried again while the job has retries
+	docUnknown   DocStatus = "NOT_MANAGED"     // the endpoint does not know the document: submit
 )
 
-// words are the statuses that an endpoint may use in {"status": "..."}, among them those of a service that queues
-// documents itself.
+// words maps the statuses that an endpoint may send in {"status": "..."}. Some are those of services that queue
+// documents themselves.
 var words = map[string]DocStatus{
 	"MANAGED": docManaged, "SUBMITTED": docSubmitted, "REJECTED": docRejected, "TRY_AGAIN_LATER": docBusy,
 	"NOT_MANAGED": docUnknown,
@@ -33,25 +33,25 @@ var words = map[string]DocStatus{
 	"FAILED": docRejected, "CANCELLED": docRejected,
 }
 
-// step is where a document stands at an endpoint after an answer. The first three fields are the checkpoint.
+// step is a document's state at an endpoint after an answer. The first three fields are the checkpoint.
 type step struct {
-	Status DocStatus `json:"status,omitempty"` // "" = not asked yet
-	Said   string    `json:"said,omitempty"`   // the answer, fit for an error's text
-	Detail string    `json:"detail,omitempty"` // the endpoint's own words
+	Status DocStatus `json:"status,omitempty"` // "" = not called yet
+	Said   string    `json:"said,omitempty"`   // the answer in a form that fits an error's text
+	Detail string    `json:"detail,omitempty"` // the endpoint's own text
 
-	wait time.Duration // asked for by TRY_AGAIN_LATER
+	wait time.Duration // the wait that TRY_AGAIN_LATER asks for
 }
 
-// defaultWait is what TRY_AGAIN_LATER means without a Retry-After.
+// defaultWait is the wait of TRY_AGAIN_LATER without a Retry-After.
 const defaultWait = 30 * time.Second
 
 // lookedUp and submitted read an answer:
 //
 //	answer                     to the lookup (GET)          to the submission (POST)
 //	2xx with a known status    that status                  that status; NOT_MANAGED is FAILED
-//	2xx otherwise              FAILED (who answered this?)  SUBMITTED
+//	2xx otherwise              FAILED (a foreign server?)   SUBMITTED
 //	404                        NOT_MANAGED                  REJECTED
-//	409                        REJECTED                     SUBMITTED: it is there already
+//	409                        REJECTED                     SUBMITTED: the endpoint has it already
 //	429, 503                   TRY_AGAIN_LATER at Retry-After (1 s to 1 h, 30 s if absent)
 //	408, 425, other 5xx        FAILED
 //	other 4xx, redirects       REJECTED
@@ -81,7 +81,7 @@ func submitted(a Response, now time.Time) step {
 	return s
 }
 
-// read is what both have in common; Status is "" for a 2xx that names no known status.
+// read is the common part of lookedUp and submitted. Its Status is "" for a 2xx that names no known status.
 func read(a Response, now time.Time) step {
 	var body struct {
 		Status  string `json:"status"`
@@ -114,7 +114,7 @@ func read(a Response, now time.Time) step {
 	return s
 }
 
-// unanswered is the step of a call without an answer.
+// unanswered returns the step of a call without an answer: REJECTED if the error is permanent, otherwise FAILED.
 func unanswered(host string, err error) step {
 	s := step{Status: docFailed, Said: line(strings.TrimPrefix(err.Error(), "call "+host+": "))}
 	if handler.Judge(err).Permanent {
@@ -123,7 +123,7 @@ func unanswered(host string, err error) step {
 	return s
 }
 
-// line makes an endpoint's words one line of at most 200 bytes.
+// line makes one line of at most 200 bytes of an endpoint's text.
 func line(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

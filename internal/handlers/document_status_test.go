@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// The whole table of lookedUp and submitted.
+// Each answer gives the status that the table of lookedUp and submitted says.
 func TestDocStatuses(t *testing.T) {
 	t.Attr("proves", "S3-S5 S3-S6 S3-S7 S3-S8 S3-S9 S3-S10")
 	const said = `{"status":"%s","detail":"words"}`
@@ -137,7 +137,7 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// A checkpoint of the largest job fits.
+// The checkpoint of a job with the most endpoints and the longest texts fits its limit.
 func TestForwardCheckpointFits(t *testing.T) {
 	t.Attr("proves", "S3-I13")
 	steps := make([]step, maxEndpoints)

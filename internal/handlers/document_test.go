@@ -18,14 +18,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// downstream is an endpoint: it answers by its two functions and remembers what it was asked, "GET" or "POST".
+// downstream is an endpoint of a test: its two functions answer, and it records the methods of its calls.
 type downstream struct {
 	*httptest.Server
 	mu     sync.Mutex
 	calls  []string
 	lookup func(call int) (status int, body string)
 	submit func(call int) (status int, body string)
-	after  string // Retry-After of 429 and 503
+	after  string // the Retry-After of all answers
 }
 
 func always(status int, body string) func(int) (int, string) {
@@ -68,7 +68,7 @@ func endpoint(t *testing.T, d *downstream) *downstream {
 	return d
 }
 
-// honest knows a document once it got it, and tells the test when.
+// honest knows a document after it has received the document, and then signals the test.
 func honest(t *testing.T, got chan<- struct{}) *downstream {
 	d := &downstream{submit: func(int) (int, string) { got <- struct{}{}; return 202, "" }}
 	d.lookup = func(int) (int, string) {
@@ -90,13 +90,13 @@ func (d *downstream) heard() string {
 	return strings.Join(methods, " ")
 }
 
-// delivery is a FORWARD_DOCUMENT job over its attempts: what one saves, the next one finds.
+// delivery is a FORWARD_DOCUMENT job over its attempts: each attempt finds the checkpoint of the one before.
 type delivery struct {
 	t     *testing.T
 	types *handler.Registry
 	in    Forward
 	saved []byte
-	save  func(context.Context, []byte) error // nil = works
+	save  func(context.Context, []byte) error // nil = saves succeed
 	saves int
 
 	waited time.Duration // since the job's first attempt
@@ -155,8 +155,8 @@ func (d *delivery) attempt() (string, error) {
 	return strings.Join(statuses, " "), nil
 }
 
-// One endpoint takes the document, one is busy at first, one refuses: the busy one chooses the time, and nobody gets
-// the document twice.
+// One endpoint takes the document, one is busy at first, one refuses. The busy one chooses the time of the next
+// attempt, and no endpoint gets the document twice.
 func TestForward(t *testing.T) {
 	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3 S3-I11 S3-S9 S3-S13")
 	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(201, `{"status":"MANAGED"}`)})
@@ -185,18 +185,18 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// A process that dies after any answer leaves a checkpoint from which the next attempt goes on; without one, the
-// lookups tell.
+// After a crash following any answer, the next attempt continues from the checkpoint. Without a checkpoint the
+// lookups find the submitted documents.
 func TestForwardAfterCrash(t *testing.T) {
 	t.Attr("proves", "S3-I14")
 	crash := errors.New("the process died")
-	for _, keeps := range []int{0, 1, 2} { // saves that reach the store before the crash
+	for _, keeps := range []int{0, 1, 2} { // the number of saves that reach the store before the crash
 		got := make(chan struct{}, 10)
 		a, b := honest(t, got), honest(t, got)
 		d := deliver(t, a, b)
 		d.save = func(_ context.Context, text []byte) error {
 			if d.saves > keeps {
-				if keeps == 0 { // dies when both have the document and nothing of it is saved
+				if keeps == 0 { // the crash comes when both endpoints have the document and nothing is saved
 					<-got
 					<-got
 				}
@@ -224,7 +224,7 @@ func TestForwardAfterCrash(t *testing.T) {
 	}
 }
 
-// What an endpoint knows already is not submitted; what it acknowledged is only looked up.
+// A document that an endpoint knows already is not submitted. A document that it acknowledged is only looked up.
 func TestForwardLooksUpFirst(t *testing.T) {
 	t.Attr("proves", "S3-I14 S3-S5 S3-S7 S3-S8")
 	has := endpoint(t, &downstream{lookup: always(200, `{"status":"MANAGED"}`)})
@@ -275,8 +275,8 @@ func TestForwardFails(t *testing.T) {
 	}
 }
 
-// The store being away for a checkpoint fails nobody: all endpoints have ended, so the result says it all. If they have
-// not, the next attempt looks up again.
+// A checkpoint that could not be saved does not fail the job if all endpoints have ended: the result has all
+// statuses. Otherwise the next attempt looks all documents up again.
 func TestForwardUnsaved(t *testing.T) {
 	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
 	d := deliver(t, takes)

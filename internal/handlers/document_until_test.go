@@ -13,21 +13,21 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// until makes a delivery wait for MANAGED, for so many seconds at most (0 = the default).
+// until makes a delivery wait for MANAGED, for at most this many seconds (0 = the default).
 func (d *delivery) until(seconds int) *delivery {
 	d.in.Until, d.in.UntilSeconds = docManaged, seconds
 	return d
 }
 
-// An endpoint that says SUBMITTED is looked at again, ever more rarely, until it says MANAGED: the document is sent
-// once, and no retry is spent.
+// An endpoint that says SUBMITTED is looked up again, with growing pauses, until it says MANAGED. The document is
+// sent once, and no retry is spent.
 func TestForwardUntilManaged(t *testing.T) {
 	t.Attr("proves", "S3-S5 S3-S7 S3-Q5 S3-S13")
 	slow := endpoint(t, &downstream{submit: always(202, ""), lookup: func(call int) (int, string) {
 		switch {
 		case call == 0:
 			return 404, ""
-		case call == 1: // it has the document, and does not know it yet
+		case call == 1: // it has acknowledged the document, and does not know it yet
 			return 404, ""
 		case call == 2:
 			return 500, ""
@@ -69,7 +69,7 @@ func TestForwardUntilManaged(t *testing.T) {
 	}
 }
 
-// A document that is waited for over the longest time is looked at less often than a job may be later for nothing.
+// A document that waits for the longest time is looked up fewer times than a job may end with "later".
 func TestForwardUntilManaged_LooksLessOftenThanItMay(t *testing.T) {
 	in := Forward{Until: docManaged, UntilSeconds: 604_800}
 	looks := 0
@@ -100,7 +100,7 @@ func TestForwardUntilSubmitted(t *testing.T) {
 	}
 }
 
-// The waiting has an end: the last look is at the bound, and what is not MANAGED by then has failed for good.
+// The wait for MANAGED has a limit. The last lookup comes at that limit, and then the job fails for good.
 func TestForwardUntilTooLong(t *testing.T) {
 	t.Attr("proves", "S3-S13")
 	stuck := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
@@ -124,8 +124,8 @@ func TestForwardUntilTooLong(t *testing.T) {
 	}
 }
 
-// A busy endpoint still chooses its time, also one that has the document; the longest time counts, and a failure comes
-// before any waiting.
+// A busy endpoint still chooses the time, also if it has the document. The longest time counts. A failure takes
+// precedence over any wait.
 func TestForwardUntilBusy(t *testing.T) {
 	t.Attr("proves", "S3-Q5 S3-S9")
 	has := endpoint(t, &downstream{submit: always(202, ""), after: "40", lookup: func(call int) (int, string) {
@@ -154,8 +154,8 @@ func TestForwardUntilBusy(t *testing.T) {
 	}
 }
 
-// An endpoint that is busy for ever does not keep the waiting for another one's MANAGED from its end. A failure has its
-// retries, and no more.
+// An endpoint that is always busy does not prolong the wait for another one's MANAGED. A failure uses retries, and
+// only as many as the job has.
 func TestForwardUntilTooLongBesideABusyOne(t *testing.T) {
 	t.Attr("proves", "S3-S13")
 	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
@@ -195,7 +195,8 @@ func TestForwardUntilTooLongBesideABusyOne(t *testing.T) {
 	}
 }
 
-// A document that some endpoint rejected carries a note, whatever it waited for; one that nobody rejected carries none.
+// A document that some endpoint rejected has a note, whatever status it waited for. Without a rejection there is
+// no note.
 func TestForwardNote(t *testing.T) {
 	t.Attr("proves", "S3-S6")
 	takes := endpoint(t, &downstream{lookup: always(200, `{"status":"MANAGED"}`)})
@@ -240,7 +241,8 @@ func TestForwardUntilIsChecked(t *testing.T) {
 	}
 }
 
-// A job that an older build accepted has no such option, and one that it saved goes on.
+// A checkpoint that an older build saved works after an upgrade. A failed save of the next one does not change the
+// wait.
 func TestForwardUntilAfterAnUpgrade(t *testing.T) {
 	d := deliver(t, endpoint(t, &downstream{lookup: always(200, `{"status":"QUEUED"}`)})).until(0)
 	d.saved, _ = json.Marshal([]map[string]string{{"status": "SUBMITTED", "said": "answered 202"}})

@@ -15,13 +15,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Mailer sends mail. When it returns an error nobody got the message, as far as anyone can know; handler.Permanent
-// marks one that is refused for good.
+// Mailer sends mail. An error means that no recipient gets the message, as far as the Mailer can know. A refusal
+// for good is a handler.Permanent.
 type Mailer interface {
 	Send(ctx context.Context, m Message) (Delivery, error)
 }
 
-// Message is one mail. Every attempt of a job sends the same one, under the same Message-ID.
+// Message is one mail. Every attempt of a job sends the same message under the same Message-ID.
 type Message struct {
 	ID      job.ID
 	To      []string
@@ -31,14 +31,14 @@ type Message struct {
 	Last    bool   // no attempt follows this one
 }
 
-// Delivery is what became of it: Accepted are those of To who will get it.
+// Delivery is the result of a sent message. Accepted are the recipients in To who will get it.
 type Delivery struct {
 	MessageID string
 	Accepted  []string
 }
 
-// Email is the payload of a SEND_EMAIL job, also known as EMAIL. A mail may be its subject alone: Body and HTML may
-// both be empty.
+// Email is the payload of a SEND_EMAIL job, also known as EMAIL. Body and HTML may both be empty: then the mail is
+// its subject.
 type Email struct {
 	To      Recipients `json:"to"`
 	Subject string     `json:"subject"`
@@ -46,7 +46,7 @@ type Email struct {
 	HTML    string     `json:"html,omitempty"`
 }
 
-// Mailed is the result. Refused are the recipients that the mail server did not take.
+// Mailed is the result. Refused are the recipients that the mail server refused.
 type Mailed struct {
 	MessageID string   `json:"messageId"`
 	Accepted  []string `json:"accepted"`
@@ -56,7 +56,7 @@ type Mailed struct {
 // Recipients is one address or a list of them.
 type Recipients []string
 
-// UnmarshalJSON takes a text or a list of texts.
+// UnmarshalJSON accepts a text or a list of texts.
 func (r *Recipients) UnmarshalJSON(text []byte) error {
 	if bytes.HasPrefix(text, []byte(`"`)) {
 		*r = make(Recipients, 1)
@@ -68,7 +68,7 @@ func (r *Recipients) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// What one mail may ask for at most. The texts are bounded by the payload's limit.
+// The limits of one mail. The payload's limit bounds the texts.
 const (
 	maxRecipients = 50
 	maxSubject    = 200 // characters
@@ -81,7 +81,7 @@ func RegisterMail(r *handler.Registry, m Mailer) {
 	handler.Register(r, "EMAIL", send)
 }
 
-// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
+// Validate returns every wrong field as a *handler.PayloadError, joined into one error.
 func (e *Email) Validate() error {
 	var wrong []error
 	bad := func(field, reason string, args ...any) {

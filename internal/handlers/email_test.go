@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// post keeps the last message; taken are the recipients it accepts, nil = all.
+// post keeps the last message. taken are the recipients it accepts, nil = all.
 type post struct {
 	last  Message
 	taken []string
@@ -37,7 +37,7 @@ func mailRegistry(p *post) *handler.Registry {
 	return r
 }
 
-// One handler per type, found by the job's type; a type may have two names.
+// SEND_EMAIL and EMAIL run the same handler.
 func TestSendEmail(t *testing.T) {
 	t.Attr("proves", "S0-P7 S0-P12 S1-P4 S1-P5 S1-P10")
 	for _, typ := range []string{"SEND_EMAIL", "EMAIL"} {
@@ -97,7 +97,7 @@ func TestSendEmailOutcomes(t *testing.T) {
 	})
 }
 
-// A55, A56: nothing of a payload can become a header, a command or a second recipient.
+// A55, A56: no text of a payload can become a header, a command or a second recipient.
 func TestSendEmailRefuses(t *testing.T) {
 	t.Attr("proves", "A55 A56")
 	with := func(to, subject string) string { return fmt.Sprintf(`{"to":%s,"subject":%s,"body":"b"}`, to, subject) }

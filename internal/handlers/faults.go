@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// The job types that only tests need, in builds with the tag "failpoint":
+// registerFaults adds the job types that only tests need, in builds with the tag "failpoint":
 //
 //	CRASH {"afterMs","how"}  ends the process in the middle of the job: "kill" as kill -9 does (the default), "exit",
-//	                         "stack" (overflow), "maps"
-//	                         (concurrent writes), "goroutinePanic" or "oom" (faults_poison.go)
+//	                         "stack" (overflow), "maps" (concurrent writes), "goroutinePanic" or "oom"
+//	                         (faults_poison.go)
 //	HANG  {"forMs"}          ignores its context for that long, then completes
 //	COUNT {"file","sleepMs"} writes "jobId attempt pid start" to the file, sleeps, writes "jobId attempt pid end"
-//	BIG   {"bytes"}          completes with a result of so many bytes
+//	BIG   {"bytes"}          completes with a result of that many bytes
 //	CHAOS see chaos.go
 func registerFaults(r *handler.Registry) {
 	handler.Register(r, "CRASH", crash)
@@ -35,7 +35,7 @@ type crashing struct {
 	How     string `json:"how"`
 }
 
-// Validate refuses a way to die that there is not.
+// Validate refuses an unknown way to end the process.
 func (c *crashing) Validate() error {
 	if _, ok := poisonOf(c.How); !ok {
 		return &handler.PayloadError{Field: "payload.how", Reason: "is none of " + poisonNames()}
@@ -52,7 +52,7 @@ type counting struct {
 	SleepMs int64  `json:"sleepMs"`
 }
 
-// Validate refuses a count without a file.
+// Validate refuses a payload without a file.
 func (c *counting) Validate() error {
 	if c.File == "" {
 		return &handler.PayloadError{Field: "payload.file", Reason: "is missing"}
@@ -77,7 +77,7 @@ type bigness struct {
 
 func big(_ context.Context, in bigness) (string, error) {
 	return strings.Repeat("x", max(in.Bytes-2, 0)), nil
-} // and two quotes
+} // the result's two quotes are the other two bytes
 
 func hang(ctx context.Context, in hanging) (struct{}, error) {
 	say(ctx, "started")
@@ -86,7 +86,8 @@ func hang(ctx context.Context, in hanging) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// count is the ground truth of executions: the file says how often, and in which process, a job ran.
+// count records each execution in the file: how often, and in which process, a job ran. Tests compare the server's
+// answers with that file.
 func count(ctx context.Context, in counting) (struct{}, error) {
 	if err := mark(ctx, in.File, "start"); err != nil {
 		return struct{}{}, err
@@ -108,7 +109,7 @@ func mark(ctx context.Context, file, what string) error {
 	return errors.Join(err, f.Close())
 }
 
-// say leaves evidence on stderr.
+// say writes a line of evidence to stderr.
 func say(ctx context.Context, what string) {
 	run, _ := handler.Running(ctx)
 	fmt.Fprintf(os.Stderr, "%s job=%s attempt=%d pid=%d\n", what, run.ID, run.Attempt, os.Getpid())

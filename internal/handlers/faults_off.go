@@ -4,5 +4,5 @@ package handlers
 
 import "github.com/tierq/tierq/internal/handler"
 
-// registerFaults adds nothing: the job types that kill and hang exist only in a build for tests.
+// registerFaults adds nothing: the job types that kill and hang exist only in test builds.
 func registerFaults(*handler.Registry) {}

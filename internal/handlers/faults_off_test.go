@@ -21,7 +21,7 @@ func TestServedTypes(t *testing.T) {
 	}
 }
 
-// The tagged build is tested from here too, so that a plain "go test ./..." covers it.
+// The failpoint build's tests pass. They run from here too, so that a plain "go test ./..." covers them.
 func TestTaggedBuild(t *testing.T) {
 	t.Parallel()
 	tagged := filepath.Join(t.TempDir(), "tagged.test")

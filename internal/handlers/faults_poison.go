@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/failpoint"
 )
 
-// poison is one way to end the process that no recover can stop. It does not return.
+// poison is a way to end the process that no recover can stop. Its kill does not return.
 type poison struct {
 	how  string
 	kill func()
@@ -27,7 +27,7 @@ var poisons = []poison{
 	{"oom", starve},
 }
 
-// poisonOf is the poison of that name, the first one for "".
+// poisonOf returns the poison of that name, or the first one for "".
 func poisonOf(how string) (poison, bool) {
 	if how == "" {
 		return poisons[0], true
@@ -47,7 +47,8 @@ func poisonNames() string {
 	return strings.Join(names, ", ")
 }
 
-// overflow calls itself until the stack is full, of which there need not be a gigabyte to see it.
+// overflow calls itself until the stack is full. It lowers the stack's limit, so that this takes less than a
+// gigabyte.
 func overflow() {
 	debug.SetMaxStack(8 << 20)
 	_ = deeper(1)
@@ -68,14 +69,14 @@ func collide() {
 	select {}
 }
 
-// panicElsewhere panics where nobody recovers: on a goroutine that the handler started.
+// panicElsewhere panics on a goroutine that the handler started, where no recover exists.
 func panicElsewhere() {
 	go func() { panic("a goroutine of the handler") }()
 	select {}
 }
 
-// starve takes memory until there is no more. The kernel gives this process nothing beyond what it has, so that no
-// other one suffers. No garbage is collected: a collector without memory dies of that in other words.
+// starve allocates memory until the kernel refuses more. A limit on the address space keeps the shortage to this
+// process. The garbage collector is off, because a collector without memory ends the process with other messages.
 func starve() {
 	debug.SetGCPercent(-1)
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {

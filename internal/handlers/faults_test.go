@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// TestMain lets the test binary be the process that a CRASH job kills.
+// TestMain runs the tests, or runs as the process that a CRASH job kills.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_CRASH") == "" {
 		os.Exit(m.Run())
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	fmt.Println("survived", err)
 }
 
-// Each poison ends the process, past every recover, and leaves evidence.
+// Each poison ends the process despite every recover, and leaves evidence.
 func TestCrashEndsTheProcess(t *testing.T) {
 	t.Attr("proves", "F46")
 	self, err := os.Executable()
@@ -42,7 +42,7 @@ func TestCrashEndsTheProcess(t *testing.T) {
 		{`{"how":"stack"}`, fatal, "fatal error: stack overflow"},
 		{`{"how":"maps"}`, fatal, "fatal error: concurrent map writes"},
 		{`{"how":"goroutinePanic"}`, fatal, "panic: a goroutine of the handler"},
-		{`{"how":"oom"}`, fatal, "goroutine "}, // the first words depend on what could not be had
+		{`{"how":"oom"}`, fatal, "goroutine "}, // the first words depend on the allocation that failed
 	} {
 		t.Run(c.payload, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// Whatever an endpoint answers, what is kept of it is small, can be shown, and steers the job no further than the
-// contract says.
+// For every answer of an endpoint, the kept part is small and printable, and the job continues as the contract
+// says.
 func FuzzAnswers(f *testing.F) {
 	f.Attr("proves", "A52")
 	known := []DocStatus{docManaged, docSubmitted, docRejected, docBusy, docFailed, docUnknown}

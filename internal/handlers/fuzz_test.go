@@ -18,11 +18,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// inner are texts that no user should see: names of our types and packages, and of the standard library's.
+// inner matches texts that no user should see: names of types and packages, tierq's own and the standard
+// library's.
 var inner = regexp.MustCompile(`\b(handlers|job|errors|strconv|time|url|mail|mime|textproto|reflect)\.[A-Z]|json:|goroutine|\.go:\d|\bnil\b`)
 
-// refusedWell holds the refusal of a payload to what every one promises: it is the sender's fault, it names fields, it
-// is short for each of them, and it shows nothing of the inside. sent may be said again in part.
+// refusedWell checks what the refusal of a payload promises: it is a job.ErrBadPayload, it names fields, each part
+// is short, and it shows no internals. Parts of sent may be repeated.
 func refusedWell(t *testing.T, sent string, err error) {
 	t.Helper()
 	if !errors.Is(err, job.ErrBadPayload) {
@@ -60,7 +61,7 @@ func payloadTarget(
 			300)+`}]}`)...)
 }
 
-// readAs is the payload as the handler gets it.
+// readAs returns the payload as the handler gets it.
 func readAs[T any](t *testing.T, payload string) (in T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(payload), &in); err != nil {
@@ -69,7 +70,7 @@ func readAs[T any](t *testing.T, payload string) (in T) {
 	return in
 }
 
-// Steps that were taken are within their bounds, and are taken again as they are written.
+// Accepted steps are within their limits, and are accepted again after they are encoded.
 func FuzzSimulation(f *testing.F) {
 	f.Attr("proves", "A61")
 	r := handler.NewRegistry()
@@ -107,7 +108,8 @@ func FuzzSimulation(f *testing.F) {
 		`{"steps":[{"type":"EXEC","message":"id"}]}`, `{"steps":null}`, `{"Steps":[{"TYPE":"FAIL"}]}`)
 }
 
-// A webhook that was taken becomes one request: to the URL's host, with the user's headers and no others of his making.
+// An accepted webhook becomes one request: to the URL's host, with the user's headers and no other header from the
+// user.
 func FuzzWebhook(f *testing.F) {
 	f.Attr("proves", "A37 A38 A39 A54")
 	payloadTarget(f, outgoingTypes(wire{}), "SEND_WEBHOOK", func(t *testing.T, payload string) {
@@ -145,7 +147,7 @@ func FuzzWebhook(f *testing.F) {
 		`{"url":"http://example.org","timeoutSeconds":301}`, `{"url":"http://example.org","body":null}`)
 }
 
-// A mail that was taken goes to plain addresses, with a subject of one line.
+// An accepted mail goes to plain addresses, with a subject of one line.
 func FuzzEmail(f *testing.F) {
 	f.Attr("proves", "A55")
 	r := handler.NewRegistry()
@@ -179,13 +181,13 @@ func FuzzEmail(f *testing.F) {
 		`{"to":{"a":"b"},"subject":"x","body":"y"}`, `{"to":["a@b","a@b"],"subject":"=?utf-8?q?=0d=0a?=","body":"y"}`)
 }
 
-// A document that was taken is laid out, or is known to be too long: within bounds either way.
+// An accepted document is laid out, or is refused as too long, within the limits of time and size.
 func FuzzDocument(f *testing.F) {
 	f.Attr("proves", "A23")
 	r := handler.NewRegistry()
 	RegisterDocuments(r, nil, nil)
 	payloadTarget(f, r, "GENERATE_PDF", func(t *testing.T, payload string) {
-		if len(payload) > 2000 { // the layout of long ones is tested elsewhere, and slow
+		if len(payload) > 2000 { // other tests cover long ones, whose layout is slow
 			return
 		}
 		body, err := render(t.Context(), readAs[Document](t, payload), time.Unix(1, 0))
@@ -201,7 +203,7 @@ func FuzzDocument(f *testing.F) {
 		`{"title":"x","table":{"header":["a"],"rows":[[{"b":1}]]}}`, `{"title":""}`)
 }
 
-// The window of a report that was taken has a beginning before its end, and is a month at most.
+// The window of an accepted report begins before it ends, and is a month at most.
 func FuzzReport(f *testing.F) {
 	f.Attr("proves", "A21")
 	r := handler.NewRegistry()
@@ -221,7 +223,7 @@ func FuzzReport(f *testing.F) {
 		`{"kind":"users"}`, `{"format":"exe"}`)
 }
 
-// A document to forward that was taken is asked for under a path that says its id, at the hosts that were named.
+// An accepted document is looked up at the named hosts, under a path that ends in its id.
 func FuzzForward(f *testing.F) {
 	f.Attr("proves", "A38 A39")
 	payloadTarget(f, outgoingTypes(wire{}), "FORWARD_DOCUMENT", func(t *testing.T, payload string) {

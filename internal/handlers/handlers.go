@@ -1,4 +1,4 @@
-// Package handlers holds the job types a tierq server runs out of the box.
+// Package handlers holds the built-in job types of a tierq server.
 package handlers
 
 import "github.com/tierq/tierq/internal/handler"

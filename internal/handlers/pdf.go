@@ -12,20 +12,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Artifacts keeps the file that an attempt of a job made, in place of an earlier one of that attempt, whole or not at
-// all, and returns its size in bytes.
+// Artifacts stores the file of one attempt of a job and returns its size in bytes. It replaces an earlier file of
+// that attempt. On an error nothing has changed.
 type Artifacts interface {
 	Put(ctx context.Context, id job.ID, attempt int, name, contentType string, body []byte) (int64, error)
 }
 
-// Document is the payload of a GENERATE_PDF job. Its table comes after the paragraphs.
+// Document is the payload of a GENERATE_PDF job. The table comes after the paragraphs.
 type Document struct {
 	Title      string   `json:"title"`
 	Paragraphs []string `json:"paragraphs,omitempty"`
 	Table      *Table   `json:"table,omitempty"`
 }
 
-// Table is a header and rows of as many cells.
+// Table is a header and rows with one cell per column.
 type Table struct {
 	Header []string `json:"header"`
 	Rows   [][]Cell `json:"rows"`
@@ -36,7 +36,7 @@ type Made struct {
 	Artifact Artifact `json:"artifact"`
 }
 
-// Artifact is where the file is. URL is a path of this server.
+// Artifact describes a stored file. URL is a path on this server.
 type Artifact struct {
 	Name        string `json:"name"`
 	ContentType string `json:"contentType"`
@@ -52,7 +52,7 @@ func RegisterDocuments(r *handler.Registry, a Artifacts, t Tallies) {
 	handler.Register(r, "REPORT", func(ctx context.Context, in Report) (Made, error) { return report(ctx, a, t, in) })
 }
 
-// MakesFiles says whether jobs of a type may have made a file.
+// MakesFiles reports whether jobs of a type may have made a file.
 func MakesFiles(jobType string) bool { return jobType == "GENERATE_PDF" || jobType == "REPORT" }
 
 const pdfType = "application/pdf"
@@ -80,8 +80,8 @@ func keep(ctx context.Context, a Artifacts, run handler.Run, name, contentType s
 	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: url}}, nil
 }
 
-// fileName makes a file's name of a title: its letters and digits, a hyphen for what stands between them, at most 80
-// bytes.
+// fileName makes a file name from a title: its letters and digits, with a hyphen for everything between them, at
+// most 80 bytes.
 func fileName(title string) string {
 	words := strings.FieldsFunc(title,
 		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == utf8.RuneError })

@@ -10,24 +10,24 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// What one document may ask for at most.
+// The limits of one document.
 const (
 	maxTitle      = 200 // characters
 	maxParagraphs = 500
-	maxText       = 64 << 10 // bytes, of all paragraphs together
+	maxText       = 64 << 10 // bytes of all paragraphs together
 	maxColumns    = 20
 	maxRows       = 1000
-	maxPages      = 200 // known only when the document is laid out: more make the job fail for good
+	maxPages      = 200 // known only at the layout: a longer document fails for good
 )
 
 // Cell is one cell of a table: a JSON text, number, true, false or null (empty).
 type Cell struct {
 	Text   string
-	Number bool // stands at the right
+	Number bool // aligned to the right
 	bad    bool
 }
 
-// UnmarshalJSON takes every value, so that Validate can name the cell that is wrong.
+// UnmarshalJSON accepts every value, so that Validate can name the wrong cell.
 func (c *Cell) UnmarshalJSON(text []byte) error {
 	switch text = bytes.TrimSpace(text); text[0] {
 	case '"':
@@ -43,7 +43,7 @@ func (c *Cell) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
+// Validate returns every wrong field as a *handler.PayloadError, joined into one error.
 func (d *Document) Validate() error {
 	var wrong []error
 	bad := func(field, reason string, args ...any) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// A23: a document that asks for too much is refused, at submit where that can be known.
+// A23: a document over a limit is refused, at submit if the limit can be checked there.
 func TestPDFRefuses(t *testing.T) {
 	t.Attr("proves", "S1-P4 A23")
 	table := func(header, rows any) map[string]any {

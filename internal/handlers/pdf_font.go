@@ -15,8 +15,9 @@ var (
 	boldFont []byte
 )
 
-// goLetters says which characters the Go fonts can draw: Latin, Greek and Cyrillic letters, the usual punctuation and
-// some symbols; no combining marks, no letters that run from right to left, no Chinese, Japanese or Korean, no emoji.
+// goLetters are the characters that the Go fonts can draw: Latin, Greek and Cyrillic letters, the usual
+// punctuation and some symbols. Not among them are combining marks, letters that run from right to left, Chinese,
+// Japanese, Korean and emoji.
 var goLetters = sync.OnceValue(func() letters {
 	l, err := readLetters(regularFont)
 	if err != nil {
@@ -30,7 +31,7 @@ type letters map[rune]bool
 
 var errFont = errors.New("not a TrueType font with a Unicode character map of format 4")
 
-// readLetters reads the character map of a TrueType font. It knows the one format that the built-in fonts have.
+// readLetters reads the character map of a TrueType font. It reads only format 4, which the built-in fonts have.
 func readLetters(font []byte) (letters, error) {
 	table, err := fontTable(font, "cmap")
 	if err != nil || len(table) < 4 {
@@ -46,8 +47,8 @@ func readLetters(font []byte) (letters, error) {
 	return nil, errFont
 }
 
-// readFormat4 reads segments of characters: where each ends and begins, what is added to its characters to get their
-// glyphs, or how far behind that place the list of its glyphs is.
+// readFormat4 reads segments of characters. A segment has its first and last character, and either a number that
+// turns a character into its glyph, or the distance to a list of glyphs.
 func readFormat4(t []byte) (letters, error) {
 	segments := int(u16(t[6:])) / 2
 	ends, starts, deltas, offsets := 14, 16+2*segments, 16+4*segments, 16+6*segments
@@ -77,7 +78,7 @@ func readFormat4(t []byte) (letters, error) {
 	return all, nil
 }
 
-// fontTable is one table of a TrueType font.
+// fontTable returns one table of a TrueType font.
 func fontTable(font []byte, name string) ([]byte, error) {
 	if len(font) < 12 {
 		return nil, errFont

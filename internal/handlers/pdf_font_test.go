@@ -13,7 +13,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// goFont is the regular font as another implementation reads it.
+// goFont parses the regular font with another implementation.
 func goFont(t *testing.T) *sfnt.Font {
 	t.Helper()
 	f, err := sfnt.Parse(regularFont)
@@ -23,8 +23,7 @@ func goFont(t *testing.T) *sfnt.Font {
 	return f
 }
 
-// The font files are those that golang.org/x/image brings, and another implementation finds the same characters in
-// them.
+// The font files are those of golang.org/x/image, and another implementation finds the same characters in them.
 func TestFonts(t *testing.T) {
 	if !bytes.Equal(regularFont, goregular.TTF) || !bytes.Equal(boldFont, gobold.TTF) {
 		t.Error("the font files are not those of golang.org/x/image")
@@ -55,7 +54,7 @@ func TestFonts(t *testing.T) {
 	}
 }
 
-// A file that is damaged is an error, wherever it was cut.
+// A font file that was cut off anywhere gives an error.
 func TestFontsDamaged(t *testing.T) {
 	table, err := fontTable(regularFont, "cmap")
 	if err != nil {
@@ -66,7 +65,7 @@ func TestFontsDamaged(t *testing.T) {
 			t.Errorf("%d bytes are a font", n)
 		}
 	}
-	for n := 14; n < 200; n++ { // of the first map
+	for n := 14; n < 200; n++ { // cuts inside the first map
 		at := int(u32(table[8:]))
 		if l, err := readFormat4(table[at : at+n]); err == nil {
 			t.Errorf("%d bytes are a map of %d characters", n, len(l))
@@ -74,7 +73,7 @@ func TestFontsDamaged(t *testing.T) {
 	}
 }
 
-// outline is how a font draws a glyph.
+// outline returns the drawing of a glyph.
 func outline(t *testing.T, f *sfnt.Font, glyph sfnt.GlyphIndex) []sfnt.Segment {
 	t.Helper()
 	var b sfnt.Buffer
@@ -85,7 +84,7 @@ func outline(t *testing.T, f *sfnt.Font, glyph sfnt.GlyphIndex) []sfnt.Segment {
 	return slices.Clone(lines)
 }
 
-// The font in the file draws for every character what the whole font draws for it.
+// The font in the PDF draws each character as the whole font does.
 func TestPDFGlyphs(t *testing.T) {
 	t.Attr("proves", "S1-P4")
 	const text = "AzŁźßΩжЖ№€≤�"
@@ -132,7 +131,7 @@ func TestPDFGlyphs(t *testing.T) {
 	}
 }
 
-// Bold has what regular has: one look at coverage is enough.
+// The bold font has all characters of the regular one, so printable checks only the regular one.
 func TestBoldCovers(t *testing.T) {
 	strong, err := sfnt.Parse(gobold.TTF)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	spread   = 1.35 // from line to line, in font sizes
 	textSize = 10.0
 	headSize = 18.0
-	small    = 8.0 // of cells and page numbers
+	small    = 8.0 // font size of cells and page numbers
 )
 
 type face string
@@ -31,22 +31,22 @@ const (
 	bold    face = "B"
 )
 
-// sheet is a document while it is laid out, from top to bottom.
+// sheet is the state of a document during its layout, from top to bottom.
 type sheet struct {
 	ctx    context.Context
 	pdf    *fpdf.Fpdf
 	width  float64 // between the margins
-	bottom float64 // where the lowest line ends
-	y      float64 // where the next line begins
+	bottom float64 // the lowest line must end above this
+	y      float64 // the next line begins here
 	pages  int
-	onNew  func()                    // draws what every page begins with; nil = nothing
+	onNew  func()                    // draws the top of every page; nil = nothing
 	glyphs map[face]map[rune]float64 // widths, in font sizes
-	face   face                      // the one in use, with its size
+	face   face                      // in use, with its size
 	size   float64
 }
 
-// render makes a PDF. The same document and date make the same bytes. It returns the cause for which ctx ended, and a
-// permanent error for a document of more than maxPages pages.
+// render makes a PDF. The same document and date give the same bytes. It returns the cause for which ctx ended, or
+// a permanent error for a document of more than maxPages pages.
 func render(ctx context.Context, d Document, date time.Time) ([]byte, error) {
 	s := newSheet(ctx, d, date)
 	if err := s.write(d); err != nil {
@@ -71,7 +71,7 @@ func newSheet(ctx context.Context, d Document, date time.Time) *sheet {
 	pdf.SetProducer("tierq", true)
 	pdf.SetTitle(printable(d.Title), true)
 	pdf.SetAutoPageBreak(false, 0)
-	// Copies: the fonts belong to the whole process.
+	// The library gets copies, because the whole process shares the fonts.
 	pdf.AddUTF8FontFromBytes("go", string(regular), slices.Clone(regularFont))
 	pdf.AddUTF8FontFromBytes("go", string(bold), slices.Clone(boldFont))
 	wide, high := pdf.GetPageSize()
@@ -101,7 +101,7 @@ func (s *sheet) write(d Document) error {
 	return nil
 }
 
-// text writes a paragraph over the whole width.
+// text writes a paragraph over the whole width, on as many pages as it needs.
 func (s *sheet) text(text string, f face, size float64) error {
 	for _, line := range wrap(printable(text), s.width, s.advance(f, size)) {
 		if err := s.room(size * spread); err != nil {
@@ -113,7 +113,7 @@ func (s *sheet) text(text string, f face, size float64) error {
 	return nil
 }
 
-// room turns the page if the next line does not fit.
+// room begins a new page if a line of this height does not fit.
 func (s *sheet) room(high float64) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
@@ -157,7 +157,7 @@ func (s *sheet) use(f face, size float64) {
 	}
 }
 
-// advance is the width of a character, in points.
+// advance returns a function that gives a character's width in points.
 func (s *sheet) advance(f face, size float64) func(rune) float64 {
 	known := s.glyphs[f]
 	return func(r rune) float64 {
@@ -171,7 +171,7 @@ func (s *sheet) advance(f face, size float64) func(rune) float64 {
 	}
 }
 
-// wide is the width of a small line, in points.
+// wide returns the width of a line in the small font size, in points.
 func (s *sheet) wide(line string, f face) float64 {
 	advance, w := s.advance(f, small), 0.0
 	for _, r := range line {
@@ -180,7 +180,7 @@ func (s *sheet) wide(line string, f face) float64 {
 	return w
 }
 
-// born is when a job's id was minted: the same for all its attempts.
+// born returns the time in a job's id, which is the same for all attempts; 1970 for a text that is not an id.
 func born(id job.ID) time.Time {
 	if len(id) != 36 {
 		return time.Unix(0, 0).UTC()

@@ -1,9 +1,9 @@
 package handlers
 
-// gap is what stands free between two columns, in points.
+// gap is the space between two columns, in points.
 const gap = 6.0
 
-// grid is a table's columns on a sheet.
+// grid holds a table's columns on a sheet.
 type grid struct {
 	*sheet
 	header [][]string // lines of each cell
@@ -11,7 +11,8 @@ type grid struct {
 	wide   []float64
 }
 
-// table writes the table; its header stands on every page. A row that does not fit on a page goes on at the next one.
+// table writes the table, with the header on every page. A row that does not fit on a page continues on the next
+// one.
 func (s *sheet) table(t *Table) error {
 	g := &grid{sheet: s, wide: s.columns(t)}
 	x := margin
@@ -20,7 +21,7 @@ func (s *sheet) table(t *Table) error {
 		g.header = append(g.header, wrap(printable(t.Header[i]), w, s.advance(bold, small)))
 		x += w + gap
 	}
-	// A header of half a page leaves hardly any room for rows: it stands once, as a row.
+	// A header of half a page leaves hardly any room for rows, so it appears only once, as a row.
 	if head := float64(tallest(g.header)) * small * spread; head < (s.bottom-margin)/2 {
 		if err := s.room(head + 2*small*spread); err != nil {
 			return err
@@ -43,7 +44,7 @@ func (s *sheet) table(t *Table) error {
 	return nil
 }
 
-// top writes the header; the caller knows that there is room.
+// top writes the header. The caller has checked that there is room.
 func (g *grid) top() {
 	for k := range tallest(g.header) {
 		g.line(g.header, nil, k, bold)
@@ -62,7 +63,7 @@ func (g *grid) row(lines [][]string, cells []Cell, f face) error {
 	return nil
 }
 
-// line writes the k-th line of every cell that has one.
+// line writes the k-th line of every cell that has at least k+1 lines.
 func (g *grid) line(lines [][]string, cells []Cell, k int, f face) {
 	for i, of := range lines {
 		if k >= len(of) {
@@ -83,8 +84,8 @@ func (g *grid) rule() {
 	g.y += 3
 }
 
-// columns shares the page's width out: each column gets what its longest cell needs, if there is enough; where there is
-// not, wide columns give way to narrow ones.
+// columns divides the page's width: each column gets the width of its longest cell. If the page is too narrow for
+// that, the wide columns get less.
 func (s *sheet) columns(t *Table) []float64 {
 	need := make([]float64, len(t.Header))
 	for i, h := range t.Header {
@@ -98,8 +99,8 @@ func (s *sheet) columns(t *Table) []float64 {
 	return share(s.width-gap*float64(len(need)-1), need)
 }
 
-// share gives each what it needs if that is no more than an equal part of what is left, until all that remain need
-// more; these get equal parts.
+// share gives each column its need if that is at most an equal part of the remaining width. It repeats this until
+// all remaining columns need more, and those get equal parts.
 func share(all float64, need []float64) []float64 {
 	given := make([]float64, len(need))
 	left := len(need)

@@ -19,7 +19,7 @@ import (
 
 const docID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4") // minted 2026-05-01T11:15:16Z
 
-// shelf keeps the last file that was put there.
+// shelf keeps the last file that was stored.
 type shelf struct {
 	id                job.ID
 	attempt           int
@@ -57,9 +57,9 @@ func (s *shelf) makeAs(ctx context.Context, run handler.Run, typ string, payload
 	return made, err
 }
 
-// opened reads a PDF with a library that did not write it: the texts of each page in the order they were written, a |
-// after each. Their codes are UTF-16, as the font's table for those who copy text says; that library reads only the
-// lower half of such a table.
+// opened reads a PDF with a library that did not write it: the texts of each page in the order they were written,
+// each followed by a |. The texts' codes are UTF-16, as the font's table for copying text says. The library reads
+// only the lower half of such a table.
 func opened(t *testing.T, body []byte) (*pdf.Reader, []string) {
 	t.Helper()
 	r, err := pdf.NewReader(bytes.NewReader(body), int64(len(body)))
@@ -152,7 +152,8 @@ func TestGeneratePDF(t *testing.T) {
 	}
 }
 
-// A row or a header that goes on at the next page, a table of many columns, a document without anything but its title.
+// These layouts work: a row or a header that continues on the next page, a table of many columns, a document that
+// has only a title.
 func TestPDFPages(t *testing.T) {
 	t.Attr("proves", "S1-P4")
 	t.Run("long table", func(t *testing.T) {

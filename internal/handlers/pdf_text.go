@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// printable is the text as the font can show it: letters composed with their accents, line breaks as \n, other white
-// space as blanks, invisible characters gone, and U+FFFD for what the font lacks.
+// printable returns the text as the font can show it: letters composed with their accents, line breaks as \n,
+// other white space as blanks, no invisible characters, and U+FFFD for characters that the font lacks.
 func printable(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
 	has := goLetters()
@@ -29,8 +29,8 @@ func printable(text string) string {
 	}, norm.NFC.String(text))
 }
 
-// wrap cuts a text into lines no wider than width: at line breaks, else at blanks, inside a word only if the word alone
-// is too wide. A line has at least one character, however narrow the width.
+// wrap cuts a text into lines no wider than width: at line breaks, otherwise at blanks, and inside a word only if
+// the word alone is too wide. A line has at least one character, however narrow the width.
 func wrap(text string, width float64, advance func(rune) float64) []string {
 	var lines []string
 	for part := range strings.SplitSeq(text, "\n") {
@@ -41,14 +41,14 @@ func wrap(text string, width float64, advance func(rune) float64) []string {
 
 func wrapOne(text string, width float64, advance func(rune) float64) []string {
 	var lines []string
-	start, blank := 0, -1     // of the line; the last place to cut it
-	wide, toBlank := 0.0, 0.0 // from start to here; from start to behind the blank
+	start, blank := 0, -1     // the line's start; the last blank in it
+	wide, toBlank := 0.0, 0.0 // width from start to here; to behind the blank
 	for i, r := range text {
 		a := advance(r)
 		if r == ' ' {
 			blank, toBlank = i, wide+a
 			wide += a
-			continue // a blank may hang over: it is cut off
+			continue // a blank at the line's end is cut off, so it may stand out
 		}
 		for wide+a > width && i > start {
 			if blank >= start {

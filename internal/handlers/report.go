@@ -16,15 +16,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Tallies says how the jobs of one owner (nil = everybody's, "" = those submitted without a key) that were accepted
-// from one time to another, itself not included, ended.
+// Tallies counts by their outcome the jobs of one owner that were accepted from one time up to, but not including,
+// another. A nil owner means all owners, "" means jobs submitted without a key.
 type Tallies interface {
 	Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error)
 }
 
-// Report is the payload of a REPORT job. Kind is "jobs", which is also the default; Format is "pdf" (the default) or
-// "csv". Without To the window ends now, by the worker's clock, or at its longest; without From it is the 24 hours
-// before To. It counts the jobs of whoever submitted it, or everybody's if that was an operator.
+// Report is the payload of a REPORT job. Kind is "jobs", the default; Format is "pdf" (the default) or "csv".
+// Without To the window ends now, by the worker's clock, or at its greatest length, whichever is earlier. Without
+// From the window is the 24 hours before To. The report counts the submitter's jobs, or all jobs if an operator
+// submitted it.
 type Report struct {
 	Kind   string `json:"kind,omitempty"`
 	From   string `json:"from,omitempty"` // RFC 3339
@@ -34,7 +35,7 @@ type Report struct {
 
 const maxWindow = 31 * 24 * time.Hour
 
-// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
+// Validate returns every wrong field as a *handler.PayloadError, joined into one error.
 func (r *Report) Validate() error {
 	var wrong []error
 	bad := func(field, reason string) {
@@ -65,7 +66,7 @@ func (r *Report) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// window is what the report is about. The payload is valid.
+// window returns the time window of a valid report.
 func (r *Report) window(now time.Time) (from, to time.Time) {
 	from, fromErr := time.Parse(time.RFC3339, r.From)
 	to, toErr := time.Parse(time.RFC3339, r.To)
@@ -86,7 +87,7 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 	if !ok {
 		return Made{}, errNoRun
 	}
-	from, to := in.window(time.Now().Add(time.Second - 1).Truncate(time.Second)) // up to this moment
+	from, to := in.window(time.Now().Add(time.Second - 1).Truncate(time.Second)) // rounded up
 	if !from.Before(to) {
 		return Made{}, handler.Permanent(errors.New("the report's window has not begun"))
 	}
@@ -112,8 +113,8 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 	return keep(ctx, a, run, name+".pdf", pdfType, body)
 }
 
-// ownerOf is whose jobs a report counts. One that was accepted by a tierq without keys has neither an owner nor
-// everybody's jobs: it counts those that have no owner either.
+// ownerOf returns the owner whose jobs a report counts; nil means all owners. A report that a tierq without keys
+// accepted has no owner and is not an operator's: it counts the jobs that have no owner either.
 func ownerOf(run handler.Run) *string {
 	if run.Everybody {
 		return nil
@@ -121,7 +122,7 @@ func ownerOf(run handler.Run) *string {
 	return &run.Owner
 }
 
-// jobsOf says in a report whose jobs it counts.
+// jobsOf returns the words in a report that say whose jobs it counts.
 func jobsOf(run handler.Run) string {
 	switch {
 	case run.Everybody:
@@ -132,7 +133,7 @@ func jobsOf(run handler.Run) string {
 	return "key " + run.Owner
 }
 
-// reportCSV is the tallies as RFC 4180 has it, with a header.
+// reportCSV formats the tallies as CSV (RFC 4180) with a header.
 func reportCSV(tallies []job.Tally, whose string) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -152,7 +153,7 @@ func reportCSV(tallies []job.Tally, whose string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unformula puts an apostrophe before a text that a spreadsheet would take for a formula.
+// unformula puts an apostrophe before a text that a spreadsheet would read as a formula.
 func unformula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
 		return "'" + text

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// counted answers with what it has and keeps the window it was asked for.
+// counted returns fixed tallies and records the owner and the window of the call.
 type counted struct {
 	owner    *string
 	from, to time.Time
@@ -98,7 +98,7 @@ func TestReportPDF(t *testing.T) {
 	}
 }
 
-// A report counts its submitter's jobs, or everybody's for those who see them anyway; and says which.
+// A report counts its submitter's jobs, or all jobs if the submitter may see them anyway, and says which.
 func TestReportCountsItsOwn(t *testing.T) {
 	t.Attr("proves", "A01")
 	none, own := "", "k234567k234567ab"
@@ -134,7 +134,7 @@ func TestReportCountsItsOwn(t *testing.T) {
 }
 
 func TestReportWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a clock that stands at 2000-01-01
+	synctest.Test(t, func(t *testing.T) { // its clock stands at 2000-01-01
 		now := time.Now().UTC()
 		for payload, want := range map[string][2]time.Time{
 			"":                                {now.Add(-24 * time.Hour), now},

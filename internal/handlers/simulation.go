@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// What one step, and one payload, may ask for at most.
+// The limits of one step and of one payload.
 const (
 	maxSteps      = 100
 	maxWaitMs     = 3_600_000
@@ -19,13 +19,13 @@ const (
 	maxMessage    = 1024    // bytes
 )
 
-// Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps it is one sleep
-// of 10 ms.
+// Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps the job
+// sleeps for 10 ms.
 type Simulation struct {
 	Steps []Step `json:"steps"`
 }
 
-// Step is one thing to do. Type says which of the other fields it has; see the table in kinds.
+// Step is one action. Type decides which of the other fields it has; see the table in kinds.
 type Step struct {
 	Type       string  `json:"type"`
 	DurationMs *int64  `json:"durationMs,omitempty"`
@@ -34,14 +34,15 @@ type Step struct {
 	Message    *string `json:"message,omitempty"`
 }
 
-// Simulated is the result. Computed is the hex of the COMPUTE steps' hash chain, null if there was none.
+// Simulated is the result. Computed is the last hash of the COMPUTE steps in hexadecimal, null if there was no
+// such step.
 type Simulated struct {
 	StepsRun  int     `json:"stepsRun"`
 	ElapsedMs int64   `json:"elapsedMs"`
 	Computed  *string `json:"computed"`
 }
 
-// simulation is one run: chain is the hash that the COMPUTE steps carry on.
+// simulation is the state of one run: chain is the hash that the COMPUTE steps continue.
 type simulation struct {
 	chain     [sha256.Size]byte
 	computed  bool
@@ -87,7 +88,7 @@ func simulate(ctx context.Context, in Simulation) (Simulated, error) {
 	return out, nil
 }
 
-// wait lets ms pass, or returns the cause for which ctx ended.
+// wait waits ms milliseconds, or returns the cause for which ctx ended.
 func wait(ctx context.Context, ms int64) error { return pause(ctx, time.Duration(ms)*time.Millisecond) }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
+// Validate returns every wrong field as a *handler.PayloadError, joined into one error.
 func (s *Simulation) Validate() error {
 	switch {
 	case s.Steps != nil && len(s.Steps) == 0:
@@ -21,7 +21,7 @@ func (s *Simulation) Validate() error {
 	var iterations int64
 	for i := range s.Steps {
 		bad := s.Steps[i].check(i)
-		if n := s.Steps[i].Iterations; n != nil && len(bad) == 0 { // at most maxIterations each: the sum cannot overflow
+		if n := s.Steps[i].Iterations; n != nil && len(bad) == 0 { // each is at most maxIterations: no overflow
 			iterations += *n
 		}
 		wrong = append(wrong, bad...)
@@ -33,7 +33,7 @@ func (s *Simulation) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// check finds what is wrong with the i-th step.
+// check returns the errors of the i-th step.
 func (s *Step) check(i int) []error {
 	bad := func(field, reason string) error {
 		return &handler.PayloadError{Field: fmt.Sprintf("payload.steps[%d].%s", i, field), Reason: reason}

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// Webhook is the payload of a SEND_WEBHOOK job. It is posted to URL as a Standard Webhooks message whose id is the
-// job's id.
+// Webhook is the payload of a SEND_WEBHOOK job. The job posts Body to URL as a Standard Webhooks message, see
+// messageID.
 type Webhook struct {
 	URL            string            `json:"url"`
 	Body           json.RawMessage   `json:"body,omitempty"` // any JSON value; absent = {}
@@ -22,8 +22,8 @@ type Webhook struct {
 	TimeoutSeconds *int              `json:"timeoutSeconds,omitempty"`
 }
 
-// Delivered is the result: the receiver's answer. Body is its body if that is a small JSON value, else its text,
-// perhaps cut; null if empty.
+// Delivered is the result: the receiver's answer. Body is the answer's body if that is a small JSON value,
+// otherwise its text, cut if it is long; null if it is empty.
 type Delivered struct {
 	Status int             `json:"status"`
 	Body   json.RawMessage `json:"body"`
@@ -31,11 +31,11 @@ type Delivered struct {
 
 const (
 	maxTimeout = 300      // seconds
-	maxKept    = 16 << 10 // bytes of an answer's body in the result, as they are encoded there
-	maxNesting = 32       // of an answer's JSON; deeper is kept as text
+	maxKept    = 16 << 10 // bytes of an answer's body in the result, in their encoded form
+	maxNesting = 32       // depth of an answer's JSON; deeper JSON is kept as text
 )
 
-// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
+// Validate returns every wrong field as a *handler.PayloadError, joined into one error.
 func (w *Webhook) Validate() error {
 	var wrong []error
 	if _, err := handler.ReadURL(w.URL); err != nil {
@@ -48,8 +48,8 @@ func (w *Webhook) Validate() error {
 	return errors.Join(append(wrong, checkHeaders(w.Headers)...)...)
 }
 
-// messageID is the job's id, the same at each attempt, so that a receiver knows a repeat; after a requeue it is another
-// one: that repeat is meant.
+// messageID returns the job's id, which is the same at each attempt, so that a receiver recognises a repeat. A
+// requeued job gets an id with its generation, because that repeat is wanted.
 func messageID(run handler.Run) string {
 	if run.Generation > 1 {
 		return fmt.Sprintf("%s-r%d", run.ID, run.Generation)
@@ -73,8 +73,8 @@ func (o outgoing) webhook(ctx context.Context, in Webhook) (Delivered, error) {
 	return Delivered{Status: answer.Status, Body: kept(answer)}, nil
 }
 
-// kept is what a result keeps of an answer's body. It never makes a result too large: the message is delivered,
-// whatever was answered.
+// kept returns the part of an answer's body that the result keeps. It is always small enough for a result, because
+// the message was delivered, whatever the answer was.
 func kept(a Response) json.RawMessage {
 	body := bytes.TrimSpace(a.Body)
 	if len(body) == 0 {
@@ -87,7 +87,7 @@ func kept(a Response) json.RawMessage {
 	}
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	for {
-		value, _ := json.Marshal(text) // a string: it cannot fail
+		value, _ := json.Marshal(text) // a string: this cannot fail
 		if len(value) <= maxKept {
 			return value
 		}
@@ -95,7 +95,8 @@ func kept(a Response) json.RawMessage {
 	}
 }
 
-// nesting is how deep a JSON text's arrays and objects go. Of other texts it is some number.
+// nesting returns the depth of a JSON text's arrays and objects. For a text that is not JSON the number has no
+// meaning.
 func nesting(text []byte) (deepest int) {
 	depth, inString := 0, false
 	for i := 0; i < len(text); i++ {
@@ -115,7 +116,7 @@ func nesting(text []byte) (deepest int) {
 	return deepest
 }
 
-// cut is the first bytes of a valid text, at most so many, not inside a character.
+// cut returns at most the first most bytes of a valid text, without a part of a character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -15,11 +15,11 @@ const (
 	maxHeaders     = 20
 	maxHeaderName  = 100      // bytes
 	maxHeaderValue = 4096     // bytes
-	maxHeaderBytes = 16 << 10 // all of them
+	maxHeaderBytes = 16 << 10 // of all headers together
 )
 
-// reserved headers are tierq's own, or steer the connection instead of the receiver; so are those that begin with a
-// reserved prefix.
+// reserved headers are set by tierq or control the connection, so users cannot set them. The same holds for
+// headers that begin with a reserved prefix.
 var (
 	reserved = []string{
 		"Host", "Content-Length", "Content-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding",
@@ -29,7 +29,7 @@ var (
 	reservedPrefixes = []string{"Webhook-", "X-Job-", "Proxy", "X-Forwarded-", "Sec-"}
 )
 
-// checkHeaders names what is wrong with a user's headers. A name is shown in an error only if it is one.
+// checkHeaders returns the errors in a user's headers. An error shows a header's name only if it is a valid name.
 func checkHeaders(headers map[string]string) []error {
 	if len(headers) > maxHeaders {
 		reason := fmt.Sprintf("has %d headers, the most is %d", len(headers), maxHeaders)
@@ -40,7 +40,7 @@ func checkHeaders(headers map[string]string) []error {
 		wrong = append(wrong, &handler.PayloadError{Field: "payload.headers" + name, Reason: reason})
 	}
 	seen, size := map[string]bool{}, 0
-	for _, name := range slices.Sorted(maps.Keys(headers)) { // a map has no order, an answer has
+	for _, name := range slices.Sorted(maps.Keys(headers)) { // a map has no order, the errors should
 		value := headers[name]
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		size += len(name) + len(value)

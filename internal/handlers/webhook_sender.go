@@ -16,10 +16,10 @@ import (
 
 // Sender makes HTTP calls to URLs that users name.
 type Sender interface {
-	// CheckURL says, without any lookup, whether a URL could be called. Its error continues a sentence whose subject is
-	// the URL.
+	// CheckURL returns nil if the URL may be called, as far as that is known without a lookup. Its error continues a
+	// sentence whose subject is the URL.
 	CheckURL(url string) error
-	// Do returns the answer, whatever its status; redirects are not followed. An error is handler.Permanent if a repeat
+	// Do returns the answer, whatever its status. It follows no redirect. An error is handler.Permanent if a repeat
 	// is pointless; its text names the host at most.
 	Do(ctx context.Context, r Request) (Response, error)
 }
@@ -30,10 +30,10 @@ type Request struct {
 	URL       string
 	Header    http.Header
 	Body      []byte
-	Timeout   time.Duration // of the whole call; 0 = the sender's
-	MessageID string        // makes it a signed message of this id, the same at each repeat; "" = none
+	Timeout   time.Duration // of the whole call; 0 = the sender's default
+	MessageID string        // makes the call a signed message with this id, the same at each repeat; "" = none
 	TraceID   string
-	Owner     string // of the job: who signs a message; "" = none
+	Owner     string // of the job, whose key signs a message; "" = none
 }
 
 // Response is a Sender's answer.
@@ -41,14 +41,14 @@ type Response struct {
 	Status    int
 	Header    http.Header
 	Body      []byte
-	Truncated bool // there was more than the sender reads
+	Truncated bool // the body was longer than the sender reads
 }
 
-// outgoing are the handlers that call out.
+// outgoing holds the handlers that make HTTP calls.
 type outgoing struct{ send Sender }
 
-// RegisterOutgoing adds SEND_WEBHOOK, FORWARD_DOCUMENT and, for tierq itself, CALLBACK to r. It panics if r knows one
-// of them already.
+// RegisterOutgoing adds SEND_WEBHOOK, FORWARD_DOCUMENT and, for tierq itself, CALLBACK to r. It panics if r has
+// one of them already.
 func RegisterOutgoing(r *handler.Registry, s Sender) {
 	o := outgoing{s}
 	open := func(w Webhook) error { return o.open("payload.url", w.URL) }
@@ -63,7 +63,7 @@ func RegisterOutgoing(r *handler.Registry, s Sender) {
 	handler.Register(r, job.CallbackType, o.callback, handler.Internal())
 }
 
-// open refuses at submit what the sender would refuse whenever the job runs.
+// open refuses, at submit, a URL that the sender would refuse at every attempt.
 func (o outgoing) open(field, url string) error {
 	if err := o.send.CheckURL(url); err != nil {
 		return &handler.PayloadError{Field: field, Reason: err.Error()}
@@ -71,7 +71,7 @@ func (o outgoing) open(field, url string) error {
 	return nil
 }
 
-// post sends a message and judges the answer.
+// post sends a message and judges the answer. It returns the answer too.
 func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
 	run, _ := handler.Running(ctx)
 	if r.Header == nil {
@@ -89,11 +89,11 @@ func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
 	return answer, judged(hostOf(r.URL), answer, time.Now())
 }
 
-// judged is what an answer to a message means for the job:
+// judged returns nil for a delivered message, or the error that decides how the job continues:
 //
 //	2xx                delivered
 //	408, 425, 5xx      tried again after the tier's backoff
-//	429, 503           tried again when Retry-After says, if it does
+//	429, 503           tried again at the time in Retry-After, if there is one
 //	all others         permanent: 410 and other 4xx will not change, and redirects are not followed
 func judged(host string, a Response, now time.Time) error {
 	err := fmt.Errorf("%s answered %d", host, a.Status)
@@ -111,13 +111,14 @@ func judged(host string, a Response, now time.Time) error {
 	return handler.Permanent(err)
 }
 
-// What a Retry-After may ask for.
+// The limits of a Retry-After.
 const (
 	minAsked = time.Second
 	maxAsked = time.Hour
 )
 
-// asked reads Retry-After, in seconds or as a date, bounded to 1 s..1 h; false if it is absent or neither.
+// asked reads Retry-After, in seconds or as a date, and limits it to 1 s..1 h. It returns false if the header is
+// absent or neither.
 func asked(h http.Header, now time.Time) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	if at, err := http.ParseTime(text); err == nil {
@@ -127,13 +128,13 @@ func asked(h http.Header, now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds > int64(maxAsked/time.Second) { // it has digits only, so the error says: too large
+	if err != nil || seconds > int64(maxAsked/time.Second) { // only digits, so the error means too large
 		return maxAsked, true
 	}
 	return max(time.Duration(seconds)*time.Second, minAsked), true
 }
 
-// hostOf is what errors say of a URL: the rest may hold secrets.
+// hostOf returns the host of a URL for error texts: the other parts may hold secrets.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestSendWebhook(t *testing.T) {
 	}
 }
 
-// The verdicts over a real connection; TestJudged has the rest.
+// Answers over a real connection give these errors. TestJudged covers the other statuses.
 func TestSendWebhookFails(t *testing.T) {
 	t.Attr("proves", "S1-P4")
 	url, _ := listen(t, func(w http.ResponseWriter, r *http.Request) {

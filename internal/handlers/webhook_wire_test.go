@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// wire is a Sender without guard and signature. It refuses the URLs that closed says.
+// wire is a Sender without guard and signature. It refuses the URLs for which closed returns an error.
 type wire struct{ closed func(string) error }
 
 func (w wire) CheckURL(url string) error {
@@ -74,7 +74,7 @@ type heard struct {
 	body   string
 }
 
-// listen is a receiver that answers as told and passes on what it heard.
+// listen starts a receiver that answers with answer and records what it received.
 func listen(t *testing.T, answer http.HandlerFunc) (url string, last func() heard) {
 	t.Helper()
 	calls := make(chan heard, 100)

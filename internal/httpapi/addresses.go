@@ -7,9 +7,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// addresses are the paths that are served, and by which methods. It tells an address that is not there from one that
-// does not serve this method: gin's own look at its other trees goes on from where the last one ended, and finds
-// methods that are not there.
+// addresses lists the served paths and the methods that serve each of them. It tells an unknown path (404) from a
+// known path with another method (405). Gin's own search cannot: it continues from where its last tree's search
+// ended, and finds methods that the path does not have.
 type addresses struct {
 	paths   [][]string // in segments
 	methods [][]string
@@ -26,7 +26,8 @@ func (a *addresses) add(method, path string) {
 	a.paths, a.methods = append(a.paths, segments), append(a.methods, []string{method})
 }
 
-// allowed are the methods that a path is served by, in the order they were added; none if there is no such address.
+// allowed returns the methods that serve a path, in the order in which they were added; nil if there is no such
+// path.
 func (a *addresses) allowed(path string) (methods []string) {
 	segments := strings.Split(path, "/")
 	for i, known := range a.paths {
@@ -42,7 +43,8 @@ func (a *addresses) allowed(path string) (methods []string) {
 	return methods
 }
 
-// fits says whether a path is one of an address: :name is any segment, *name all that is left.
+// fits reports whether a path matches an address: a segment :name matches any segment that is not empty, *name
+// matches the rest of the path.
 func fits(address, path []string) bool {
 	for i, segment := range address {
 		switch {
@@ -56,13 +58,14 @@ func fits(address, path []string) bool {
 	return len(address) == len(path)
 }
 
-// refuse answers what no route took.
+// refuse returns the error for a request that no route took: 404 for an unknown path, 405 with the header Allow for
+// another method of a known path.
 func (a *addresses) refuse(c *gin.Context) error {
 	methods := a.allowed(c.Request.URL.EscapedPath())
 	switch {
 	case len(methods) == 0:
 		return errNoRoute
-	case slices.Contains(methods, c.Request.Method): // a submit to a name that other routes own: gin looks for those only
+	case slices.Contains(methods, c.Request.Method): // for example POST /jobs/submit: gin searches below /jobs only
 		return &problem{kind: unknownTier}
 	}
 	c.Writer.Header().Set("Allow", strings.Join(methods, ", "))

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Addresses that need no key count against the rate of their caller's address, once each: their handlers do not run
-// beyond it. Health is answered all the same, and /api/me is counted when it asks who calls.
+// A request for an address that needs no key is charged once to the rate of its client's address. Above the rate
+// the handler does not run. Health is not charged, and /api/me is charged when it authenticates its caller.
 func TestAddressRate_CountsWhatNeedsNoKey(t *testing.T) {
 	t.Attr("proves", "A31")
 	served := 0

@@ -10,11 +10,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// reportType is the job type that counts other jobs: its submitter must be known, and be an operator for it to count
-// everybody's.
+// reportType is the job type that counts other jobs. A caller needs a key to submit such a job, and must be an
+// operator to count everybody's jobs.
 const reportType = "REPORT"
 
-// mayTier refuses a caller who may not submit to a tier.
+// mayTier returns an error if the caller may not submit to the tier.
 func mayTier(c *gin.Context, tier job.Tier) error {
 	caller := callerOf(c)
 	if caller.MayTier(tier) {
@@ -23,7 +23,7 @@ func mayTier(c *gin.Context, tier job.Tier) error {
 	return refusal(caller, "this key submits to "+list(caller.Key.Tiers)+" only")
 }
 
-// mayType refuses a caller who may not submit jobs of a type.
+// mayType returns an error if the caller may not submit jobs of the type.
 func mayType(caller *job.Caller, typ string) error {
 	switch {
 	case !caller.MayType(typ) && anonymous(caller):
@@ -37,7 +37,8 @@ func mayType(caller *job.Caller, typ string) error {
 	return nil
 }
 
-// mayCallBack refuses a caller who may not have his jobs' ends told to an address: that is a job of the type CALLBACK.
+// mayCallBack returns an error if the caller may not give a job a callbackUrl. A callback is a job of the type
+// CALLBACK, so the caller must be allowed to submit that type.
 func mayCallBack(caller *job.Caller) error {
 	switch {
 	case caller.MayType(job.CallbackType):
@@ -57,8 +58,8 @@ func list[T ~string](names []T) string {
 	return strings.Join(all, ", ")
 }
 
-// overQuota says of a refusal for the key's quota what the quota is, and when a job of this tier is likely to have
-// ended.
+// overQuota turns job.ErrQuota into a 429 that names the quota and says when a job of this tier is likely to have
+// ended. Any other error is returned as it is.
 func (a *api) overQuota(err error, s *job.Submission) error {
 	if !errors.Is(err, job.ErrQuota) {
 		return err

@@ -28,7 +28,7 @@ func TestAllowed_CallbackURL(t *testing.T) {
 	all["a bound key with CALLBACK"] = bound("submit", "PAIR", "CALLBACK")
 	all["a bound stranger"], all["a bound stranger with CALLBACK"] = bound("anonymous", "PAIR"), bound("anonymous",
 		"PAIR", "CALLBACK")
-	for kind, want := range map[string][2]int{ // by the tier's address, by the others
+	for kind, want := range map[string][2]int{ // statuses at the tier's address and at the others
 		"stranger": {401, 401}, "anonymous": {202, 401}, "submit": {202, 202}, "read-only": {403, 403}, "admin": {202,
 			202},
 		"worker": {403, 403}, "open": {202, 202}, "a bound key": {403, 403}, "a bound admin": {403, 403},
@@ -55,7 +55,8 @@ func TestAllowed_CallbackURL(t *testing.T) {
 	}
 }
 
-// A bound key's batch, entry by entry; and its own dead letter, which would call back once more.
+// The rule of TestAllowed_CallbackURL holds for each entry of a batch, and for requeueing a dead letter with a
+// callbackUrl.
 func TestAllowed_CallbackURLElsewhere(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()

@@ -16,7 +16,8 @@ import (
 var publicPair = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit, Tiers: []job.Tier{job.Public},
 	Types: []string{"PAIR"}, InFlight: 5}}
 
-// A key for PUBLIC on /paid/submit: 403, whatever else is wrong, and nothing is read, written or claimed.
+// A key for PUBLIC gets a 403 at /paid/submit, whatever else is wrong. The body is not read, no Idempotency-Key is
+// claimed, and nothing is submitted.
 func TestAllowed_AnotherTier(t *testing.T) {
 	t.Attr("proves", "A26")
 	for _, c := range [][2]string{
@@ -48,7 +49,7 @@ func TestAllowed_AnotherTier(t *testing.T) {
 	wantProblem(t, r.json("POST", "/gold/submit", "{}"), 404, "UNKNOWN_TIER")
 }
 
-// A key for some types: other types are refused, before their payload is looked at.
+// A key for some types gets a refusal for another type, before the payload is checked.
 func TestAllowed_AnotherType(t *testing.T) {
 	t.Attr("proves", "A26")
 	for _, c := range [][2]string{
@@ -73,7 +74,7 @@ func TestAllowed_AnotherType(t *testing.T) {
 	}
 }
 
-// A job is its submitter's: the key's id and quota go with it, whatever the body says.
+// A submitted job has the id and the quota of the caller's key. Members of the body cannot set them.
 func TestAllowed_OwnerAndQuota(t *testing.T) {
 	t.Attr("proves", "A09")
 	const pair = `{"type":"PAIR","payload":{"A":1}}`
@@ -95,7 +96,7 @@ func TestAllowed_OwnerAndQuota(t *testing.T) {
 	}
 }
 
-// A REPORT counts everybody's jobs only for those who see them; who has shown no key cannot have one.
+// A REPORT counts everybody's jobs only for an operator. A caller without a key cannot submit one.
 func TestAllowed_Report(t *testing.T) {
 	t.Attr("proves", "A01")
 	for name, want := range map[string]struct{ status, everybody int }{
@@ -121,7 +122,7 @@ func TestAllowed_Report(t *testing.T) {
 	}
 }
 
-// Strangers, where they may submit at all, submit to PUBLIC; for the rest they are asked for a key.
+// Strangers may submit to PUBLIC only, if at all. Elsewhere they get a 401.
 func TestAllowed_Strangers(t *testing.T) {
 	t.Attr("proves", "A26")
 	r := newRooms(t)
@@ -154,7 +155,8 @@ func TestAllowed_Strangers(t *testing.T) {
 	}
 }
 
-// Over its quota a key is told what the quota is, and when to come again: this job is not accepted, and never will be.
+// Above its quota a caller gets a 429 with the quota, and a Retry-After with the time in which a job is likely to
+// end.
 func TestAllowed_Quota(t *testing.T) {
 	r := newRooms(t)
 	r.hint = 2500 * time.Millisecond
@@ -190,7 +192,8 @@ func TestAllowed_Quota(t *testing.T) {
 	wantHeader(t, rec, "Retry-After", "3")
 }
 
-// A tier of which too many jobs live is told so, and a stranger's submit says whom it counts for.
+// A submit gets QUEUE_FULL if too many jobs of the tier have not ended. A stranger's submission says whom it counts
+// for.
 func TestAllowed_LivingFull(t *testing.T) {
 	r := newRooms(t)
 	var got job.Submission

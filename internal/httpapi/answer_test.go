@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What one request asked for is gone with it: the next one finds nothing of it.
+// A request does not see the values of the request before, although both use the same visit.
 func TestSubmit_LeavesNothingToTheNext(t *testing.T) {
 	r := newRooms(t)
 	for range 20 {
@@ -40,7 +40,8 @@ func TestSubmit_LeavesNothingToTheNext(t *testing.T) {
 	}
 }
 
-// The bounds hold where a quick count cannot tell: at their last and their first beyond.
+// A body at a bound passes and a body beyond it does not, also if the quick count of all braces and colons exceeds
+// the bound.
 func TestMeasure_Bounds(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2) }
 	wide := func(n int) string { return "{" + strings.Repeat(`"a":1,`, n-1) + `"a":1}` }

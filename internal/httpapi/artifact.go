@@ -16,7 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// artifact is GET /jobs/{id}/artifact: the file a job made, to be saved and not shown.
+// artifact serves GET /jobs/{id}/artifact: it sends the file that a job made, as an attachment.
 func (a *api) artifact(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {
@@ -52,11 +52,11 @@ func (a *api) artifact(c *gin.Context) error {
 	return nil
 }
 
-// transfer is the longest that handing out one file, or one export, may take.
+// transfer bounds the time that sending one file, or one export, may take.
 const transfer = 10 * time.Minute
 
-// pour copies a file to the client; each piece must get through within the server's usual time. A file that is not as
-// long as was said breaks the connection: net/http sees to that.
+// pour copies a file to the client. Each piece of 64 KiB has its own write deadline. If the file is not as long as
+// its Content-Length says, net/http breaks the connection off.
 func pour(c *gin.Context, body io.Reader) error {
 	piece := make([]byte, 64<<10)
 	for {
@@ -76,7 +76,8 @@ func pour(c *gin.Context, body io.Reader) error {
 	}
 }
 
-// mediaType is a type that is fit for a header.
+// mediaType returns a file's media type in a form that a header may contain; application/octet-stream if it cannot
+// be parsed or written.
 func mediaType(s string) string {
 	media, params, err := mime.ParseMediaType(s)
 	if err != nil {
@@ -88,8 +89,8 @@ func mediaType(s string) string {
 	return s
 }
 
-// attachment is a Content-Disposition (RFC 6266): the name in plain ASCII for all, and where that is not all of it, as
-// it is.
+// attachment returns the Content-Disposition (RFC 6266) for a file name. The parameter filename has the name in
+// plain ASCII; filename* has the whole name, and is added only if plain ASCII changes it.
 func attachment(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == unicode.ReplacementChar || !unicode.IsPrint(r) {

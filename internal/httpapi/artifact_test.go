@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// file is an artifact's body that knows whether it was closed.
+// file is the body of an artifact. It records whether it was closed.
 type file struct {
 	io.Reader
 	closed bool
@@ -50,7 +50,7 @@ func TestArtifact(t *testing.T) {
 	wantProblem(t, r.do("GET", "/jobs/7/artifact", ""), 400, "INVALID_REQUEST", "id")
 }
 
-// Whatever a file is called, the header is one header, and a browser saves it under a name without a path.
+// Any file name gives a single valid header, and a browser saves the file under a name without a path.
 func TestArtifact_Names(t *testing.T) {
 	t.Attr("proves", "A56")
 	for name, want := range map[string]struct{ plain, whole string }{
@@ -90,7 +90,8 @@ func TestArtifact_Names(t *testing.T) {
 	}
 }
 
-// A file that ends too early, or breaks, must not look whole.
+// If a file ends too early, or cannot be read on, the connection breaks off, so that the file does not look
+// complete.
 func TestArtifact_BrokenOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		body io.Reader
@@ -109,7 +110,7 @@ func TestArtifact_BrokenOff(t *testing.T) {
 			s := serve(t, r)
 			res, err := http.Get("http://" + s.Addr() + jobKnown + "/artifact")
 			if err != nil {
-				return // it broke before anything came through
+				return // the connection broke before the headers arrived
 			}
 			defer res.Body.Close()
 			if body, err := io.ReadAll(res.Body); err == nil {

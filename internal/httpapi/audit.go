@@ -10,22 +10,23 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Audits shows what the audit of Redis found, and makes a pass when asked.
+// Audits shows the result of the last audit of Redis, and makes a new pass on request.
 type Audits interface {
 	LastAudit(ctx context.Context) (Audit, error)
-	// RunAudit makes a pass at once; job.ErrAmbiguous: it stopped half-way, and what it found by then is put right.
+	// RunAudit makes a pass at once. job.ErrAmbiguous: the pass stopped half-way; what it found until then is
+	// repaired.
 	RunAudit(ctx context.Context) (Audit, error)
 }
 
-// Audit is how the whole is, as tierq itself sees it.
+// Audit is the state of the system as tierq itself sees it.
 type Audit struct {
 	Report      *job.AuditReport     // of the last pass; nil = there was none
 	Quarantined []job.QuarantinedJob // the oldest first, no more than a hundred
-	Total       int64                // of the quarantine
-	Checks      []AuditCheck         // what the process sees of its stores, and of the cluster
+	Total       int64                // jobs in quarantine
+	Checks      []AuditCheck         // of this process's stores, and of the cluster
 }
 
-// AuditCheck is one thing that was looked at.
+// AuditCheck is the result of one check.
 type AuditCheck struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // ok, warn or fail
@@ -33,10 +34,10 @@ type AuditCheck struct {
 	Fix    string `json:"fix,omitzero"` // what to do about it
 }
 
-// auditMargin is what is left for answering once a pass is cut short.
+// auditMargin is the time that is left for writing the answer after a pass was cut short.
 const auditMargin = 10 * time.Second
 
-// lastAudit is GET /admin/consistency.
+// lastAudit serves GET /admin/consistency.
 func (a *api) lastAudit(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -48,8 +49,8 @@ func (a *api) lastAudit(c *gin.Context) error {
 	return a.writeAudit(c, &audit)
 }
 
-// runAudit is POST /admin/consistency. What is not done within fifty seconds is left to the next pass, and the report
-// says so.
+// runAudit serves POST /admin/consistency. A pass is cut short after fifty seconds; the report says so, and the next
+// pass does the rest.
 func (a *api) runAudit(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (a *api) runAudit(c *gin.Context) error {
 	return a.writeAudit(c, &audit)
 }
 
-// repaired records a pass that somebody asked for, and how many findings it had.
+// repaired writes a requested pass to the log of changes, with the totals of its findings.
 func (a *api) repaired(c *gin.Context, audit *Audit, err error) {
 	var found any
 	if audit.Report != nil {

@@ -15,7 +15,7 @@ func withContext(ctx context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r.WithContext(ctx)) })
 }
 
-// Every bad body: its code, the fields it names, and no call to admission.
+// Each bad body gets its code and the names of the wrong fields, and no call to admission is made.
 func TestErrors(t *testing.T) {
 	t.Attr("proves", "S2-E7")
 	for name, c := range map[string]struct {
@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// numbered are the members of an object, each with a name of its own.
+// numbered returns the members of an object with n different names.
 func numbered(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -259,13 +259,13 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// What came over TLS, here or to a proxy that is trusted, tells browsers to come over TLS only; errors and what is
-// answered after a panic too. What did not says nothing of it.
+// Every answer to a request over TLS, to this server or to a trusted proxy, has Strict-Transport-Security, also
+// errors and the answer after a panic. Answers to other requests do not have it.
 func TestHeaders_OverTLS(t *testing.T) {
 	t.Attr("proves", "A44")
 	r := newRooms(t)
 	r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	r.deps.Jobs = nil // a panic
+	r.deps.Jobs = nil // makes the handler panic
 	r.Handler = NewHandler(r.deps)
 	for _, path := range []string{"/livez", "/nope", "/jobs/" + string(knownID)} {
 		for name, c := range map[string]struct {

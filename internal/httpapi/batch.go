@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// batchEntry is the answer to one entry: a jobId with its status, or the error members, or, of an unknown outcome,
-// both.
+// batchEntry is the answer to one entry of a batch. An accepted entry has a jobId and its status, a refused entry
+// has the error members, and an entry with an unknown outcome has a jobId and the error members.
 type batchEntry struct {
 	JobID     job.ID       `json:"jobId,omitzero"`
 	Status    job.Status   `json:"currentJobStatus,omitzero"`
@@ -24,7 +24,7 @@ type batchEntry struct {
 	Errors    []fieldError `json:"errors,omitempty"`
 }
 
-// submitBatch is POST /:tier/submit/batch: each entry is accepted or refused by itself.
+// submitBatch serves POST /:tier/submit/batch: each entry is accepted or refused by itself.
 func (a *api) submitBatch(c *gin.Context) error {
 	plan, ok := a.tier(c.Param("tier"))
 	if !ok {
@@ -65,19 +65,20 @@ func (a *api) submitBatch(c *gin.Context) error {
 	}{b.answers, stamp(a.Now())})
 }
 
-// batch is one batch on its way: the submissions that are fit to be sent, and for each the entry it answers.
+// batch is a batch request while it is handled: the submissions made from its valid entries, and the answers of all
+// entries.
 type batch struct {
 	*api
 	c           *gin.Context
 	answers     []batchEntry
-	asked       asked // by the entry that is being read
+	asked       asked // the entry that is being read
 	submissions []job.Submission
-	entry       []int         // by submission
-	wait        time.Duration // when to poll; or, if something was refused for now, when to come again
+	entry       []int         // the index of the entry, by submission
+	wait        time.Duration // when to poll; if entries were refused for now, the longest of their waits
 	refused     bool
 }
 
-// take reads one entry.
+// take reads one entry and adds its submission, or writes its refusal into its answer.
 func (b *batch) take(i int, text []byte, plan job.Plan) {
 	s, err := b.submissionOf(text, plan)
 	if err != nil {
@@ -87,7 +88,7 @@ func (b *batch) take(i int, text []byte, plan job.Plan) {
 	b.submissions, b.entry = append(b.submissions, s), append(b.entry, i)
 }
 
-// keyed counts the submissions that bring an Idempotency-Key.
+// keyed counts the submissions that have an Idempotency-Key.
 func (b *batch) keyed() (n int) {
 	for i := range b.submissions {
 		if b.submissions[i].Idempotency.Key != "" {
@@ -107,7 +108,8 @@ func (b *batch) submissionOf(text []byte, plan job.Plan) (job.Submission, error)
 	return b.submission(callerOf(b.c), &b.asked, plan, traceOf(b.c))
 }
 
-// refuse writes down why an entry was not accepted. What is not the user's to know goes to the log only.
+// refuse writes into an entry's answer why it was not accepted. The cause of an internal error goes to the log
+// only.
 func (b *batch) refuse(i int, err error) {
 	p, known := explain(err)
 	if !known {
@@ -126,7 +128,7 @@ func (b *batch) refuse(i int, err error) {
 	}
 }
 
-// send submits what was fit for it, in one call. An error means that the client left.
+// send submits the valid entries in one call. It returns an error only if the client has left.
 func (b *batch) send(tier job.Tier) error {
 	if len(b.submissions) == 0 {
 		return nil
@@ -157,8 +159,8 @@ func (b *batch) send(tier job.Tier) error {
 	return nil
 }
 
-// look says of replayed entries how their jobs stand now: as many as can be asked in a second, the others as they were
-// accepted.
+// look sets the present status of the jobs of replayed entries. It asks for as many jobs as it can within a second;
+// the others keep the status that a new job would have.
 func (b *batch) look() {
 	ctx, cancel := context.WithTimeout(b.c.Request.Context(), time.Second)
 	defer cancel()

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Each entry is answered in its place: a bad one is refused with the error members, and its neighbours live.
+// Each entry gets its answer in its place. A bad entry is refused with the error members, and the entries around it
+// are accepted.
 func TestBatch(t *testing.T) {
 	entries := []string{
 		`{"type":"PAIR","payload":{"A":1},"idempotencyKey":"one"}`,
@@ -73,7 +74,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A key in the header names one submit; an entry's own is the same key.
+// The idempotencyKey of an entry and the same key in the header of a submit are the same key.
 func TestBatch_AnEntrysKeyIsTheHeadersKey(t *testing.T) {
 	const body = `{"type":"PAIR","payload":{"A":1}}`
 	r := newRooms(t)
@@ -139,7 +140,7 @@ func TestBatch_BadInput(t *testing.T) {
 	}
 }
 
-// All batches together have a bounded part of the memory, and give it back.
+// All batches together hold a bounded amount of memory, and release it.
 func TestBatch_MemoryIsBounded(t *testing.T) {
 	r := newRooms(t)
 	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 1000 + bodyMargin}

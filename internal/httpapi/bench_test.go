@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// accepts and anything take whatever comes, at no cost.
+// accepts and anything accept every call, at no cost.
 type accepts struct{}
 
 func (accepts) Submit(context.Context, job.Submission) (job.Accepted, error) {
@@ -31,7 +31,7 @@ type readCloser struct{ *bytes.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// nowhere is the cheapest ResponseWriter there is.
+// nowhere is a ResponseWriter that discards everything.
 type nowhere struct{ header http.Header }
 
 func (n *nowhere) Header() http.Header         { return n.header }

@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What to do about a change whose answer was lost.
+// The advice to a caller whose change may or may not have been made.
 const (
 	cancelInDoubt  = "The job may or may not have been cancelled. Poll it, or cancel it again: the answer is the same."
 	requeueInDoubt = "The job may or may not get a new life. Poll it, or send this again: under the same " +
@@ -25,10 +25,10 @@ const (
 		"without one, a 409 may be about this very request."
 )
 
-// noFields is the body of a request that needs none: nothing, or {}.
+// noFields is the shape of a body that has no fields: {}. Such a request may also have no body.
 var noFields = shape[struct{}]{}
 
-// jobChange is what a request that changes a job may say beside which one: why.
+// jobChange is what a request may say about its change of a job: the reason.
 type jobChange struct{ reason string }
 
 var (
@@ -46,7 +46,8 @@ func (j *jobChange) setReason(v jsontext.Value) (err error) {
 	return err
 }
 
-// readReason takes the reason of a change: one line of text. An empty one is none, as a form sends it.
+// readReason checks the reason of a change: one line of text, at most job.MaxReason characters. An empty text is no
+// reason, because forms send one if nothing was typed.
 func readReason(value string) (string, error) {
 	if !utf8.ValidString(value) || utf8.RuneCountInString(value) > job.MaxReason ||
 		strings.ContainsFunc(value, unicode.IsControl) {
@@ -55,8 +56,9 @@ func readReason(value string) (string, error) {
 	return strings.TrimSpace(value), nil
 }
 
-// changes reads a request that changes a job: which, and why. A DELETE may say why in its address, or in a body as the
-// others do. Somebody else's job is not found: job.ErrNotFound, as a *problem.
+// changes reads a request that changes a job: the job's id and the reason. A DELETE may give the reason in the
+// query or in the body, other methods only in the body. For a job of another caller the error is job.ErrNotFound as
+// a *problem.
 func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	if c.Request.Method == http.MethodDelete {
 		err = jobChangeParams.read(c.Request.URL.RawQuery, &asked)
@@ -82,8 +84,8 @@ func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	return id, asked, nil
 }
 
-// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop:
-// it ends CANCELLED, whatever its handler returns.
+// cancel serves DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. A running job is told to
+// stop: it ends CANCELLED, whatever its handler returns.
 func (a *api) cancel(c *gin.Context) error {
 	id, asked, err := a.changes(c)
 	if err != nil {
@@ -112,8 +114,8 @@ func (a *api) cancel(c *gin.Context) error {
 	return fmt.Errorf("cancel %s: answered %q", id, word)
 }
 
-// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: a FAILED job gets a new life. The
-// Idempotency-Key names the request: sent again with the same one, it is the same promise and not a second life.
+// requeue serves POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: it requeues a FAILED job. The
+// Idempotency-Key names the request: a repeat with the same key does not requeue the job a second time.
 func (a *api) requeue(c *gin.Context) error {
 	id, asked, err := a.changes(c)
 	if err != nil {
@@ -143,8 +145,8 @@ func (a *api) requeue(c *gin.Context) error {
 }
 
 // requeueOwn requeues a job for its submitter. The limits are those of a submit: the caller's tiers and types, the
-// tier's share of the capacity, and the caller's quota. A job without an owner may be of any type. A callbackUrl counts
-// as a type too.
+// tier's share of the capacity, and the caller's quota. The type is checked because a job without an owner may have
+// any type. A job with a callbackUrl needs the type CALLBACK as well.
 func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)
@@ -173,7 +175,8 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	)
 }
 
-// because is what the log of changes keeps of a requeue beside its job: why it was; nil = nobody said.
+// because returns what the log of changes records of a requeue besides its job: the reason; nil if the caller gave
+// none.
 func because(why string) any {
 	if why == "" {
 		return nil
@@ -183,12 +186,13 @@ func because(why string) any {
 	}{why}
 }
 
-// requestID names one request: by its caller's key, else by chance.
+// requestID returns the id of a requeue request: derived from the caller's Idempotency-Key, or random if there is
+// none.
 func requestID(owner, key string) string {
 	if key != "" {
 		return ownKey(owner, key)
 	}
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails, says crypto/rand
+	_, _ = rand.Read(id[:]) // crypto/rand never fails
 	return hex.EncodeToString(id[:])
 }

@@ -86,8 +86,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// A submitter's retry is a submit once more: held to his tiers and types, his tier's share and his quota. An
-// administrator's is not.
+// A submitter's retry has the limits of a submit: his tiers and types, the tier's share and his quota. An admin's
+// retry has no limits.
 func TestRequeue_OfOnesOwn(t *testing.T) {
 	t.Attr("proves", "A26 A29")
 	retry := "/jobs/" + string(knownID) + "/retry"

@@ -11,15 +11,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// How a change ended.
+// The outcomes of a change.
 const (
 	changeDone    = "done"
 	changeRefused = "refused" // nothing was changed
-	changeInDoubt = "unknown" // it was sent, and its answer lost
+	changeInDoubt = "unknown" // the change was sent, and its answer was lost
 )
 
-// changed records what a caller did to what is not his, or tried to: before and after are what it was and what it is to
-// be, or nil; err is how it ended. Nothing in them may be a secret.
+// changed writes to the log of changes what a caller did, or tried to do, to things that are not his own. before
+// and after are the old and the intended state, or nil. They must not contain secrets. The outcome is derived from
+// err.
 func (a *api) changed(c *gin.Context, action, target string, before, after any, err error) {
 	if a.Changes == nil {
 		return
@@ -44,8 +45,8 @@ func (a *api) changed(c *gin.Context, action, target string, before, after any, 
 	a.Changes.Record(change)
 }
 
-// byOperator records what was done to a job, unless its own submitter did it: whoever is no operator acts on his own
-// jobs only.
+// byOperator records a change of a job if the caller is an admin. Other callers can change their own jobs only,
+// which is not recorded.
 func (a *api) byOperator(c *gin.Context, action string, id job.ID, after any, err error) {
 	if callerOf(c).Admin() {
 		a.changed(c, action, string(id), nil, after, err)
@@ -67,7 +68,7 @@ func (a *api) noted(v any) []byte {
 type changeBody struct {
 	ID      int64          `json:"id"`
 	At      string         `json:"at"`
-	Actor   *string        `json:"actor"` // null = whoever used an open server, or the command line
+	Actor   *string        `json:"actor"` // null = a caller of an open server, or the command line
 	Name    *string        `json:"name"`
 	Address *string        `json:"address"`
 	Action  string         `json:"action"`
@@ -80,7 +81,7 @@ type changeBody struct {
 
 var changesParams = params[page]{"limit": (*page).setLimit, "cursor": (*page).setCursor}
 
-// changesPage is GET /admin/audit: who changed what, newest first.
+// changesPage serves GET /admin/audit: the log of changes, newest first.
 func (a *api) changesPage(c *gin.Context) error {
 	p := page{limit: pageLimit}
 	if err := changesParams.read(c.Request.URL.RawQuery, &p); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whatever an operator changes is written down: who, from where, what, before and after, and how it ended. What a
-// submitter does to his own jobs is not, and what nobody understood neither.
+// An operator's change is recorded: the actor, his address, the action, the state before and after, and the
+// outcome. A submitter's change of his own jobs is not recorded, and neither is a request that is not valid.
 func TestChanges_AreRecorded(t *testing.T) {
 	const admin, open, submit = "admin", "open", "submit"
 	id := string(knownID)

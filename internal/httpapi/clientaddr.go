@@ -8,10 +8,11 @@ import (
 
 const forwardedFor = "X-Forwarded-For"
 
-// address is where a request comes from: the peer of the connection; or, if that is a trusted proxy, whom
-// X-Forwarded-For names last who is none. No other header is read, and from anybody else not that one either: whoever
-// may write it can be anybody. The zero Addr is nobody's address, as on a unix socket. What the proxy in front could
-// not name is the proxy's own.
+// address returns the address that a request comes from. That is the connection's peer, unless the peer is a
+// trusted proxy. Then X-Forwarded-For is read from its end: the first address that is not a trusted proxy's is the
+// result. If an entry is missing or cannot be parsed, the result is the proxy that sent it. From all other peers
+// the header is ignored, because any client can write it, and no other header is read at all. The result is the
+// zero Addr if the peer has no address, as on a unix socket.
 func (a *api) address(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -45,7 +46,7 @@ func (a *api) trusts(from netip.Addr) bool {
 	return false
 }
 
-// cutLast takes the last entry off a list with commas; more = there is another one.
+// cutLast cuts the last entry off a comma-separated list. more reports whether there is another entry.
 func cutLast(list string) (rest, last string, more bool) {
 	i := strings.LastIndexByte(list, ',')
 	if i < 0 {
@@ -54,7 +55,8 @@ func cutLast(list string) (rest, last string, more bool) {
 	return list[:i], list[i+1:], true
 }
 
-// forwardedAddr reads one entry: an address, which some proxies write with its port, and IPv6 in brackets.
+// forwardedAddr parses one entry of X-Forwarded-For. Some proxies add the port, and brackets around an IPv6
+// address.
 func forwardedAddr(entry string) (netip.Addr, bool) {
 	entry = strings.Trim(entry, " \t")
 	if addr, err := netip.ParseAddr(entry); err == nil {
@@ -71,6 +73,6 @@ func forwardedAddr(entry string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// plainAddr has one spelling for an address: an IPv4 address in IPv6 is that IPv4 address, and a zone is this machine's
-// own affair.
+// plainAddr brings an address into its only spelling: an IPv4 address in IPv6 becomes that IPv4 address, and the
+// zone is removed, because it means something on this machine only.
 func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

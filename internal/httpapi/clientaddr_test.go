@@ -65,7 +65,7 @@ func TestAddress(t *testing.T) {
 			if want, _ := netip.ParseAddr(c.want); got != want {
 				t.Errorf("it comes from %v, not %v", got, c.want)
 			}
-			// Without proxies to trust the header is nobody's.
+			// Without trusted proxies the header is ignored.
 			r.Header.Del("X-Forwarded-For")
 			peer := (&api{}).address(r)
 			r.Header["X-Forwarded-For"] = c.lines

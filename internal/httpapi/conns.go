@@ -14,52 +14,54 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// seats is a listener that holds so many connections at once. One more takes the seat of one that nobody would miss: of
-// those that have a request behind them and are silent, the one that is silent longest; then of those that have not
-// sent a byte; then of those that have begun a request and not come to the end of its headers, which a client that
-// means well does within a round trip. While every seat has a request under way, a new connection waits for the first
-// that ends: each of them has its own deadlines. An address has its share of the seats: one more of its connections
-// takes the place of another of its own, or is closed.
+// seats is a listener that bounds the number of open connections. A new connection above the bound replaces an open
+// one, in this order: a connection that is idle between two requests, the longest idle first; a connection that has
+// not sent a byte yet; a connection that has begun a request and not sent all its headers, which takes an honest
+// client one round trip. While every connection has a request under way, the new connection waits until one of them
+// ends: each request has its own deadlines.
+//
+// Each address has a share of the seats. Above the share, a new connection replaces another one of its address, or
+// is closed.
 type seats struct {
 	net.Listener
 	limit  int
-	share  int                   // of one address
-	exempt func(netip.Addr) bool // who may have all seats
+	share  int                   // connections of one address, at most
+	exempt func(netip.Addr) bool // reports whether an address has no share
 	log    *slog.Logger
 
 	mu      sync.Mutex
 	taken   int
-	missed  rows // those who may have to go
+	missed  rows // the connections that may be closed for a new one
 	sharers map[netip.Prefix]*sharer
-	said    time.Time   // that every seat is taken
-	named   time.Time   // an address that had its share
-	freed   loop.Signal // a seat was left, or somebody may be sent away
+	said    time.Time   // when the warning was logged that every seat is taken
+	named   time.Time   // when the warning was logged that an address has its share
+	freed   loop.Signal // a seat became free, or a connection may be closed
 	closing chan struct{}
 	once    sync.Once
 }
 
-// class says who goes first.
+// class says which connections are closed first: those of the lowest class.
 type class int
 
 const (
-	silent class = iota // between two requests
+	silent class = iota // idle between two requests
 	fresh               // has not sent a byte yet
-	// has begun a request, whose headers are not all here; or has its answer to come when the rest of its body is here
+	// has begun a request and not sent all its headers; or has its answer ready, which waits for the rest of the body
 	begun
-	busy // its request is under way: it stays
+	busy // has a request under way, and is not closed
 )
 
-// seated is one connection.
+// seated is a connection that has a seat, or is about to get one.
 type seated struct {
 	net.Conn
 	seats *seats
 	quiet atomic.Bool // the next byte begins a request
 
-	class  class // this and what follows: below seats.mu
+	class  class // seats.mu guards this field and those that follow
 	gone   bool
 	sharer *sharer // nil = its address has no share
-	among  link    // all connections of its class
-	own    link    // its address's
+	among  link    // place among all connections of its class
+	own    link    // place among those of its address
 }
 
 func (s *seats) newSeated(nc net.Conn) *seated {
@@ -81,8 +83,8 @@ func newSeats(l net.Listener, limits Limits, log *slog.Logger) *seats {
 	return s
 }
 
-// Accept returns the next connection when it has a seat. Where the process has no descriptor left, somebody is sent
-// away for the next try.
+// Accept returns the next connection once it has a seat. If the process has no file descriptor left, Accept closes
+// a connection for the sake of the next call, and returns the error.
 func (s *seats) Accept() (net.Conn, error) {
 	for {
 		nc, err := s.Listener.Accept()
@@ -112,7 +114,7 @@ func (s *seats) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener, and the wait for a seat.
+// Close closes the listener and ends the wait for a seat.
 func (s *seats) Close() error {
 	s.once.Do(func() { close(s.closing) })
 	return s.Listener.Close()
@@ -133,7 +135,7 @@ func (s *seats) seat(c *seated) bool {
 	return true
 }
 
-// sendAway ends the connection that would be missed least; false if all are busy.
+// sendAway closes the connection that is first in the order of seats. It returns false if all connections are busy.
 func (s *seats) sendAway() bool {
 	s.mu.Lock()
 	least := s.missed.first()
@@ -146,7 +148,7 @@ func (s *seats) sendAway() bool {
 	return least != nil && least.Close() == nil
 }
 
-// put gives a connection its class. It is called with mu held.
+// put gives a connection its class. s.mu must be held.
 func (s *seats) put(c *seated, to class) {
 	if c.gone || c.class == to {
 		return
@@ -168,8 +170,8 @@ func (c *seated) leaveRows() {
 	c.own.leave()
 }
 
-// linger says that a connection's request is answered but for the rest of its body, which is waited for: it may go, or,
-// when that is over, stays. Where there is no seat nothing happens.
+// linger with true marks a connection whose answer is ready and waits for the rest of the request's body: the
+// connection may be closed meanwhile. linger with false ends that. A nil connection is ignored.
 func (c *seated) linger(waits bool) {
 	if c == nil {
 		return
@@ -185,7 +187,7 @@ func (c *seated) linger(waits bool) {
 
 func (s *seats) wake() { s.freed.Set() }
 
-// state is http.Server's ConnState. HTTP/2 is busy while it has streams.
+// state is http.Server's ConnState hook. An HTTP/2 connection is busy while it has streams.
 func (s *seats) state(nc net.Conn, state http.ConnState) {
 	c, ok := nc.(*seated)
 	if !ok {
@@ -201,7 +203,7 @@ func (s *seats) state(nc net.Conn, state http.ConnState) {
 	}
 }
 
-// Read notices the first byte of a request.
+// Read puts the connection into the class begun at the first byte of a request.
 func (c *seated) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && c.quiet.Load() {
@@ -214,7 +216,7 @@ func (c *seated) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection and leaves its seat. It is safe twice.
+// Close closes the connection and frees its seat. It may be called twice.
 func (c *seated) Close() error {
 	s := c.seats
 	s.mu.Lock()
@@ -233,8 +235,8 @@ func (c *seated) Close() error {
 	return c.Conn.Close()
 }
 
-// scarce says whether the process may open too few files for so many connections, and how many it may. net/http needs
-// none of its own; the stores, the listeners and the files of jobs do.
+// scarce reports whether the process may open too few files for this number of connections, and how many it may
+// open. The stores, the listeners and the files of jobs need otherFiles besides; net/http needs none of its own.
 func scarce(connections int) (files uint64, tooFew bool) {
 	files, known := fileLimit()
 	if !known {
@@ -243,5 +245,5 @@ func scarce(connections int) (files uint64, tooFew bool) {
 	return files, files < uint64(connections)+otherFiles
 }
 
-// otherFiles are what a process opens beside its connections.
+// otherFiles is the number of files that a process may open besides its connections.
 const otherFiles = 512

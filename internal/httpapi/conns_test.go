@@ -18,7 +18,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// caller is one client's connection.
+// caller is the connection of one client.
 type caller struct {
 	t *testing.T
 	net.Conn
@@ -55,7 +55,7 @@ func (c *caller) asks() {
 	}
 }
 
-// gone waits for the server to end the connection.
+// gone waits until the server closes the connection.
 func (c *caller) gone() {
 	c.t.Helper()
 	if n, err := c.answers.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -63,7 +63,7 @@ func (c *caller) gone() {
 	}
 }
 
-// small serves the handler with few seats.
+// small serves the handler on a server with few seats.
 func small(t *testing.T, seats int, h http.Handler) (*Server, *strings.Builder) {
 	t.Helper()
 	var said strings.Builder
@@ -79,7 +79,7 @@ func small(t *testing.T, seats int, h http.Handler) (*Server, *strings.Builder) 
 	return s, &said
 }
 
-// are waits until the server sees so many connections of a class.
+// are waits until the server has want connections of a class.
 func (s *Server) are(t *testing.T, want int, of class) {
 	t.Helper()
 	testkit.Eventually(t, 5*time.Second, "connections are where they belong", func() (bool, string) {
@@ -102,8 +102,8 @@ func (s *Server) are(t *testing.T, want int, of class) {
 	})
 }
 
-// The order in which connections lose their seats: idle longest, then those without a byte, then those without an end
-// of their headers; a request under way stays.
+// When all seats are taken, connections are closed in this order: the longest idle first, then those that have sent
+// nothing, then those without complete headers. A connection with a request under way stays.
 func TestSeats_WhoGoesFirst(t *testing.T) {
 	t.Attr("proves", "A14 A17")
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -130,11 +130,11 @@ func TestSeats_WhoGoesFirst(t *testing.T) {
 		c.asks()
 		s.are(t, n+1, silent)
 	}
-	again := dial(t, s) // a seventh
-	third.gone()        // it asked before the others
+	again := dial(t, s) // a seventh connection
+	third.gone()        // its request was the first
 	again.asks()
 	s.are(t, 3, silent)
-	first.asks() // now the second is silent longest, then the seventh, then the first
+	first.asks() // now second is idle longest, then again, then first
 	s.are(t, 3, silent)
 	for _, left := range []*caller{second, again, first, mute, slow} {
 		c := dial(t, s)
@@ -144,7 +144,7 @@ func TestSeats_WhoGoesFirst(t *testing.T) {
 	}
 	s.are(t, 6, busy)
 	last := dial(t, s)
-	last.send("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") // every seat is busy: it waits
+	last.send("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") // every seat is busy: the connection waits
 	open()
 	if res, err := http.ReadResponse(working.answers, nil); err != nil || res.StatusCode != 200 {
 		t.Errorf("the first, which was under way: %v", err)
@@ -163,7 +163,7 @@ func TestSeats_WhoGoesFirst(t *testing.T) {
 	}
 }
 
-// A server that stops does not wait for a seat for somebody.
+// A server that stops does not wait for a free seat.
 func TestSeats_StopWhileSomebodyWaits(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s, _ := small(t, 1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-leave }))
@@ -180,7 +180,7 @@ func TestSeats_StopWhileSomebodyWaits(t *testing.T) {
 	}
 }
 
-// outOfFiles refuses the first connection as a process without descriptors does.
+// outOfFiles fails the first Accept with EMFILE, as in a process without free file descriptors.
 type outOfFiles struct {
 	net.Listener
 	refused bool
@@ -194,7 +194,7 @@ func (l *outOfFiles) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// A process that has no descriptor left sends an idle connection away, so that the next try finds one.
+// If a process has no file descriptor left, Accept closes an idle connection, and the next Accept succeeds.
 func TestSeats_OutOfDescriptors(t *testing.T) {
 	t.Attr("proves", "A17")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -215,7 +215,7 @@ func TestSeats_OutOfDescriptors(t *testing.T) {
 	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || s.taken != 0 {
 		t.Errorf("the idle one: %v; %d seats taken", err, s.taken)
 	}
-	go net.Dial("tcp", l.Addr().String()) //nolint:errcheck // Accept tells
+	go net.Dial("tcp", l.Addr().String()) //nolint:errcheck // Accept reports the error
 	c, err := s.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestSeats_OutOfDescriptors(t *testing.T) {
 	c.Close()
 }
 
-// What clients do, many at once, on a server with few seats: nobody who keeps asking is locked out, and no seat is
+// When many clients connect at once to a server with few seats, each client is served in the end and no seat is
 // lost.
 func TestSeats_UnderLoad(t *testing.T) {
 	t.Attr("proves", "A17")

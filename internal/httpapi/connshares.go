@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// sharer is an address that has connections.
+// sharer counts the connections of one address.
 type sharer struct {
 	network netip.Prefix
 	taken   int
 	missed  rows
 }
 
-// exempt says whether an address may have any number of connections: a trusted proxy's are everybody's, this machine is
-// its owner's unless he said how many, and what has no address cannot be told apart.
+// exempt reports whether an address may have any number of connections: the address of a trusted proxy, whose
+// connections are everybody's; a loopback address, unless PerAddress is set; and an invalid one, because
+// connections without an address cannot be told apart.
 func (l Limits) exempt(from netip.Addr) bool {
 	if !from.IsValid() || l.PerAddress <= 0 && from.IsLoopback() {
 		return true
@@ -23,7 +24,8 @@ func (l Limits) exempt(from netip.Addr) bool {
 	return slices.ContainsFunc(l.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(from) })
 }
 
-// networkOf is what counts as one address: of IPv6 a /64, which one machine has to itself.
+// networkOf returns the network that counts as one address. For IPv6 it is a /64, because one machine can have all
+// of it.
 func networkOf(from netip.Addr) netip.Prefix {
 	bits := from.BitLen()
 	if from.Is6() {
@@ -32,8 +34,8 @@ func networkOf(from netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(from, bits).Masked()
 }
 
-// welcome says whether a connection's address has a seat left of its share, or one that another of its connections
-// would not be missed on.
+// welcome reports whether a connection's address has a seat left of its share. If it has none, welcome closes
+// another connection of the address that is not busy, and reports whether it could.
 func (s *seats) welcome(c *seated) bool {
 	addr, _ := c.RemoteAddr().(*net.TCPAddr)
 	if addr == nil {
@@ -64,7 +66,7 @@ func (s *seats) welcome(c *seated) bool {
 	return least != nil && least.Close() == nil
 }
 
-// rows are those who may have to go, by class, longest there first.
+// rows holds the connections that may be closed: a row per class, the longest there first.
 type rows [3]link
 
 func (r *rows) init() {
@@ -73,7 +75,7 @@ func (r *rows) init() {
 	}
 }
 
-// first is who goes first; nil = nobody may.
+// first returns the connection that is closed first; nil if all are busy.
 func (r *rows) first() *seated {
 	for i := range r {
 		if c := r[i].next.of; c != nil {
@@ -83,7 +85,7 @@ func (r *rows) first() *seated {
 	return nil
 }
 
-// link is a place in a row: a ring through a head, which is of nobody.
+// link is an element of a row, which is a ring. The ring's head has no connection.
 type link struct {
 	of         *seated
 	prev, next *link

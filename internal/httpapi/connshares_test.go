@@ -26,8 +26,8 @@ func dialFrom(t *testing.T, s *Server, from string) *caller {
 	return &caller{t, c, bufio.NewReader(c)}
 }
 
-// An address that takes all of its share, with requests under way, takes none of the others' seats: it makes room of
-// its own, or is refused.
+// An address that uses all of its share for requests under way takes no seats from others: its next connection
+// replaces an idle one of its own, or is refused.
 func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	t.Attr("proves", "A17")
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -53,20 +53,20 @@ func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	first, idle := busy(flooder), dialFrom(t, s, flooder)
 	idle.asks()
 	s.are(t, 1, silent)
-	honest := dial(t, s) // idle longer than the flooder's own, from here on
+	honest := dial(t, s) // from here on idle longer than the flooder's idle connection
 	honest.asks()
 	s.are(t, 2, silent)
 	idle.asks()
 	s.are(t, 2, silent)
 	second := busy(flooder)
-	third := busy(flooder) // a fourth: his own idle one goes, and not the one idle longest
+	third := busy(flooder) // a fourth: the flooder's idle connection is closed, not honest
 	idle.gone()
-	for range 3 { // all of his are under way: one more is refused
+	for range 3 { // all of the flooder's connections are busy: one more is refused
 		dialFrom(t, s, flooder).gone()
 	}
-	honest.asks() // was not sent away
+	honest.asks() // the connection was not closed
 	dial(t, s).asks()
-	for range 2 { // a proxy's are everybody's, and have no share
+	for range 2 { // a trusted proxy has no share
 		busy("127.0.0.3")
 	}
 	dialFrom(t, s, "127.0.0.3").asks()
@@ -74,7 +74,7 @@ func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	for _, c := range []*caller{first, second, third} {
 		c.answered(200)
 	}
-	dialFrom(t, s, flooder).asks() // his idle ones make room again
+	dialFrom(t, s, flooder).asks() // the flooder's idle connections can be replaced again
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil {
@@ -89,7 +89,8 @@ func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	}
 }
 
-// Who has a share, and of what.
+// Loopback, unless PerAddress is set, trusted proxies and invalid addresses have no share. The default share is a
+// quarter of the connections, and an IPv6 /64 counts as one address.
 func TestSeats_WhoHasAShare(t *testing.T) {
 	t.Attr("proves", "A17")
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -120,8 +121,7 @@ func TestSeats_WhoHasAShare(t *testing.T) {
 	}
 }
 
-// Nobody gets through the door faster than it is counted: a flood from one address leaves its share taken, and the rest
-// free.
+// A flood of connections from one address takes no more than the address's share, and other clients are served.
 func TestSeats_AFloodFromOneAddress(t *testing.T) {
 	t.Attr("proves", "A17")
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", newRooms(t), Limits{Connections: 16, PerAddress: 4}, nil)
@@ -129,9 +129,9 @@ func TestSeats_AFloodFromOneAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Stop(context.Background()) })
-	for range 100 { // bodies that are read, and never come
+	for range 100 { // the server reads the bodies, which never come
 		c := dialFrom(t, s, "127.0.0.2")
-		// it may be closed
+		// The connection may be closed already.
 		_, _ = io.WriteString(c, "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 			"Content-Length: 9\r\n\r\n{")
 	}

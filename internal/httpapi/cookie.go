@@ -2,8 +2,8 @@ package httpapi
 
 import "net/http"
 
-// shown is what a request shows of its caller: the header Authorization, all its values; else, of a browser that logged
-// in, the session in its cookie; nothing if neither is there.
+// shown returns the credentials of a request: all values of the header Authorization; or, without that header, the
+// session in a browser's cookie. The cookie does not count on an open server, nor if ownPage refuses the request.
 func (a *api) shown(r *http.Request) (authorization []string, session string) {
 	if header := r.Header["Authorization"]; len(header) > 0 {
 		return header, ""
@@ -14,8 +14,8 @@ func (a *api) shown(r *http.Request) (authorization []string, session string) {
 	return nil, sessionIn(r, a.Doors.CookieName(a.secure(r)))
 }
 
-// sessionIn is the session that a request has in the cookie of this name; "" for a text that cannot be one, and for one
-// of two: a neighbour's site may have set it.
+// sessionIn returns the session in the cookie of this name. It returns "" for a text that cannot be a session, and
+// if there are two such cookies: a page of a neighbouring host may have set one of them.
 func sessionIn(r *http.Request, name string) string {
 	all := r.CookiesNamed(name)
 	if len(all) != 1 || all[0].Quoted || len(all[0].Value) > maxSessionText {
@@ -34,10 +34,11 @@ func sessionIn(r *http.Request, name string) string {
 // maxSessionText is longer than any session.
 const maxSessionText = 128
 
-// ownPage says whether a request comes from a page of this server, or from nobody's: typed in, or not from a browser. A
-// browser sends the cookie by itself, and SameSite=Strict does not keep it from pages of the same site, such as those
-// of another port: of theirs only links are followed, and what a page asks for who followed one comes without a mode.
-// What changes something is refused from all of them, see origin.
+// ownPage reports whether a request comes from a page of this server, or from no page: the address was typed in, or
+// the client is not a browser. A browser sends the cookie by itself, and SameSite=Strict does not keep it from
+// pages of the same site, such as those of another port. From such a page ownPage accepts a GET that follows a link
+// (its mode is navigate), and a GET without a mode: that is what our page asks the API for after such a link. It
+// accepts no change from there, see origin.
 func ownPage(r *http.Request) bool {
 	if r.Header.Get("Sec-Fetch-Site") == "same-site" {
 		mode := r.Header.Get("Sec-Fetch-Mode")
@@ -46,8 +47,8 @@ func ownPage(r *http.Request) bool {
 	return sameOrigin(r)
 }
 
-// sameOrigin says whether a request comes from a page of this very server, or from none. A GET is looked at as closely
-// as what changes something.
+// sameOrigin reports whether a request comes from a page of this very server, or from no page. It checks a GET as
+// strictly as a request that changes something.
 func sameOrigin(r *http.Request) bool {
 	strict := *r
 	strict.Method = http.MethodPost

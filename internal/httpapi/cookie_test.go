@@ -20,7 +20,7 @@ const (
 	overTLS  = "__Host-" + aSession
 )
 
-// wantShown is what the doors were shown with the last request.
+// wantShown fails the test if the doors did not get these credentials with the last request.
 func (d *doors) wantShown(t *testing.T, what string, want []string) {
 	t.Helper()
 	if len(d.shown) == 0 || !slices.Equal(d.shown[len(d.shown)-1], want) ||
@@ -29,14 +29,14 @@ func (d *doors) wantShown(t *testing.T, what string, want []string) {
 	}
 }
 
-// The cookie of a browser that logged in is its session, where the page that asks is ours or was typed in.
+// The session cookie counts if the request comes from our own page, or its address was typed in.
 func TestCookie_IsASession(t *testing.T) {
 	t.Attr("proves", "A05 A45")
 	ours := []string{"session " + aLogin}
 	for name, c := range map[string]struct {
 		headers []string
 		get     []string
-		changes bool // a POST gets as far as to be asked for a key, and has it
+		changes bool // a POST is not refused by origin, and reaches the doors
 	}{
 		"no browser":           {[]string{"Cookie", aSession}, ours, true},
 		"beside others":        {[]string{"Cookie", "theme=dark; " + aSession + "; x=y"}, ours, true},
@@ -107,8 +107,8 @@ func TestCookie_IsASession(t *testing.T) {
 	}
 }
 
-// A session may do what its key may do, and a wrong session is refused in the words of a wrong key. A session that
-// cannot be looked up now, because the store is away, does not count as wrong.
+// A session has the rights of its key. A wrong session gets the same refusal as a wrong key. A session that cannot
+// be looked up because the store is away does not count as wrong.
 func TestCookie_AWrongOne(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	r := newRooms(t)
@@ -129,21 +129,22 @@ func TestCookie_AWrongOne(t *testing.T) {
 	wantProblem(t, r.do("GET", "/api/me", "", "Cookie", aSession), 503, "SYSTEM_UNHEALTHY")
 }
 
-// Over TLS a session is in a cookie that no other host of the domain can set, and in no other.
+// Over TLS the session is only in the cookie that no other host of the domain can set.
 func TestCookie_OverTLS(t *testing.T) {
 	t.Attr("proves", "A05")
 	for cookie, want := range map[string][]string{
 		overTLS: {"session " + aLogin}, aSession: nil, aSession + "; " + overTLS: {"session " + aLogin},
 	} {
 		r := newRooms(t)
-		r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest calls from there
+		r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // the address of httptest's requests
 		d := r.behind(callers["admin"])
 		r.do("GET", "/api/me", "", "Cookie", cookie, "X-Forwarded-Proto", "https")
 		d.wantShown(t, cookie, want)
 	}
 }
 
-// An open server does not look at it: browsers know no ports, and it may be another server's on this machine.
+// An open server ignores the cookie: browsers send cookies to every port of a host, and this one may be from
+// another server.
 func TestCookie_OfAnotherServer(t *testing.T) {
 	r := newRooms(t)
 	d := r.behind(callers["open"])
@@ -153,7 +154,7 @@ func TestCookie_OfAnotherServer(t *testing.T) {
 	d.wantShown(t, "an open server", nil)
 }
 
-// Whoever may see the parts of health sees them by cookie too, and nobody by one from another site.
+// An operator's cookie shows the parts of health, but not if the request comes from another site.
 func TestCookie_Health(t *testing.T) {
 	t.Attr("proves", "A50")
 	for name, c := range map[string]struct {
@@ -173,7 +174,7 @@ func TestCookie_Health(t *testing.T) {
 	}
 }
 
-// With the cookie another site's form does no more than without: nothing.
+// A form of another site is refused with the cookie just as without it.
 func TestCookie_AnotherSitesForm(t *testing.T) {
 	t.Attr("proves", "A45")
 	for _, headers := range [][]string{
@@ -199,14 +200,14 @@ func TestCookie_AnotherSitesForm(t *testing.T) {
 
 var sessionShaped = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// A header Cookie, whatever is in it: a session comes out of it to the letter, or none.
+// For any header Cookie, the session is read exactly as it stands there, or not at all.
 func FuzzCookie(f *testing.F) {
 	f.Attr("proves", "A05")
 	const name = "tierq_session_ours"
 	fuzz.Text(f, func(t *testing.T, text string) {
 		r := &http.Request{Method: "GET", Header: http.Header{"Cookie": {text}}}
 		session := sessionIn(r, name)
-		// Blanks around the name are not part of it.
+		// Blanks around the name are not a part of it.
 		inText := regexp.MustCompile(name + `[ \t]*=[ \t]*` + regexp.QuoteMeta(session))
 		if session != "" && (!sessionShaped.MatchString(session) || !inText.MatchString(text)) {
 			t.Errorf("%q: %q", text, session)

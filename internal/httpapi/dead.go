@@ -17,7 +17,7 @@ type deadRow struct {
 	RequeuedAt         *string `json:"requeuedAt"`
 }
 
-// deadLine is a dead letter in an export: with what it takes to submit the job again.
+// deadLine is a dead letter in an export. It has all that is needed to submit the job again.
 type deadLine struct {
 	deadRow
 	Payload     jsontext.Value `json:"payload"`
@@ -37,10 +37,10 @@ func (a *api) deadRows(c *gin.Context, letters []job.DeadLetter) []deadRow {
 	return rows
 }
 
-// pageQuery is a page by its number.
+// pageQuery selects a page by its number, counted from 0.
 type pageQuery struct{ page, size int }
 
-// maxPage bounds how far one may leaf: /admin/dead goes on from a cursor instead.
+// maxPage bounds the page number. Beyond it, /admin/dead goes on from a cursor.
 const maxPage = 10000
 
 var pageParams = params[pageQuery]{
@@ -48,7 +48,7 @@ var pageParams = params[pageQuery]{
 	"size": func(q *pageQuery, value string) (err error) { q.size, err = whole(value, 1, pageMost); return err },
 }
 
-// deadPage is GET /jobs/dead: of operators, everybody's; of others, their own.
+// deadPage serves GET /jobs/dead: everybody's dead letters for an operator, the caller's own for others.
 func (a *api) deadPage(c *gin.Context) error {
 	q := pageQuery{size: pageLimit}
 	if err := pageParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -80,7 +80,7 @@ var (
 	}
 )
 
-// dead is GET /admin/dead.
+// dead serves GET /admin/dead.
 func (a *api) dead(c *gin.Context) error {
 	q := listQuery{page: page{limit: pageLimit}}
 	if err := deadParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -93,8 +93,8 @@ func (a *api) dead(c *gin.Context) error {
 	return write(c, http.StatusOK, &listBody[deadRow]{Items: a.deadRows(c, letters), Next: orNull(next)})
 }
 
-// deadExport is GET /admin/dead/export: one line of JSON per dead letter. An export that cannot go on breaks the
-// connection off: it must not look whole.
+// deadExport serves GET /admin/dead/export: one line of JSON per dead letter. An export that fails half-way breaks the
+// connection off, so that the client does not take it for complete.
 func (a *api) deadExport(c *gin.Context) error {
 	var q listQuery
 	if err := exportParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -134,7 +134,8 @@ func (a *api) deadExport(c *gin.Context) error {
 	return err
 }
 
-// breakOff ends an answer that is half written and cannot be finished.
+// breakOff ends an answer that has begun and cannot be finished: it panics with http.ErrAbortHandler, which closes
+// the connection.
 func (a *api) breakOff(c *gin.Context, what string, err error) error {
 	if c.Request.Context().Err() == nil {
 		a.Log.Warn("an answer was broken off", "what", what, "err", err, "trace_id", traceOf(c))

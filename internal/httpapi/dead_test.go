@@ -103,7 +103,8 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// One line per dead letter, with what it takes to submit the job again; a payload's own line breaks make no line.
+// An export has one line per dead letter, with all that is needed to submit the job again. Line breaks in a payload
+// do not break the line.
 func TestDeadExport(t *testing.T) {
 	r := newRooms(t)
 	r.letters = []job.DeadLetter{letter("{\n  \"a\": \"b\\nc\"\n}"), letter("")}
@@ -130,7 +131,7 @@ func TestDeadExport(t *testing.T) {
 	wantProblem(t, r.do("GET", "/admin/dead/export", ""), 503, "SYSTEM_UNHEALTHY")
 }
 
-// An export that cannot go on must not look whole.
+// An export that fails half-way breaks the connection off, so that it does not look complete.
 func TestDeadExport_BrokenOff(t *testing.T) {
 	r := newRooms(t)
 	r.letters, r.eachDead = []job.DeadLetter{letter("")}, errors.New("SQL went away: hunter2")
@@ -202,7 +203,7 @@ func TestRequeueDead_BadInput(t *testing.T) {
 	}
 }
 
-// What was done before the stores went away is said.
+// If the stores go away during a bulk requeue, the answer has the number of jobs requeued before.
 func TestRequeueDead_HalfWay(t *testing.T) {
 	r := newRooms(t)
 	r.requeueDead = func(job.Filter, int, bool) (int, int, error) { return 7, 3, job.ErrUnavailable }
@@ -211,7 +212,7 @@ func TestRequeueDead_HalfWay(t *testing.T) {
 	wantProblem(t, r.json("POST", "/admin/dead/requeue", `{"limit":10}`), 503, "SYSTEM_UNHEALTHY")
 }
 
-// A store that does not answer in time is not our fault and not the user's.
+// If a store does not answer within the deadline, the answer is a 503.
 func TestOperations_HaveADeadline(t *testing.T) {
 	r := newRooms(t)
 	a := &api{Deps: r.deps.withDefaults()}

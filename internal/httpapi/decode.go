@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// asked is what a body asks for.
+// asked holds the values of a body that asks for a job.
 type asked struct {
 	tier       string
 	typ        string
@@ -21,12 +21,12 @@ type asked struct {
 	delay      time.Duration // whole milliseconds; -1 = not said
 	runAt      time.Time
 	callback   string
-	key        string // its own Idempotency-Key
+	key        string // the Idempotency-Key; "" = none
 	*spelling
 }
 
-// spelling is how one endpoint calls what others call otherwise. clamps says that this endpoint lowers retries above
-// the tier's bound, and says so in its answer, where the others refuse them.
+// spelling is one endpoint's choice of field names. clamps says that the endpoint lowers retries above the tier's
+// bound and reports it in the answer; the other endpoints refuse such a number.
 type spelling struct {
 	typ, maxRetries string
 	clamps          bool
@@ -34,13 +34,13 @@ type spelling struct {
 
 var (
 	ours    = &spelling{typ: "type", maxRetries: "maxRetries"}
-	weavers = &spelling{typ: "jobType", maxRetries: "maxRetryCount", clamps: true} // JobWeaver's: its jobs know no tiers
+	weavers = &spelling{typ: "jobType", maxRetries: "maxRetryCount", clamps: true} // JobWeaver's: its jobs have no tiers
 )
 
 // maxAhead is how far in the future a job may be due.
 const maxAhead = 365 * 24 * time.Hour
 
-// The bodies that ask for a job: to a tier, in a batch, to /jobs and to /api/jobs.
+// The bodies that ask for a job: a submit to a tier, an entry of a batch, POST /jobs and POST /api/jobs.
 var (
 	tierBody  = newSubmitBody(ours, nil)
 	batchBody = newSubmitBody(ours, map[string]member[asked]{"idempotencyKey": (*asked).setKey})
@@ -62,7 +62,8 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 	return &submitBody{shape[asked]{members: members}, names}
 }
 
-// decode reads a body that asks for a job into a; an empty one asks for nothing special. Its errors are *problem.
+// decode reads a body that asks for a job into a. An empty body leaves every value at its default. Errors are
+// *problem.
 func (b *submitBody) decode(body []byte, a *asked) error {
 	*a = asked{maxRetries: -1, delay: -1, spelling: b.names}
 	if len(body) == 0 {
@@ -84,7 +85,7 @@ func (a *asked) setType(v jsontext.Value) error {
 	if v.Kind() != '"' {
 		return reason("must be a string")
 	}
-	name := v[1 : len(v)-1] // a name with an escape in it is refused for its backslash
+	name := v[1 : len(v)-1] // not unescaped: a name with an escape is refused for its backslash
 	if !typeName(string(name)) {
 		return reason("a job type has 1 to 64 capital letters, digits and _, and starts with a letter")
 	}
@@ -106,7 +107,7 @@ func (a *asked) setMaxRetries(v jsontext.Value) error {
 	return nil
 }
 
-// setDelay takes whole or decimal seconds, to the millisecond.
+// setDelay reads a number of seconds and rounds it to the millisecond.
 func (a *asked) setDelay(v jsontext.Value) error {
 	seconds, err := strconv.ParseFloat(string(v), 64)
 	if v.Kind() != '0' || err != nil || !(seconds >= 0 && seconds <= maxAhead.Seconds()) {
@@ -125,7 +126,7 @@ func (a *asked) setRunAt(v jsontext.Value) error {
 	return nil
 }
 
-// moment reads a time as users send it, RFC 3339 with its offset; its error is a reason.
+// moment parses a time as users send it, RFC 3339 with an offset, and returns it in UTC. Its error is a reason.
 func moment(text string) (time.Time, error) {
 	var at time.Time
 	if err := at.UnmarshalText([]byte(text)); err != nil || at.IsZero() {
@@ -155,8 +156,7 @@ func (a *asked) setKey(v jsontext.Value) error {
 	return checkKey(a.key)
 }
 
-// setTier takes a tier's name as it is, or in small letters as in paths. Whether there is such a tier is another
-// question.
+// setTier stores the tier's name as it was sent. tierAsked decides whether there is such a tier.
 func (a *asked) setTier(v jsontext.Value) error {
 	if a.tier = text(v); a.tier == "" {
 		return reason("must be a tier's name")
@@ -164,8 +164,8 @@ func (a *asked) setTier(v jsontext.Value) error {
 	return nil
 }
 
-// runsAt is when the job is due: a delay, or a time by Redis' clock; both are zero for now, which a time that has
-// passed is as well.
+// runsAt returns when the job is due: after a delay, or at a time by Redis' clock. Both are zero for a job that is
+// due now, which includes a runAt that has passed.
 func (a *asked) runsAt(now time.Time) (time.Duration, time.Time, error) {
 	switch {
 	case a.delay > 0:
@@ -188,7 +188,8 @@ func typeName(s string) bool {
 	return len(s) >= 1 && len(s) <= 64
 }
 
-// tierNamed is the tier that a text names: all capitals, or all small letters as in paths; "" if it cannot be one.
+// tierNamed returns the tier that a text names, in capitals or, as in paths, in small letters; "" if the text
+// cannot name a tier. It does not check that there is such a tier.
 func tierNamed(text string) job.Tier {
 	if name := pathTier(text); name != "" {
 		return name
@@ -204,7 +205,7 @@ func tierNamed(text string) job.Tier {
 	return job.Tier(text)
 }
 
-// visible says whether a text is all visible ASCII: nothing to break a line, a header or a log with.
+// visible reports whether a text is visible ASCII only, which cannot break a line, a header or a log.
 func visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -11,52 +11,54 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submitter lets jobs in. Its errors are job.ErrUnknownTier, job.ErrUnhealthy, job.ErrQueueFull, job.ErrMismatch and
-// job.ErrFateUnknown (with the id). A refusal that has a method RetryIn() time.Duration says when to come again.
+// Submitter accepts jobs. Its errors are job.ErrUnknownTier, job.ErrUnhealthy, job.ErrQueueFull, job.ErrMismatch
+// and job.ErrFateUnknown (with the id). If a refusal has a method RetryIn() time.Duration, it says when to try
+// again.
 type Submitter interface {
 	Submit(ctx context.Context, s job.Submission) (job.Accepted, error)
-	// SubmitBatch answers every submission by itself, in their order: one answer and one error, nil if it was accepted,
-	// for each.
+	// SubmitBatch returns one answer and one error for each submission, in their order. The error is nil if the
+	// submission was accepted.
 	SubmitBatch(ctx context.Context, batch []job.Submission) ([]job.Accepted, []error)
-	// Hint guesses how long a job of this tier takes from here to its end.
+	// Hint estimates how long a job of this tier takes from its submit to its end.
 	Hint(t job.Tier) time.Duration
 }
 
-// Jobs finds jobs wherever they are kept: job.ErrNotFound, job.ErrUnavailable or job.ErrAmbiguous if it cannot.
+// Jobs finds jobs in Redis and in SQL. Its errors are job.ErrNotFound, job.ErrUnavailable and job.ErrAmbiguous.
 type Jobs interface {
 	Find(ctx context.Context, id job.ID) (job.Job, error)
-	// Whole adds the payload and the options that are kept of a job that Find found; kept is false for one that keeps
-	// neither any more, and has neither then.
+	// Whole adds the stored payload and options to a job that Find returned. kept is false if neither is stored any
+	// more; the job then has neither.
 	Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error)
-	// Attempts are those that did not end well, of all generations, oldest first.
+	// Attempts returns the stored attempts, which are those that did not end well, of all generations, oldest first.
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
-	// List returns a page and the cursor of the next, "" at the end; job.ErrBadCursor. A page may be short and still have
-	// a next one.
+	// List returns a page and the cursor of the next page, "" at the end. A page with fewer than limit jobs may still
+	// have a next one. job.ErrBadCursor: the cursor is not from this list.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
-	// Reasons are why the job was cancelled and requeued.
+	// Reasons returns the reasons that were given for cancelling and requeueing the job.
 	Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error)
-	// Cancel answers job.WasCancelled (done) or job.Cancel (its worker is told); job.ErrWrongState if the job has
-	// ended. Asked again it answers the same. job.ErrAmbiguous: it may have been done. A reason ("" = none) is kept
-	// before; job.ErrNotKept: it cannot be, and nothing was done.
+	// Cancel returns job.WasCancelled (the job is cancelled) or job.Cancel (its worker is told to stop). A repeat gets
+	// the same answer. The reason ("" = none) is stored first. job.ErrWrongState: the job has ended. job.ErrNotKept:
+	// the reason cannot be stored, and nothing was done. job.ErrAmbiguous: the job may have been cancelled.
 	Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error)
 }
 
-// DeadLetters are the jobs that failed for good and that nobody has requeued.
+// DeadLetters lists the jobs that failed for good and have not been requeued.
 type DeadLetters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	DeadPage(ctx context.Context, f job.Filter, page, size int) (items []job.DeadLetter, total int64, err error)
 	EachDead(ctx context.Context, f job.Filter, yield func(job.DeadLetter) error) error
 }
 
-// Requeuer gives dead jobs a new life.
+// Requeuer requeues dead jobs.
 type Requeuer interface {
-	// Requeue promises it: nil = it will happen. The same request.ID is the same promise. job.ErrWrongState unless the
-	// job is FAILED; job.ErrAmbiguous: it may happen.
+	// Requeue promises to requeue a job: nil = it will happen. A repeat with the same request.ID is the same promise.
+	// job.ErrWrongState: the job is not FAILED. job.ErrAmbiguous: it may happen.
 	Requeue(ctx context.Context, id job.ID, request job.Request) error
-	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull,
-	// job.ErrQuota.
+	// RequeueOwn is Requeue for the job's owner, within the tier's share (job.ErrQueueFull) and the owner's quota
+	// (job.ErrQuota; 0 = no quota).
 	RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error
-	// RequeueDead counts those it knows of: with job.ErrAmbiguous there may be more.
+	// RequeueDead requeues at most limit dead letters that match f; with dryRun it only counts them. With
+	// job.ErrAmbiguous more of them may have been requeued than it returns.
 	RequeueDead(
 		ctx context.Context,
 		f job.Filter,
@@ -66,76 +68,78 @@ type Requeuer interface {
 	) (matched, requeued int, err error)
 }
 
-// Waiter waits for jobs to change.
+// Waiter waits for changes of jobs.
 type Waiter interface {
-	// Await returns the job when done says so, nil = when it has ended; or, with the state it is in and a nil error, when
-	// ctx or the process ends.
+	// Await returns the job when done returns true for it; a nil done waits for the job's end. If ctx or the process
+	// ends first, Await returns the job's present state and a nil error.
 	Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
-	// Follow calls heard for the state the job is in and for each change, until it has ended; a nil error also when the
-	// process ends.
+	// Follow calls heard with the present state of the job and again after each change, until the job has ended. The
+	// error is nil also if the process ends.
 	Follow(ctx context.Context, id job.ID, heard func(job.Job) error) error
 }
 
-// Events is everything that happens. Stream goes on behind the message lastID, "" = from now on.
+// Events streams the changes of all jobs. Stream continues after the message lastID, "" = from now on.
 type Events interface {
 	Stream(lastID string) Subscription
 }
 
-// Subscription is one listener's part of Events. Its channel may be closed when there is nothing more to come.
+// Subscription is one listener's share of Events. Its channel may be closed when no more messages come.
 type Subscription interface {
 	C() <-chan job.Message
 	Close()
 }
 
-// QueuePosition is the queue as those who wait in it see it.
+// QueuePosition says where jobs stand in the queue and how fast the queue moves.
 type QueuePosition interface {
 	// Position counts the ready jobs that go before j, over all tiers and partitions.
 	Position(ctx context.Context, j *job.Job) (int64, error)
-	// Rate is how many jobs end per second, over all processes; 0 = not known.
+	// Rate returns how many jobs end per second, over all processes; 0 = not known.
 	Rate() float64
 }
 
-// Readiness says whether this process should get traffic.
+// Readiness reports whether this process should get traffic.
 type Readiness interface {
 	Ready(ctx context.Context) Report
 }
 
-// Types knows the job types: Check returns nil, job.ErrUnknownType or an error that is job.ErrBadPayload.
+// Types knows the job types. Check returns nil, job.ErrUnknownType or an error that wraps job.ErrBadPayload.
 type Types interface {
 	Check(typ string, payload []byte) error
 	Types() []string
 }
 
-// Plans knows the tiers, and changes them.
+// Plans reads and changes the plans of the tiers.
 type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 	All() []job.Plan
-	// StorePlan returns the plan with its new version. ifVersion is the version it must replace: 0 = it must be new, -1 =
-	// whatever is there; else job.ErrChanged. A plan that cannot be served is job.ErrBadPlan. job.ErrAmbiguous: it may
-	// have been stored.
+	// StorePlan stores a plan and returns it with its new version. ifVersion is the version that it must replace: 0 =
+	// the tier must be new, -1 = any version. job.ErrChanged: another version is stored. job.ErrBadPlan: the plan
+	// cannot be served. job.ErrAmbiguous: it may have been stored.
 	StorePlan(ctx context.Context, p job.Plan, ifVersion int64) (job.Plan, error)
 }
 
-// Artifacts are the files that jobs made: job.ErrNoArtifact.
+// Artifacts opens the files that jobs made; job.ErrNoArtifact if the job has none. The caller closes body. A
+// negative size is not known.
 type Artifacts interface {
 	Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, name, contentType string, size int64, err error)
 }
 
-// Overview is what there is to see of the whole.
+// Overview reports on the system as a whole.
 type Overview interface {
 	Stats(ctx context.Context) (Stats, error)
 	Why(ctx context.Context, id job.ID) (Why, error)
 	Health(ctx context.Context) Health
 }
 
-// Route is an address that another room serves: the description, its page. Path is in gin's words (:name, *rest).
+// Route is an address that another room serves, such as the description of the API. Path is in gin's syntax (:name,
+// *rest).
 type Route struct {
 	Method, Path string
 	Handler      http.Handler
-	Permission   Permission // must be said
+	Permission   Permission // required: the zero value lets nobody in
 }
 
-// Deps are what the handlers need. What is not said to be optional is required for its routes.
+// Deps has what the handlers need. A field that is not marked as optional is required for its routes.
 type Deps struct {
 	Submit    Submitter
 	Jobs      Jobs
@@ -155,40 +159,44 @@ type Deps struct {
 	Keys      Keys    // optional: without it no keys are made or listed
 	Changes   Changes // optional: without it nothing is recorded
 
-	// Insecure lets an open server be called by any name: its users said that others may reach it.
+	// Insecure lets an open server answer to any host name: its operator has confirmed that others may reach it.
 	Insecure bool
-	// TrustedProxies are the networks whose X-Forwarded-For is believed; none = nobody's.
+	// TrustedProxies are the networks whose X-Forwarded-For is believed; none = no proxy is trusted.
 	TrustedProxies []netip.Prefix
-	// Redact are the members of payloads and results, by job type, that read-only callers do not see; "*" = all of them.
+	// Redact names the members of payloads and results that read-only callers do not see, by job type; "*" hides
+	// everything.
 	Redact map[string][]string
 
-	// CheckURL says why a callbackUrl is not taken, in words for its sender; nil = none is taken.
+	// CheckURL returns why a callbackUrl is refused, in words for its sender. If the field is nil, no callbackUrl is
+	// accepted.
 	CheckURL func(url string) error
-	// WebhookKeys are what the receivers of an owner's messages verify with: a secret and a public key, "" without one.
-	// Optional: without it no caller is shown any.
+	// WebhookKeys returns the secret and the public key with which receivers verify an owner's messages, "" if the
+	// owner has none. Optional: without it no caller is shown any.
 	WebhookKeys func(owner string) (secret, public string)
-	// Trace begins the span of a submit below the caller's; end hears the job's id. Optional.
+	// Trace begins the span of a submit below the caller's span. end ends it with the job's id. Optional.
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
-	// Metrics serves /metrics, and the profiles of /debug/pprof come with it; nil = neither is here.
+	// Metrics serves /metrics; the profiles of /debug/pprof are served along with it. nil = neither is served.
 	Metrics http.Handler
-	// Pages are what browsers see; Live is the dashboard's stream, for operators, and nil = there is none. What they
-	// answer is not of the contract.
+	// Pages are served to browsers. Live is the dashboard's stream, for operators; nil = there is none. The contract
+	// does not cover their answers.
 	Pages []Page
 	Live  http.Handler
-	Lost  http.Handler // answers a browser that looks for a page where there is none; nil = as anybody else is answered
-	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, and /actuator/health if there is an Overview: for a
-	// listener beside the API's, or of a process without the api role. It needs Ready and nothing else.
+	Lost  http.Handler // answers a browser that asks for a page that does not exist; nil = a problem in JSON
+	// HealthOnly limits the addresses to /livez, /readyz, Metrics and Extra, and /actuator/health if there is an
+	// Overview. It is for a listener besides the API's, or for a process without the api role. Only Ready is required
+	// then.
 	HealthOnly bool
-	// OneWord lets health answer one word to everybody but operators, also while there are no keys.
+	// OneWord limits the health answers of an open server to one word. With keys, callers who are not operators get
+	// one word anyway.
 	OneWord bool
-	Extra   []Route // more addresses, with the same headers, the same containment of panics, and a Permission each
+	Extra   []Route // more addresses, with the same headers and the same handling of panics
 
 	PayloadLimit int // bytes of one payload; 64 KiB if not positive
-	Requests     int // under way at once, each connection brings as many as it likes; unbounded if not positive
+	Requests     int // under way at once, over all connections; unbounded if not positive
 	Waiting      int // long-polls and streams at once, in this process; 5000 if not positive
 	Log          *slog.Logger
-	Now          func() time.Time // the host's clock: it stamps answers, nothing more. Optional
-	Clock        func() time.Time // Redis' time: what is due when. Now if nil
+	Now          func() time.Time // the host's clock, which only stamps answers. Optional
+	Clock        func() time.Time // Redis' clock, which decides when a job is due. Now if nil
 }
 
 func (d Deps) withDefaults() Deps {

@@ -19,7 +19,7 @@ const (
 	theirs = "bbbbbbbbbbbbbbbb"
 )
 
-// callers are one of each kind.
+// callers has one caller of each kind.
 var callers = map[string]job.Caller{
 	"stranger":  {},
 	"anonymous": {Key: job.Key{Role: job.RoleSubmit, Tiers: []job.Tier{job.Public}}},
@@ -30,9 +30,9 @@ var callers = map[string]job.Caller{
 	"open":      {Open: true},
 }
 
-// doors let one caller in, whatever he shows.
+// doors accepts every request as coming from one caller, whatever credentials it has.
 type doors struct {
-	mu     sync.Mutex // streams ask while others change it
+	mu     sync.Mutex // streams read the fields while tests change them
 	caller job.Caller
 	err    error
 	left   job.Allowance
@@ -40,14 +40,14 @@ type doors struct {
 	from   []netip.Addr
 	spent  int
 
-	counted []netip.Addr // by CountAddress
-	refused error        // what CountAddress answers
+	counted []netip.Addr // the calls of CountAddress
+	refused error        // the result of CountAddress
 
-	costly     []int         // SpendCostly was asked for
-	costlyLeft job.Allowance // and answers this
+	costly     []int         // the charges of SpendCostly
+	costlyLeft job.Allowance // the result of SpendCostly
 
-	keyed    []int         // SpendIdempotency was asked for
-	keysLeft job.Allowance // and answers this
+	keyed    []int         // the charges of SpendIdempotency
+	keysLeft job.Allowance // the result of SpendIdempotency
 }
 
 func (d *doors) Enter(_ context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error) {
@@ -80,7 +80,7 @@ func (d *doors) SpendIdempotency(_ context.Context, _ *job.Caller, n int) job.Al
 
 func (d *doors) CookieName(secure bool) string { return cookieName(secure) }
 
-// cookieName is that of all doors of these tests.
+// cookieName returns the session cookie's name for all doors of these tests.
 func cookieName(secure bool) string {
 	if secure {
 		return "__Host-tierq_session_ours"
@@ -103,7 +103,7 @@ func (d *doors) Open() bool {
 	return d.caller.Open
 }
 
-// behind puts rooms behind doors that let this caller in.
+// behind puts the rooms behind doors that authenticate every request as this caller.
 func (r *rooms) behind(caller job.Caller) *doors {
 	d := &doors{caller: caller}
 	r.deps.Doors = d
@@ -111,7 +111,7 @@ func (r *rooms) behind(caller job.Caller) *doors {
 	return d
 }
 
-// A wrong key is told so in one shape, and whoever was wrong too often, when to come again.
+// A wrong key gets a 401 in the error shape. Too many wrong keys get a 429 that says when to come again.
 func TestDoors_WhatAKeyIsAnsweredWith(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	r := newRooms(t)
@@ -143,7 +143,8 @@ type refusalFor struct {
 func (r *refusalFor) Unwrap() error          { return r.error }
 func (r *refusalFor) RetryIn() time.Duration { return r.in }
 
-// A stream does not outlast its key, nor an open server: whoever comes again is asked again.
+// A stream ends when its key is revoked, or when an open server gets its first key. A client that reconnects is
+// authenticated again.
 func TestDoors_StreamsEndWithTheKey(t *testing.T) {
 	t.Attr("proves", "A04")
 	for _, path := range []string{"/api/events", eventsOfKnown} {
@@ -182,7 +183,7 @@ func TestDoors_StreamsEndWithTheKey(t *testing.T) {
 	}
 }
 
-// A key is read from its header only: in a query, a cookie, a body or another header it is not even looked at.
+// A key is read from the header Authorization only. In a query, a cookie, a body or another header it is ignored.
 func TestDoors_AKeyInAnotherPlace(t *testing.T) {
 	t.Attr("proves", "A05")
 	const key = "tq_aaaaaaaaaaaaaaaa_secret"
@@ -212,7 +213,7 @@ func TestDoors_AKeyInAnotherPlace(t *testing.T) {
 	}
 }
 
-// A header of a mebibyte is refused before anybody reads it as a key.
+// The server refuses a header of one mebibyte before it reads a key from it.
 func TestDoors_AnOversizedKey(t *testing.T) {
 	t.Attr("proves", "A08")
 	r := newRooms(t)
@@ -229,7 +230,7 @@ func TestDoors_AnOversizedKey(t *testing.T) {
 	}
 }
 
-// What the rate refuses is refused before it costs anything: no body is read, no room is asked.
+// A request above the caller's rate is refused before its body is read or a room is called.
 func TestDoors_Rate(t *testing.T) {
 	r := newRooms(t)
 	d := r.behind(callers["submit"])
@@ -260,7 +261,8 @@ func (u unreadable) Read([]byte) (int, error) {
 	return 0, context.Canceled
 }
 
-// A batch costs as many requests as it has entries, and is taken or refused as a whole before any of them is looked at.
+// A batch is charged as many requests as it has entries. It is accepted or refused as a whole, before its entries
+// are checked.
 func TestDoors_RateOfABatch(t *testing.T) {
 	r := newRooms(t)
 	d := r.behind(callers["submit"])
@@ -279,7 +281,7 @@ func TestDoors_RateOfABatch(t *testing.T) {
 	}
 }
 
-// second refuses what is spent after the request itself.
+// second refuses every charge after that of the request itself.
 type second struct{ *doors }
 
 func (d *second) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
@@ -294,8 +296,8 @@ func (d *second) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance 
 	return job.Allowance{}
 }
 
-// How a process is, everybody may know; how its parts are, where there are keys, operators only. A wrong key does not
-// make a process dead.
+// Every caller gets the process's status. With keys, only operators get the parts. A wrong key does not change the
+// status.
 func TestDoors_HealthTellsOperatorsMore(t *testing.T) {
 	t.Attr("proves", "A50")
 	for name, caller := range callers {

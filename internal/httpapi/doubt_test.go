@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A change whose answer was lost may have been made: that is no 503, which promises that it was not. The answer says
-// what to do about it, and nothing of the inside.
+// A change whose answer was lost gets a 504 and not a 503, because a 503 promises that nothing was changed. The
+// answer says what to do, and has no internal details.
 func TestChange_InDoubt(t *testing.T) {
 	lost := fmt.Errorf("hunter2: %w", job.ErrAmbiguous)
 	for name, c := range map[string]struct {
@@ -44,16 +44,16 @@ func TestChange_InDoubt(t *testing.T) {
 			if body["jobId"] != id || rec.Header().Get("Location") != location {
 				t.Errorf("jobId %v, Location %q", body["jobId"], rec.Header().Get("Location"))
 			}
-			// What was certainly not carried out is said to be so.
+			// A change that was certainly not made gets a 503.
 			wantProblem(t, allFailing(t, job.ErrUnavailable).json(c.method, c.path, c.body), 503, "SYSTEM_UNHEALTHY")
-			// What both happened to may have been done.
+			// An error that is both may have made the change.
 			both := errors.Join(job.ErrUnavailable, lost)
 			wantProblem(t, allFailing(t, both).json(c.method, c.path, c.body), 504, "OUTCOME_UNKNOWN")
 		})
 	}
 }
 
-// What only reads has nothing to be in doubt about.
+// A read whose answer was lost gets a 503: it changed nothing.
 func TestRead_TheAnswerWasLost(t *testing.T) {
 	for _, path := range []string{
 		jobKnown, "/api" + jobKnown, pollKnown, "/api" + jobKnown + "/why", jobKnown + "/artifact", "/admin/jobs",
@@ -65,7 +65,7 @@ func TestRead_TheAnswerWasLost(t *testing.T) {
 		"SYSTEM_UNHEALTHY")
 }
 
-// A change that the edge's own deadline cut off is in doubt all the same.
+// A change that was cut off by the handler's own deadline is in doubt as well.
 func TestChange_InDoubtAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRooms(t)
@@ -77,7 +77,8 @@ func TestChange_InDoubtAtTheDeadline(t *testing.T) {
 	})
 }
 
-// Half of a bulk requeue is an answer; a caller who has left gets none.
+// A bulk requeue that did half of its work gets a 200 with the numbers. For a caller who has left, inDoubt returns
+// the error as it is.
 func TestChange_InDoubtAndYetAnswered(t *testing.T) {
 	r := newRooms(t)
 	r.requeueDead = func(job.Filter, int, bool) (int, int, error) { return 7, 3, job.ErrAmbiguous }

@@ -51,7 +51,8 @@ var (
 		"The change may or may not have been made. Look, or send it again."}
 )
 
-// table says what each error of the other rooms is to a user. What is not in it is INTERNAL.
+// table maps the errors of the other rooms to the kinds that users see. An error that is not in the table is
+// INTERNAL.
 var table = []struct {
 	err    error
 	kind   *kind
@@ -81,7 +82,7 @@ var table = []struct {
 		"SQL does not answer, so that the reason cannot be kept, and nothing was changed: without a reason it needs no SQL",
 	},
 	{job.ErrUnavailable, systemUnhealthy, aStoreIsAway},
-	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // of a read; a change's is inDoubt
+	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // for a read; inDoubt handles a change
 }
 
 const tooManyLive = "too many jobs of this tier have not ended (they wait, are scheduled, run, or wait for a retry), " +
@@ -95,19 +96,19 @@ type fieldError struct {
 	Reason string `json:"reason"`
 }
 
-// problem is an error on its way to a user: everything in it may be shown.
+// problem is an error for a user: all its fields may be shown.
 type problem struct {
 	kind   *kind
 	detail string // "" = the kind's message
 	jobID  job.ID
 	fields []fieldError
-	close  bool          // the rest of the request is not worth reading
-	retry  time.Duration // when to come again; 0 = not said
+	close  bool          // close the connection, without reading the rest of the request
+	retry  time.Duration // how long to wait before the next try; 0 = not set
 }
 
 func (p *problem) Error() string { return p.kind.code + ": " + p.detail }
 
-// RetryIn is when to come again.
+// RetryIn returns how long to wait before the next try.
 func (p *problem) RetryIn() time.Duration { return p.retry }
 
 var (
@@ -115,12 +116,12 @@ var (
 	errMethod  = &problem{kind: methodNotAllowed}
 )
 
-// invalid is an INVALID_REQUEST about one field.
+// invalid returns an INVALID_REQUEST about one field.
 func invalid(field, reason string) *problem {
 	return &problem{kind: invalidRequest, detail: field + ": " + reason, fields: []fieldError{{field, reason}}}
 }
 
-// explain finds what may be told about an error. known is false for one that is our fault.
+// explain returns the problem that a user is shown for an error. known is false for an internal error.
 func explain(err error) (p *problem, known bool) {
 	if errors.As(err, &p) {
 		return p, true
@@ -133,8 +134,8 @@ func explain(err error) (p *problem, known bool) {
 	return &problem{kind: internalError}, false
 }
 
-// payloadFields collects the fields that a payload's check named, also from joined errors: the first ones, so that no
-// answer grows with what was sent.
+// payloadFields returns the fields that a payload's check named, also from joined errors. It stops at maxErrors
+// fields, so that the answer does not grow with the payload.
 func payloadFields(err error) []fieldError {
 	switch e := err.(type) { //nolint:errorlint // it walks the whole tree by itself; errors.As would stop at the first
 	case *job.PayloadError:
@@ -153,8 +154,8 @@ func payloadFields(err error) []fieldError {
 	return nil
 }
 
-// inDoubt is a change's error: where the answer was lost the change may have been made, and advice says what to do
-// about it. A caller who has left needs none.
+// inDoubt turns job.ErrAmbiguous into the answer to a change that may have been made. advice says what to do about
+// it. Any other error, and that of a caller who has left, is returned as it is.
 func inDoubt(err error, advice string) error {
 	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, context.Canceled) {
 		return err
@@ -162,7 +163,7 @@ func inDoubt(err error, advice string) error {
 	return &problem{kind: changeUnknown, detail: advice}
 }
 
-// listError says of a list what the table cannot: which parameter it is about.
+// listError turns job.ErrBadCursor into an error about the parameter cursor. Other errors are returned as they are.
 func listError(err error) error {
 	if errors.Is(err, job.ErrBadCursor) {
 		return invalid("cursor", "is not a cursor of this list")
@@ -170,7 +171,8 @@ func listError(err error) error {
 	return err
 }
 
-// aboutJob adds the job to what a user is told.
+// aboutJob adds the job's id to an error that a user is shown. A 503 and an internal error are returned as they
+// are.
 func aboutJob(err error, id job.ID) error {
 	p, known := explain(err)
 	if !known || p.kind.status == http.StatusServiceUnavailable {
@@ -189,8 +191,8 @@ func aboutJob(err error, id job.ID) error {
 	return p
 }
 
-// told is what a room says to the user behind one of our own errors: the text from that error's on. What stands before
-// it is the way it took.
+// told returns the part of err's text that begins with the text of known, shortened. The part before it says which
+// calls the error passed through, which is not for users.
 func told(err, known error) string {
 	_, behind, found := strings.Cut(err.Error(), known.Error())
 	if !found {
@@ -199,7 +201,7 @@ func told(err, known error) string {
 	return shorten(known.Error() + behind)
 }
 
-// retryAfter is the wait in whole seconds, rounded up, at least one.
+// retryAfter returns the wait that an error asks for, in whole seconds, rounded up and at least one.
 func retryAfter(err error) int {
 	var refusal interface{ RetryIn() time.Duration }
 	if !errors.As(err, &refusal) {

@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// rooms are the rooms behind the edge, and what they were asked. A function that is nil answers as an empty system
-// does.
+// rooms fakes the rooms behind httpapi, and records their calls. A function that is nil answers like an empty
+// system.
 type rooms struct {
 	said       []string // the reasons of changes
 	reasons    []job.Reason
@@ -34,7 +34,7 @@ type rooms struct {
 	dead        func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	eachDead    error // after the letters
 	requeue     func(id job.ID, requestID string) error
-	quotas      []int // to which owners' requeues were held
+	quotas      []int // the quotas that owners' requeues were called with
 	requeueDead func(f job.Filter, limit int, dryRun bool) (int, int, error)
 	await       func(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
 	follow      func(ctx context.Context, heard func(job.Job) error) error
@@ -203,7 +203,7 @@ func (r *rooms) Health(context.Context) Health            { return r.health }
 func (r *rooms) LastAudit(context.Context) (Audit, error) { return r.audit(false) }
 func (r *rooms) RunAudit(context.Context) (Audit, error)  { return r.audit(true) }
 
-// sentences are what a stream said, one event each, without the blank lines.
+// sentences returns the events of a stream, without the blank lines.
 func sentences(body string) []string {
 	return strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
 }

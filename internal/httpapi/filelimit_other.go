@@ -2,5 +2,5 @@
 
 package httpapi
 
-// fileLimit is not known where the system has no such limit (Windows).
+// fileLimit returns known = false: the system has no such limit (Windows).
 func fileLimit() (files uint64, known bool) { return 0, false }

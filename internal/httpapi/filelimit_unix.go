@@ -4,7 +4,7 @@ package httpapi
 
 import "syscall"
 
-// fileLimit is how many files the process may open.
+// fileLimit returns how many files the process may open. known is false if the system does not say.
 func fileLimit() (files uint64, known bool) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {

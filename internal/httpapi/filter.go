@@ -7,8 +7,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// statuses are the words a filter takes for a status: ours, and those of the other seeds. FAILED of seed 001, a job
-// that failed and is tried again, is not among them: that is retrying here. FAILED is what every answer calls FAILED.
+// statuses maps the words that a filter takes for a status: ours, and those of the other seeds. Seed 001 calls a
+// job FAILED that failed and is tried again; here the word for that is RETRYING, and FAILED is what answers call
+// FAILED.
 var statuses = map[string]job.Status{
 	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed,
 	"FAILED":    job.Failed,
@@ -16,7 +17,7 @@ var statuses = map[string]job.Status{
 	"SUCCESS":   job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
 }
 
-// retrying is the filter of the jobs that failed and wait for their next attempt. Their status is SCHEDULED.
+// retrying is the filter for jobs that failed and wait for their next attempt. Their status is SCHEDULED.
 const retrying = "RETRYING"
 
 var causes = map[string]job.Cause{
@@ -25,7 +26,7 @@ var causes = map[string]job.Cause{
 	"LATER_LIMIT": job.LaterLimit,
 }
 
-// listQuery is a filter and where to go on.
+// listQuery is a filter and the page of its list.
 type listQuery struct {
 	job.Filter
 	page
@@ -80,7 +81,8 @@ func (q *listQuery) setTo(value string) (err error) {
 func (q *listQuery) setLimit(value string) error  { return q.page.setLimit(value) }
 func (q *listQuery) setCursor(value string) error { return q.page.setCursor(value) }
 
-// A filter may name a tier or a type that is gone: its jobs are still there.
+// filterTier does not check that there is such a tier: the jobs of a removed tier are still there. The same holds
+// for filterType and removed types.
 func filterTier(value string) (job.Tier, error) {
 	if tier := tierNamed(value); tier != "" {
 		return tier, nil
@@ -103,5 +105,5 @@ func filterCause(value string) (job.Cause, error) {
 	return cause, nil
 }
 
-// queryMoment also takes the plus sign of an offset that came unescaped, as a space.
+// queryMoment is moment for a query, where an unescaped plus sign of the offset arrives as a space.
 func queryMoment(value string) (time.Time, error) { return moment(strings.ReplaceAll(value, " ", "+")) }

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A key that was made is one that can be: of a known role, with names that are names, within the bounds; and its text
-// is in one answer only.
+// For any body, a key that is made has a known role, valid names and bounded values, and its text is in one answer
+// only.
 func FuzzKeyBody(f *testing.F) {
 	f.Attr("proves", "A61 A62")
 	r := fuzzedRooms(f)
@@ -32,7 +32,7 @@ func FuzzKeyBody(f *testing.F) {
 			if k.Role != job.RoleAdmin || k.Name == "" || !(k.Rate >= 0 && k.Rate <= maxRate) || math.IsNaN(k.Rate) ||
 				k.Burst < 0 ||
 				k.Burst > maxRate || k.InFlight < 0 || k.InFlight > maxFlight || k.ID != "" {
-				t.Errorf("made %+v", k) // the first of an open server: an admin's
+				t.Errorf("made %+v", k) // the first key of an open server must be an admin's
 			}
 			if slices.ContainsFunc(k.Tiers, func(tier job.Tier) bool { return tierNamed(string(tier)) != tier }) ||
 				slices.ContainsFunc(k.Types, func(typ string) bool { return !typeName(typ) }) {
@@ -59,7 +59,7 @@ func FuzzKeyBody(f *testing.F) {
 		`{"name":"\u202e","role":"admin"}`, `{"name":"x","role":"admin","expiresInSeconds":9223372036854775807}`)
 }
 
-// Which dead letters to requeue: a filter that was taken is one that was sent, and its limit is bounded.
+// For any body, a filter that is accepted is the filter that was sent, and its limit is bounded.
 func FuzzRequeueBody(f *testing.F) {
 	f.Attr("proves", "A21 A57")
 	r := fuzzedRooms(f)
@@ -104,7 +104,8 @@ func FuzzRequeueBody(f *testing.F) {
 		`{"owner":"x","limit":1}`, ``)
 }
 
-// A tier that was stored can be served, and is the same when what the server shows of it is sent back.
+// For any body, a plan that is stored can be served. When the server's answer is sent back, the same plan is
+// stored.
 func FuzzTierBody(f *testing.F) {
 	f.Attr("proves", "A61")
 	r := fuzzedRooms(f)

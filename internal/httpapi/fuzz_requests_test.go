@@ -12,12 +12,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A query, on every address that takes one: filters and pages that were taken are bounded, and are what was sent.
+// For any query, on every address that takes one, the accepted filters and pages are bounded, and are those that
+// were sent.
 func FuzzQuery(f *testing.F) {
 	f.Attr("proves", "A21 A57 A61")
 	r := fuzzedRooms(f)
 	r.ready, r.health = Report{Ready: true, Status: "UP"}, Health{Status: "UP"}
-	r.deps.Metrics = figures // the profiles are served where the metrics are
+	r.deps.Metrics = figures // the profiles are served only along with the metrics
 	r.Handler = NewHandler(r.deps)
 	var filters []job.Filter
 	most := 0
@@ -45,7 +46,7 @@ func FuzzQuery(f *testing.F) {
 			"/admin/tiers", "/api/stats", "/api/stats/series", "/api/me", "/admin/audit", "/readyz", "/actuator/health",
 			profilePath + "goroutine"} {
 			if path == profilePath+"goroutine" && tooLong == nil {
-				continue // it would be taken
+				continue // the profile would really be taken
 			}
 			target := path + "?" + query
 			rec := r.ask(t, "GET", target, "")
@@ -74,7 +75,8 @@ func FuzzQuery(f *testing.F) {
 
 var hex32 = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// Headers: a trace is taken or made, a key is hashed, a wait is bounded, and nothing else is believed.
+// For any headers, an answer has a valid trace id, an Idempotency-Key is hashed, a wait is bounded, and no other
+// header has an effect.
 func FuzzHeaders(f *testing.F) {
 	f.Attr("proves", "A42 A54 A59")
 	r := fuzzedRooms(f)
@@ -125,10 +127,10 @@ func FuzzHeaders(f *testing.F) {
 		"Content-Type: application/json;;=,")
 }
 
-// One of the addresses that submit, to the letter.
+// submitPath matches the addresses that answer a POST with 202, exactly as they are written.
 var submitPath = regexp.MustCompile(`^/(paid|unpaid|public)/submit(/batch)?$|^/jobs$|^/api/jobs$|^/jobs/[0-9a-fA-F-]{36}/retry$|^/admin/jobs/[0-9a-fA-F-]{36}/resubmit$`)
 
-// A path is an address of the contract to the letter, or there is nothing: no other spelling submits, and none makes a
+// A path matches an address of the contract exactly, or gets a 404. No other spelling submits a job or names a
 // tier.
 func FuzzPath(f *testing.F) {
 	f.Attr("proves", "A10 A25 A51")
@@ -163,7 +165,7 @@ func FuzzPath(f *testing.F) {
 		"/jobs/019DE340-01FE-7A58-BE69-567CD7D6B7D4/retry", "/admin//dead", "/%61dmin/tiers")
 }
 
-// Whatever an event's id and words are, a stream keeps its frames.
+// For any id and text of an event, the frames of the stream stay intact.
 func FuzzStream(f *testing.F) {
 	f.Attr("proves", "A46")
 	r := fuzzedRooms(f)
@@ -198,7 +200,7 @@ func FuzzStream(f *testing.F) {
 		"漢字\u2028", "", "\xff")
 }
 
-// A Host that is taken for this machine is this machine's to a browser too.
+// For any Host that loopbackName accepts, a browser also connects to this machine.
 func FuzzHost(f *testing.F) {
 	f.Attr("proves", "A20")
 	fuzz.Text(f, func(t *testing.T, host string) {
@@ -209,7 +211,7 @@ func FuzzHost(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if u.User != nil || u.Host != host { // a browser reads it otherwise, and sends another Host
+		if u.User != nil || u.Host != host { // a browser parses it differently, and sends another Host
 			return
 		}
 		name := strings.ToLower(u.Hostname())
@@ -222,8 +224,8 @@ func FuzzHost(f *testing.F) {
 		"a.localhost:1", "evil@localhost", "[localhost]", "localhost:80:80", "0.0.0.0", "2130706433", "")
 }
 
-// Where a request comes from: from a peer that is not trusted nothing it says counts; from one that is, the last
-// address that is none of ours.
+// The header of a peer that is not trusted is ignored. Behind a trusted peer, the client's address is the last one
+// that is not trusted.
 func FuzzClientAddress(f *testing.F) {
 	f.Attr("proves", "A42")
 	network := netip.MustParsePrefix("10.0.0.0/8")

@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fuzzedRooms answer whatever they are asked, so that everything behind the parsers is reached.
+// fuzzedRooms returns rooms that answer every call, so that all code behind the parsers is reached.
 func fuzzedRooms(f *testing.F) *rooms {
 	r := newRooms(f)
 	r.find = func(id job.ID) (job.Job, error) {
@@ -36,8 +36,7 @@ func fuzzedRooms(f *testing.F) *rooms {
 	return r
 }
 
-// ask sends one request, and holds its answer to what every answer promises. It returns nil for what cannot be a
-// request.
+// ask sends one request, and checks what every answer promises. It returns nil if the target cannot be a request's.
 func (r *rooms) ask(t *testing.T, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r.submitted = nil
@@ -47,7 +46,7 @@ func (r *rooms) ask(t *testing.T, method, target, body string, headers ...string
 		return nil
 	}
 	req.RequestURI = target
-	if req.URL, err = url.ParseRequestURI(target); err != nil { // as a server reads it: it knows no fragment
+	if req.URL, err = url.ParseRequestURI(target); err != nil { // as a server parses it: without a fragment
 		return nil
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -60,8 +59,8 @@ func (r *rooms) ask(t *testing.T, method, target, body string, headers ...string
 	return rec
 }
 
-// inside are texts that no caller should see: names of our packages' types and of the libraries', places in the code,
-// and SQL.
+// inside matches texts that no caller should see: type names of our packages and of the libraries, places in the
+// code, and SQL.
 var inside = regexp.MustCompile(`\b(httpapi|job|handlers|queue|archive|jsontext|strconv|time|url|gin|http)\.[A-Z]|\.go:\d|goroutine \d|runtime error|0x[0-9a-f]{9}|SELECT |/internal/`)
 
 var answered = []int{200, 201, 202, 204, 304, 400, 404, 405, 409, 412, 413, 415, 422}
@@ -109,7 +108,7 @@ func (r *rooms) answersWell(t *testing.T, rec *httptest.ResponseRecorder, sent s
 	}
 }
 
-// fits holds one submission to what a body may ask for.
+// fits checks that a submission is within the bounds for what a body may ask for.
 func (r *rooms) fits(t *testing.T, body string, s *job.Submission) {
 	t.Helper()
 	if s.Payload != nil && (!json.Valid(s.Payload) || !strings.Contains(body, string(s.Payload)) ||
@@ -128,7 +127,8 @@ func (r *rooms) fits(t *testing.T, body string, s *job.Submission) {
 
 var asJSON = []string{"Content-Type", "application/json"}
 
-// Whatever the body: no panic, no 500, what is accepted is what was sent, and under a key the same again is the same.
+// For any body there is no panic and no 500, an accepted submission is what was sent, and a repeat with the same
+// key is the same.
 func FuzzSubmitBody(f *testing.F) {
 	f.Attr("proves", "A09 A13 A61")
 	r := fuzzedRooms(f)
@@ -158,7 +158,7 @@ func FuzzSubmitBody(f *testing.F) {
 		`{"delaySeconds":0.0004,"runAt":null}`)
 }
 
-// A batch: every entry has its answer in its place, and an accepted one is what was sent.
+// For any batch, every entry gets its answer in its place, and an accepted entry is what was sent.
 func FuzzBatchBody(f *testing.F) {
 	f.Attr("proves", "A09 A13")
 	r := fuzzedRooms(f)

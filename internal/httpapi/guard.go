@@ -15,19 +15,20 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// The headers of every answer. The slices are shared by all of them and never written to.
+// The headers of every answer. All answers share the slices, and no code may write to them.
 var (
 	nosniff  = []string{"nosniff"}
 	deny     = []string{"DENY"}
 	policy   = []string{"default-src 'none'; frame-ancestors 'none'"}
 	referrer = []string{"no-referrer"}
 	noStore  = []string{"no-store"}
-	hsts     = []string{"max-age=31536000"} // of what came over TLS
+	hsts     = []string{"max-age=31536000"} // only over TLS
 )
 
 const traceHeader = "X-Trace-Id"
 
-// guard stands around every handler: headers, trace id, panics, and a line in the log for those who want one.
+// guard wraps every handler: it sets the headers and the trace id, contains panics, and logs each request at debug
+// level.
 func (a *api) guard(c *gin.Context) {
 	a.head(c, []string{traceFrom(c.Request.Header)})
 	defer a.contain(c)
@@ -41,7 +42,7 @@ func (a *api) guard(c *gin.Context) {
 		"ms", float64(time.Since(begun).Microseconds())/1000, "trace_id", traceOf(c))
 }
 
-// head writes the headers of every answer. Whoever knows better sets his own over them.
+// head sets the headers of every answer. A handler may overwrite them.
 func (a *api) head(c *gin.Context, trace []string) {
 	h := c.Writer.Header()
 	h["X-Content-Type-Options"] = nosniff
@@ -55,7 +56,7 @@ func (a *api) head(c *gin.Context, trace []string) {
 	}
 }
 
-// contain ends a panic here: its stack goes to the log, the client learns only that something went wrong.
+// contain recovers from a panic of a handler: its stack goes to the log, and the client gets an INTERNAL error.
 func (a *api) contain(c *gin.Context) {
 	r := recover()
 	if r == nil {
@@ -67,16 +68,16 @@ func (a *api) contain(c *gin.Context) {
 	a.Log.Error("panic in a handler", "route", c.FullPath(), "err", fmt.Sprint(r), "stack", string(debug.Stack()),
 		"trace_id", traceOf(c))
 	if c.Writer.Written() {
-		panic(http.ErrAbortHandler) // half an answer: only a closed connection tells the client
+		panic(http.ErrAbortHandler) // the answer has begun: only a closed connection shows the error
 	}
 	h := c.Writer.Header()
 	trace := h[traceHeader]
-	clear(h) // what the handler had in mind, such as a length or that everybody may keep it, is not of this answer
+	clear(h) // headers of the handler, such as a length or a cache rule, do not fit this answer
 	a.head(c, trace)
 	a.fail(c, &problem{kind: internalError, close: true})
 }
 
-// method keeps words that are no method out of the log.
+// method returns m for the log, and OTHER in place of a word that is no HTTP method.
 func method(m string) string {
 	switch m {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT":
@@ -85,11 +86,11 @@ func method(m string) string {
 	return "OTHER"
 }
 
-// traceOf is the request's trace id; the answer's own header keeps it.
+// traceOf returns the request's trace id, which the answer's header holds.
 func traceOf(c *gin.Context) string { return c.Writer.Header()[traceHeader][0] }
 
-// traceFrom takes the trace id a caller sent: traceparent's, else X-Trace-Id. What is malformed is ignored, and one is
-// made.
+// traceFrom returns the trace id that the caller sent, in traceparent or else in X-Trace-Id. It ignores a malformed
+// one; without a valid one it makes a new id.
 func traceFrom(h http.Header) string {
 	if v := h["Traceparent"]; len(v) == 1 {
 		if id := traceID(v[0]); id != "" {
@@ -102,7 +103,7 @@ func traceFrom(h http.Header) string {
 	return newTraceID()
 }
 
-// newTraceID is random, not secret: it only has to differ.
+// newTraceID returns a random id. It must be unique, not secret.
 func newTraceID() string {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
@@ -110,7 +111,7 @@ func newTraceID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// traceID reads W3C's traceparent, 00-<trace id>-<span id>-<flags>; "" for anything else.
+// traceID returns the trace id in W3C's traceparent, 00-<trace id>-<span id>-<flags>; "" if the text is not valid.
 func traceID(v string) string {
 	if len(v) < 55 || v[2] != '-' || v[35] != '-' || v[52] != '-' || !hexadecimal(v[:2]) || v[:2] == "ff" ||
 		!hexadecimal(v[36:52]) || !hexadecimal(v[53:55]) {
@@ -126,7 +127,7 @@ func traceID(v string) string {
 	return id
 }
 
-// spanFrom is the caller's span, from its traceparent; "" if it sent none.
+// spanFrom returns the caller's span id from traceparent; "" if there is none.
 func spanFrom(h http.Header) string {
 	if v := h["Traceparent"]; len(v) == 1 && traceID(v[0]) != "" {
 		return v[0][36:52]
@@ -143,7 +144,7 @@ func hexadecimal(s string) bool {
 	return true
 }
 
-// plain says whether a caller's own trace id is fit to be stored and logged: 1 to 64 of A-Z a-z 0-9 . _ -
+// plain reports whether a caller's trace id may be stored and logged: 1 to 64 of A-Z a-z 0-9 . _ -
 func plain(s string) bool {
 	for i := range len(s) {
 		c := s[i]

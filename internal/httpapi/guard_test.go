@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A panic: the client learns nothing of it, the log learns the stack, and neither learns the caller's key.
+// After a panic the client learns nothing about it, the log has the stack, and neither of them has the caller's
+// key.
 func TestPanic(t *testing.T) {
 	t.Attr("proves", "A47")
 	r := newRooms(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// serveH2C serves a handler in HTTP/2 without TLS too, and gives a client that speaks nothing else.
+// serveH2C serves a handler also over HTTP/2 without TLS, and returns a client that speaks HTTP/2 only.
 func serveH2C(t *testing.T, h http.Handler, change func(*http.Server)) (*Server, *http.Client) {
 	t.Helper()
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", h, Limits{H2C: true}, nil)
@@ -45,7 +45,7 @@ func serveH2C(t *testing.T, h http.Handler, change func(*http.Server)) (*Server,
 	return s, &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
-// peer is a client that writes what frames it likes. It reads whatever comes, so that the server is never held up by
+// peer is a client that writes arbitrary frames. It reads all that arrives, so that the server is never blocked by
 // it.
 type peer struct {
 	t *testing.T
@@ -88,7 +88,7 @@ func newPeer(t *testing.T, s *Server) *peer {
 	return p
 }
 
-// block is a request's headers, packed.
+// block returns the compressed headers of a request.
 func (p *peer) block(method, path string, more ...string) []byte {
 	p.text.Reset()
 	all := append([]string{":method", method, ":scheme", "http", ":authority", "localhost", ":path", path}, more...)
@@ -105,7 +105,7 @@ func (p *peer) open(stream uint32, block []byte) error {
 		EndStream: true})
 }
 
-// cut waits for the server to end the connection.
+// cut waits until the server closes the connection.
 func (p *peer) cut() {
 	p.t.Helper()
 	select {
@@ -115,7 +115,7 @@ func (p *peer) cut() {
 	}
 }
 
-// others says that another client is served, over both protocols.
+// others checks that another client is served, over both protocols.
 func others(t *testing.T, s *Server, client *http.Client) {
 	t.Helper()
 	for _, c := range []*http.Client{client,
@@ -132,7 +132,8 @@ func others(t *testing.T, s *Server, client *http.Client) {
 	}
 }
 
-// HTTP/2 is spoken only where it is asked for, and only to who begins with it: Upgrade is a header like any other.
+// The server speaks HTTP/2 without TLS only if H2C is set, and only to clients that begin with it. It ignores the
+// header Upgrade.
 func TestH2C_OnlyWhereSaid(t *testing.T) {
 	t.Attr("proves", "A18 A20")
 	plain := serve(t, newRooms(t))
@@ -166,7 +167,7 @@ func begin(t *testing.T, s *Server, text string) (string, error) {
 	return c.answers.ReadString('\n')
 }
 
-// Waits and streams outlive the server's own limits, and a drain lets them go.
+// Waits and streams may last longer than the server's own limits, and end when a drain begins.
 func TestH2C_WaitsAndStreams(t *testing.T) {
 	t.Attr("proves", "A16 A24")
 	t.Parallel()
@@ -226,7 +227,7 @@ func TestH2C_WaitsAndStreams(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	go func() {
-		for lines.Scan() { // what comes of the drain
+		for lines.Scan() { // the events of the drain
 		}
 	}()
 	if err := s.Drain(ctx); err != nil {
@@ -237,8 +238,8 @@ func TestH2C_WaitsAndStreams(t *testing.T) {
 	}
 }
 
-// Ten thousand streams that are reset as soon as they are opened, for handlers that do not heed it: no more of them run
-// at any time than streams may be open, and the connection that goes on nevertheless is ended.
+// A client resets ten thousand streams as soon as it opens them, and the handlers ignore the resets. Never more
+// handlers run than streams may be open, and the server closes the connection.
 func TestH2C_RapidReset(t *testing.T) {
 	t.Attr("proves", "A18")
 	var running, most atomic.Int64
@@ -260,7 +261,7 @@ func TestH2C_RapidReset(t *testing.T) {
 	opened := 0
 	for n := range uint32(10_000) {
 		if p.open(2*n+1, p.block("GET", "/wait")) != nil || p.WriteRSTStream(2*n+1, http2.ErrCodeCancel) != nil {
-			break // the server has enough
+			break // the server has closed the connection
 		}
 		opened++
 	}
@@ -279,8 +280,8 @@ func TestH2C_RapidReset(t *testing.T) {
 		most.Load())
 }
 
-// A thousand streams that stay open: a hundred are served, the others are refused, and the next connection is served as
-// well.
+// Of a thousand open streams on one connection, a hundred are served and the others refused. Another connection is
+// served as usual.
 func TestH2C_ManyStreams(t *testing.T) {
 	t.Attr("proves", "A18")
 	r := newRooms(t)
@@ -305,8 +306,8 @@ func TestH2C_ManyStreams(t *testing.T) {
 	p.Close()
 }
 
-// Headers without an end, headers that unpack to megabytes, and control frames whose answers the client does not read:
-// that connection ends, and no other. The test measures the heap, so no other one runs beside it.
+// Endless headers, headers that unpack to megabytes, and control frames whose answers the client does not read end
+// their own connection and no other. The test measures the heap, so it does not run in parallel.
 func TestH2C_Floods(t *testing.T) {
 	t.Attr("proves", "A18 A19")
 	s, client := serveH2C(t, newRooms(t), nil)
@@ -328,10 +329,10 @@ func TestH2C_Floods(t *testing.T) {
 	endless.cut()
 
 	bomb := newPeer(t, s)
-	_ = bomb.open(1, bomb.block("GET", "/livez", "x-a", strings.Repeat("a", 4000))) // it is in the table now
+	_ = bomb.open(1, bomb.block("GET", "/livez", "x-a", strings.Repeat("a", 4000))) // the compression table has it now
 	block := bytes.Clone(bomb.block("GET", "/livez", "x-a", strings.Repeat("a", 4000)))
 	for n := range uint32(50) {
-		// each byte is 4 KB of headers
+		// Each byte stands for 4 KB of headers.
 		_ = bomb.open(2*n+3, append(block[:len(block):len(block)], bytes.Repeat(block[len(block)-1:], 15_000)...))
 	}
 	others(t, s, client)
@@ -351,7 +352,8 @@ func TestH2C_Floods(t *testing.T) {
 	t.Logf("evidence: cut off after %d frames of an endless header; the heap grew by %d KiB", sent, grown>>10)
 }
 
-// A client that opens no window for the answers it asked for: they are given up after their time, and the handlers end.
+// If a client opens no window for the answers to its requests, the server gives them up after the write timeout,
+// and the handlers end.
 func TestH2C_NoWindow(t *testing.T) {
 	t.Attr("proves", "A16")
 	var running atomic.Int64

@@ -20,19 +20,20 @@ type Components struct {
 	Job   JobHealth `json:"job"`
 }
 
-// Component is one part; Detail is for users.
+// Component is the state of one part. Detail is shown to users.
 type Component struct {
 	Status string `json:"status"`
 	Detail string `json:"detail,omitzero"`
 }
 
-// JobHealth is the queue and the pool.
+// JobHealth is the state of the queue and of the worker pool.
 type JobHealth struct {
 	Status  string     `json:"status"`
 	Details JobDetails `json:"details"`
 }
 
-// JobDetails are the four numbers of the first seed: ready jobs and dead letters of the whole, slots of this process.
+// JobDetails has the four numbers of the first seed: ready jobs and dead letters of the system, slots of this
+// process.
 type JobDetails struct {
 	PendingJobs   int64 `json:"pendingJobs"`
 	DeadJobs      int64 `json:"deadJobs"`
@@ -40,7 +41,7 @@ type JobDetails struct {
 	PoolSize      int   `json:"poolSize"`
 }
 
-// livez is GET /livez: the process answers. It touches nothing.
+// livez serves GET /livez: the process answers. It calls no store.
 func (a *api) livez(c *gin.Context) error {
 	writeText(c, http.StatusOK, []byte(`{"status":"UP"}`))
 	return nil
@@ -59,14 +60,14 @@ type Report struct {
 	Checks []Check
 }
 
-// Check is one part of a Report; users see it with ?verbose.
+// Check is the state of one part in a Report. Users see it with ?verbose.
 type Check struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Detail string `json:"detail,omitzero"`
 }
 
-// readyz is GET /readyz, with ?verbose the parts too; where there are keys, for operators.
+// readyz serves GET /readyz. With ?verbose it lists the parts too; if there are keys, only for operators.
 func (a *api) readyz(c *gin.Context) error {
 	report := a.Ready.Ready(c.Request.Context())
 	body := readyBody{Status: report.Status, Timestamp: stamp(a.Now())}
@@ -76,7 +77,7 @@ func (a *api) readyz(c *gin.Context) error {
 	return write(c, served(report.Ready), &body)
 }
 
-// health is GET /actuator/health; where there are keys, its parts are for operators.
+// health serves GET /actuator/health. If there are keys, only operators see its parts.
 func (a *api) health(c *gin.Context) error {
 	health := a.Overview.Health(c.Request.Context())
 	status := served(health.Status != "DOWN" && health.Status != "OUT_OF_SERVICE")

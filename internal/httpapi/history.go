@@ -8,11 +8,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or
+// attemptBody is one attempt of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or
 // CANCELLED.
 type attemptBody struct {
 	Attempt    int        `json:"attempt"`
-	Generation *int       `json:"generation"` // null where it is not known any more
+	Generation *int       `json:"generation"` // null = not known any more
 	Worker     *string    `json:"worker"`
 	StartedAt  *string    `json:"startedAt"`
 	FinishedAt *string    `json:"finishedAt"`
@@ -23,8 +23,8 @@ type attemptBody struct {
 	Until      *string    `json:"until"`  // of a LATER
 }
 
-// history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which
-// the job itself tells.
+// history returns a job's attempts, oldest first: the stored ones, which did not end well, and the latest one,
+// which the job's own fields describe.
 func history(j *job.Job, stored []job.Attempt) []attemptBody {
 	all := make([]attemptBody, 0, len(stored)+1)
 	for i := range stored {
@@ -49,7 +49,7 @@ func history(j *job.Job, stored []job.Attempt) []attemptBody {
 		last.Outcome = "CANCELLED"
 	case job.Failed:
 		last.Outcome, last.Cause, last.Error = "FAILURE", orNull(j.Cause), orNull(j.LastError)
-	default: // it waits again: how its latest attempt ended is not kept any more
+	default: // the job waits again: how its latest attempt ended is not stored any more
 		return all
 	}
 	return append(all, last)
@@ -71,7 +71,7 @@ func attemptOf(a *job.Attempt) attemptBody {
 	return b
 }
 
-// known is a number that may not be known, which 0 stands for.
+// known returns nil for 0, which stands for a number that is not known.
 func known(n int) *int {
 	if n == 0 {
 		return nil
@@ -79,7 +79,7 @@ func known(n int) *int {
 	return &n
 }
 
-// reasonBody is why a job was cancelled or requeued.
+// reasonBody is the reason that was given for a cancel or a requeue.
 type reasonBody struct {
 	Action     string  `json:"action"`
 	Generation int     `json:"generation"`
@@ -87,8 +87,8 @@ type reasonBody struct {
 	Reason     string  `json:"reason"`
 }
 
-// reasons are why a job was cancelled and requeued; nil where SQL does not answer: the rest of the job is shown
-// without it.
+// reasons returns the reasons that were given for cancelling and requeueing a job. It returns nil if SQL does not
+// answer, so that the rest of the job can still be shown.
 func (a *api) reasons(c *gin.Context, j *job.Job) *[]reasonBody {
 	kept, err := a.Jobs.Reasons(c.Request.Context(), j)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP edge: routes, JSON, one error table. A handler binds, makes one call, writes. Nothing
-// else knows HTTP, and nothing here knows Redis or SQL.
+// Package httpapi serves tierq's HTTP API: routes, JSON, one error table. A handler reads its request, makes one
+// call and writes the answer. No other room knows HTTP, and this room does not know Redis or SQL.
 package httpapi
 
 import (
@@ -19,19 +19,19 @@ type api struct {
 	Deps
 	bodyLimit int64
 	waiting   atomic.Int64 // long-polls and streams of jobs under way
-	waits     waiters      // the same, by who waits
+	waits     waiters      // the same, by caller
 	batches   atomic.Int64 // bytes of batches in memory
-	held      atomic.Int64 // refusals on their way, see hold
+	held      atomic.Int64 // refusals that hold delays
 	bodies    atomic.Int64 // bytes of other bodies in memory
-	streams   atomic.Int64 // of everything, under way
-	requests  atomic.Int64 // under way; counted where they are bounded
-	profiling atomic.Bool  // a profile that takes its time is being taken
+	streams   atomic.Int64 // streams of all changes, open now
+	requests  atomic.Int64 // under way; counted only if they are bounded
+	profiling atomic.Bool  // a profile that measures for a time is being taken
 }
 
-// bodyMargin is what a body may hold beside its payload.
+// bodyMargin is the number of bytes that a body may have besides its payload.
 const bodyMargin = 16 << 10
 
-// NewHandler builds the routes.
+// NewHandler returns the handler of all routes.
 func NewHandler(d Deps) http.Handler {
 	d = d.withDefaults()
 	return (&api{Deps: d, bodyLimit: int64(d.PayloadLimit) + bodyMargin}).handler()
@@ -43,7 +43,7 @@ func (a *api) handler() http.Handler {
 	_ = e.SetTrustedProxies(nil) // nil cannot be a wrong address
 	e.RedirectTrailingSlash = false
 	e.RedirectFixedPath = false
-	// Routes match the path as it was sent: an encoded slash or letter is no alias of a plain one.
+	// Routes match the path as it was sent: an encoded slash or letter is not an alias of a plain one.
 	e.UseEscapedPath = true
 	e.UnescapePathValues = false
 
@@ -68,10 +68,10 @@ type route struct {
 	method, path string
 	permission   Permission
 	serve        func(*gin.Context) error
-	health       bool // of the process, not of the contract: served on every listener
+	health       bool // about the process: served on every listener
 }
 
-// serving is a handler of another room.
+// serving wraps a handler of another room.
 func serving(h http.Handler) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		h.ServeHTTP(c.Writer, c.Request)
@@ -79,8 +79,8 @@ func serving(h http.Handler) func(*gin.Context) error {
 	}
 }
 
-// routes are all addresses of the contract, each with what it takes to use it. What only reads also answers HEAD:
-// net/http drops the body.
+// routes returns all addresses of the contract, each with the permission that it requires. An address that only
+// reads also answers HEAD: net/http drops the body.
 func (a *api) routes() []route {
 	var all []route
 	add := func(method, path string, p Permission, serve func(*gin.Context) error) {
@@ -140,7 +140,7 @@ func (a *api) routes() []route {
 	return all
 }
 
-// Routes lists every address of the contract, without handlers: for the test that holds the contract's text to it.
+// Routes lists every address of the contract, without handlers, for the test that compares them with openapi.yaml.
 func Routes() []Route {
 	var all []Route
 	for _, r := range new(api).routes() {
@@ -149,7 +149,7 @@ func Routes() []Route {
 	return all
 }
 
-// handle turns what a handler returns into an answer.
+// handle writes the error that f returns as the answer.
 func (a *api) handle(f func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if err := f(c); err != nil {
@@ -158,13 +158,14 @@ func (a *api) handle(f func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
-// How long the stores may take over one request.
+// The time that the stores may take for one request.
 const (
 	operation = 10 * time.Second
 	bulk      = 60 * time.Second
 )
 
-// within gives a handler's calls a deadline: one that is missed is a store that does not answer.
+// within gives a handler's calls a deadline. If f fails with context.DeadlineExceeded because of it, the answer is
+// a 503.
 func within(limit time.Duration, f func(*gin.Context) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		if limit > operation {
@@ -183,16 +184,16 @@ func within(limit time.Duration, f func(*gin.Context) error) func(*gin.Context) 
 	}
 }
 
-// extend gives one request more time to write its answer in than the server's own limit. Where the connection cannot
-// tell, nothing changes.
+// extend gives one request more time for writing its answer than the server's limit. It has no effect if the
+// connection does not support write deadlines.
 func extend(c *gin.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(d + writeMargin))
 }
 
-// writeMargin is what is left for writing an answer after a wait.
+// writeMargin is the time for writing an answer after a wait.
 const writeMargin = 10 * time.Second
 
-// write answers with a body of JSON.
+// write answers with a JSON body.
 func write(c *gin.Context, status int, body any) error {
 	text, err := encode(body)
 	if err != nil {
@@ -213,7 +214,7 @@ func encode(body any) ([]byte, error) {
 func writeText(c *gin.Context, status int, text []byte) {
 	c.Writer.Header()["Content-Type"] = jsonType
 	c.Writer.WriteHeader(status)
-	_, _ = c.Writer.Write(text) // a client that left asks again
+	_, _ = c.Writer.Write(text) // if this fails, the client has left, and asks again
 }
 
 // stampFormat always has six digits, as the seed's samples do.

@@ -19,7 +19,7 @@ const (
 	keyRule   = "must be 1 to 255 visible ASCII characters"
 )
 
-// keyFrom is the request's Idempotency-Key; "" = none.
+// keyFrom returns the request's Idempotency-Key; "" = none.
 func keyFrom(h http.Header) (string, error) {
 	values, sent := h[keyHeader]
 	switch {
@@ -41,8 +41,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// hexHash is 32 hexadecimal digits of the SHA-256 of its parts: with their lengths, so that no two lists of parts read
-// alike.
+// hexHash returns the first 32 hexadecimal digits of the SHA-256 of its parts. Each part is hashed with its length,
+// so that two different lists of parts never give the same text.
 func hexHash(parts ...[]byte) string {
 	h := sha256.New()
 	var length [8]byte
@@ -54,14 +54,15 @@ func hexHash(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// ownKey is what a caller's key is known by inside: one caller's key says nothing about another's.
+// ownKey returns the internal name of a caller's Idempotency-Key. It contains the owner, so that the same key of
+// two callers gives two names.
 func ownKey(owner, key string) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + key))
 	return hex.EncodeToString(sum[:16])
 }
 
-// namespace is within which a caller's keys are one of a kind: callers without an API key are told apart by their
-// addresses, or one could learn the id of another's job.
+// namespace returns the scope in which a caller's Idempotency-Keys are unique. Callers without an API key are told
+// apart by their addresses; otherwise a caller could learn the id of another caller's job.
 func namespace(c *job.Caller) string {
 	if anonymous(c) {
 		return "address " + c.Address.String()
@@ -69,12 +70,13 @@ func namespace(c *job.Caller) string {
 	return c.Owner()
 }
 
-// idempotency is the key of a submission and what was asked for under it. What counts is what the caller said, not what
-// it came to: a runAt that has passed since is the same runAt. White space in the payload does not count.
+// idempotency returns the key of a submission and a hash of the request. The hash covers what the caller sent and
+// not the resulting job: a runAt counts as the same runAt after it has passed. White space in the payload does not
+// count.
 func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempotency {
 	payload := jsontext.Value(bytes.Clone(asked.payload))
 	if payload != nil {
-		_ = payload.Compact() // it was read as JSON: it is
+		_ = payload.Compact() // cannot fail: the payload was read as JSON
 	}
 	due := ""
 	if asked.delay > 0 {

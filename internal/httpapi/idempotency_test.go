@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keyed submits a body under a key and returns what it became.
+// keyed submits a body with an Idempotency-Key, and returns the Idempotency of the submission.
 func keyed(t *testing.T, path, key, body string) job.Idempotency {
 	t.Helper()
 	r := newRooms(t)
@@ -22,8 +22,8 @@ func keyed(t *testing.T, path, key, body string) job.Idempotency {
 	return r.submitted[0].Idempotency
 }
 
-// The same key and body are the same submit, however the body is laid out; another key, or anything else in the body,
-// is another.
+// The same key and body are the same submit, however the body is formatted. Another key, or another value in the
+// body, is another submit.
 func TestIdempotency_WhatIsTheSame(t *testing.T) {
 	t.Attr("proves", "S4-P1")
 	const body = `{"type":"SIMULATION","payload":{"a":[1,2],"b":"x y"},"maxRetries":2,"delaySeconds":30,` +
@@ -75,7 +75,7 @@ func TestIdempotency_WhatIsTheSame(t *testing.T) {
 	}
 }
 
-// The key belongs to its caller: what another one's key becomes has nothing to do with it.
+// An Idempotency-Key belongs to its caller: the same key of another caller has another internal name.
 func TestIdempotency_OfAnotherCaller(t *testing.T) {
 	t.Attr("proves", "A59")
 	if ownKey("a", "k") == ownKey("b", "k") || ownKey("", "a\x00k") == ownKey("a", "k\x00") {
@@ -108,7 +108,7 @@ func TestIdempotency_OfAnotherCaller(t *testing.T) {
 	}
 }
 
-// A replay answers with the first job as it stands; nothing is run again.
+// A replay gets the present state of the first job, and nothing is run again.
 func TestIdempotency_Replay(t *testing.T) {
 	t.Attr("proves", "S4-P2 T-9")
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestIdempotency_OtherBody(t *testing.T) {
 	wantProblem(t, rec, 422, "IDEMPOTENCY_MISMATCH")
 }
 
-// What the errors of the other seeds are called here, each through the endpoint that meets it.
+// Each error of the other seeds has its code here, shown at the endpoints that return it.
 func TestErrors_OneShape(t *testing.T) {
 	t.Attr("proves", "S0-E6 S4-E4 S4-E3 S4-E5")
 	failing := func(err error) *rooms {

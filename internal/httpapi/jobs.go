@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// jobRow is a job in a list. jobId and id, and createdAt and arrival, are the same under the names that the seeds give
-// them.
+// jobRow is a job in a list. id repeats jobId, because the seeds use different names. createdAt is the job's
+// arrival.
 type jobRow struct {
 	JobID           job.ID     `json:"jobId"`
 	ID              job.ID     `json:"id"`
@@ -37,9 +37,9 @@ type jobRow struct {
 // jobBody is the whole job.
 type jobBody struct {
 	jobRow
-	Owner       *string        `json:"owner,omitempty"` // the id of a key: for operators, who see everybody's jobs
+	Owner       *string        `json:"owner,omitempty"` // the id of the key; only operators see it
 	Payload     jsontext.Value `json:"payload"`
-	PayloadKept bool           `json:"payloadKept"` // false: whether there was one is not known any more
+	PayloadKept bool           `json:"payloadKept"` // false: not known any more whether there was a payload
 	CallbackURL *string        `json:"callbackUrl"`
 	Result      jsontext.Value `json:"result"`
 	History     []attemptBody  `json:"history"`
@@ -68,7 +68,7 @@ func rowOf(j *job.Job) jobRow {
 	}
 }
 
-// dueAt is when a SCHEDULED job runs; nil for any other.
+// dueAt returns when a SCHEDULED job runs; nil for any other job.
 func dueAt(j *job.Job) *string {
 	if j.Status != job.Scheduled {
 		return nil
@@ -85,7 +85,7 @@ func latest(times ...time.Time) (last time.Time) {
 	return last
 }
 
-// getJob is GET /jobs/{id} and GET /api/jobs/{id}.
+// getJob serves GET /jobs/{id} and GET /api/jobs/{id}.
 func (a *api) getJob(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {
@@ -122,7 +122,7 @@ var listParams = params[listQuery]{
 	"traceId": (*listQuery).setTrace, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 
-// list is GET /admin/jobs and GET /api/jobs: of operators, everybody's jobs; of others, their own.
+// list serves GET /admin/jobs and GET /api/jobs: everybody's jobs for an operator, the caller's own for others.
 func (a *api) list(c *gin.Context) error {
 	q := listQuery{page: page{limit: pageLimit}}
 	if err := listParams.read(c.Request.URL.RawQuery, &q); err != nil {

@@ -14,7 +14,7 @@ import (
 
 const jobKnown = "/jobs/" + string(knownID)
 
-// The seeds' own ways to submit and to look, with each of their words.
+// The addresses of the seeds for submitting and reading jobs accept the seeds' own names.
 func TestJobs(t *testing.T) {
 	t.Attr("proves", "S0-E1 S1-E1")
 	r := newRooms(t)
@@ -46,7 +46,8 @@ func TestAPIJobs(t *testing.T) {
 	}
 }
 
-// What is wrong is refused before anything is stored: in the words of the endpoint that was asked.
+// A body that is not valid is refused before anything is stored, with the field names of the endpoint that was
+// called.
 func TestJobs_Validation(t *testing.T) {
 	t.Attr("proves", "S4-P6 S4-P7")
 	for _, c := range []struct {
@@ -121,7 +122,7 @@ func TestGetJob(t *testing.T) {
 	wantProblem(t, newRooms(t).do("GET", jobKnown+"?x=1", ""), 400, "INVALID_REQUEST", "x")
 }
 
-// The detail has what was submitted, byte for byte: what the stores keep of it, after they were asked for it.
+// The detail of a job has the payload byte for byte as it was submitted, if a store still has it.
 func TestGetJob_ThePayload(t *testing.T) {
 	j := at(job.Failed, 1)
 	j.Owner, j.Payload = "key-7", nil
@@ -154,8 +155,8 @@ func TestGetJob_AScheduledJobSaysWhen(t *testing.T) {
 	}
 }
 
-// One entry per attempt, each with what became of it and why: the stored ones, and the latest as the job itself tells
-// it.
+// The history has one entry per attempt, with its outcome and cause: the stored attempts, and the latest one from
+// the job's own fields.
 func TestHistory(t *testing.T) {
 	t.Attr("proves", "S3-I16 S4-S2")
 	failed := job.Attempt{Number: 1, Outcome: "HANDLER_ERROR", Error: "boom"}
@@ -280,8 +281,8 @@ func TestList_BadInput(t *testing.T) {
 	}
 }
 
-// POST /api/jobs lowers retries above the tier's bound and says so; other addresses refuse them. A submit that is
-// sent again is answered with what its job has, whatever the plan says by then.
+// POST /api/jobs lowers retries above the tier's bound and says so; other addresses refuse them. The answer to a
+// repeat has the retries of its job, even if the plan has changed since.
 func TestAPIJobs_RetriesAreLowered(t *testing.T) {
 	t.Attr("proves", "S4-N7")
 	const accepted = `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"`

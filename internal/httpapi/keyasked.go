@@ -11,14 +11,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keyAsked is a key as it is asked for.
+// keyAsked is the key that a body asks for, with the names of the required fields that were there.
 type keyAsked struct {
 	job.Key
 	seen      []string
 	expiresIn time.Duration
 }
 
-// The bounds of what is asked for; whether it makes a key is for the room that keeps them to say.
+// The bounds of the values in a body. The room that stores keys decides whether the values make a key.
 const (
 	maxRate    = 1_000_000
 	maxFlight  = 1_000_000_000
@@ -109,7 +109,7 @@ func (a *api) keyFor(body []byte) (job.Key, error) {
 	return asked.Key, nil
 }
 
-// graceAsked is how long an old secret still opens.
+// graceAsked says for how long the old secret stays valid after a rotation.
 type graceAsked struct{ grace time.Duration }
 
 var rotateShape = shape[graceAsked]{members: map[string]member[graceAsked]{
@@ -120,7 +120,7 @@ var rotateShape = shape[graceAsked]{members: map[string]member[graceAsked]{
 	},
 }}
 
-// keyNamed is the key that the address names.
+// keyNamed returns the id of the key that the path names; job.ErrNoKey if the id cannot be a key's.
 func (a *api) keyNamed(c *gin.Context) (string, error) {
 	if err := noQuery(c); err != nil {
 		return "", err

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keyBody is an API key on the wire. Key is its text, and is there only in the answer to the request that made it; so
-// is Webhook, which the key itself reads in /api/me too.
+// keyBody is an API key on the wire. Key is the text that callers send: only the answer to the request that made or
+// rotated the key has it. The same holds for Webhook, which the key's holder can also read at /api/me.
 type keyBody struct {
 	Key        string     `json:"key,omitzero"`
 	ID         string     `json:"id"`
@@ -19,7 +19,7 @@ type keyBody struct {
 	Role       job.Role   `json:"role"`
 	Tiers      []job.Tier `json:"tiers"` // empty = all
 	Types      []string   `json:"types"` // empty = all
-	Rate       float64    `json:"rate"`  // 0 = unlimited, as the next two
+	Rate       float64    `json:"rate"`  // 0 = unlimited, as for the next two
 	Burst      int        `json:"burst"`
 	InFlight   int        `json:"inFlight"`
 	CreatedAt  *string    `json:"createdAt"`
@@ -41,7 +41,7 @@ func keyOf(k *job.Key) keyBody {
 	}
 }
 
-// keys is GET /admin/keys: all there were, in the order they were made.
+// keys serves GET /admin/keys: all keys, also revoked ones, in the order in which they were made.
 func (a *api) keys(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -62,7 +62,8 @@ func (a *api) keys(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// createKey is POST /admin/keys. The first key closes an open server, so it must be one that can make others.
+// createKey serves POST /admin/keys. The first key closes an open server, so it must be an admin's, who can make
+// others.
 func (a *api) createKey(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -97,7 +98,7 @@ func (a *api) createKey(c *gin.Context) error {
 	return write(c, http.StatusCreated, &shown)
 }
 
-// rotateKey is POST /admin/keys/{id}/rotate: the same key with another secret. Its jobs stay its own.
+// rotateKey serves POST /admin/keys/{id}/rotate: it gives the key another secret. The key keeps its id and its jobs.
 func (a *api) rotateKey(c *gin.Context) error {
 	id, err := a.keyNamed(c)
 	if err != nil {
@@ -127,7 +128,7 @@ func (a *api) rotateKey(c *gin.Context) error {
 	return write(c, http.StatusOK, &shown)
 }
 
-// revokeKey is DELETE /admin/keys/{id}: it opens nothing any more, for good. Again it is the same.
+// revokeKey serves DELETE /admin/keys/{id}: it revokes the key for good. A repeat gets the same answer.
 func (a *api) revokeKey(c *gin.Context) error {
 	id, err := a.keyNamed(c)
 	if err != nil {
@@ -154,7 +155,8 @@ func (a *api) revokeKey(c *gin.Context) error {
 	return nil
 }
 
-// keyError says why a key cannot be made; another error stays what it is.
+// keyError turns job.ErrBadPayload into an INVALID_REQUEST that names the wrong fields. Other errors are returned
+// as they are.
 func keyError(err error) error {
 	if !errors.Is(err, job.ErrBadPayload) {
 		return err

@@ -34,7 +34,7 @@ func TestKeys_Create(t *testing.T) {
 		strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-01T12:31:57.961000Z"`, 1)+`}`)
 }
 
-// What is wrong with a key is said by its field, before anything is made.
+// A key that is not valid is refused with the names of its wrong fields, before it is made.
 func TestKeys_Refused(t *testing.T) {
 	for body, fields := range map[string]string{
 		``:                            "name,role",
@@ -72,7 +72,7 @@ func TestKeys_Refused(t *testing.T) {
 	wantProblem(t, r.json("POST", "/admin/keys", `{"name":"a\u0000b","role":"submit"}`), 400, "INVALID_REQUEST", "name")
 }
 
-// An open server is closed by an admin's key only: with any other first key nobody could make a second one.
+// Only an admin's key can be the first one: with any other first key nobody could make a second one.
 func TestKeys_TheFirstIsAnAdmins(t *testing.T) {
 	t.Attr("proves", "A49")
 	for _, role := range job.Roles {
@@ -136,7 +136,7 @@ func TestKeys_Revoke(t *testing.T) {
 	}
 }
 
-// A list shows no secret, and neither do the log and the log of changes; the text is in one answer alone.
+// The list of keys, the server's log and the log of changes have no secret. A key's text is in one answer only.
 func TestKeys_TheTextIsShownOnce(t *testing.T) {
 	t.Attr("proves", "A47")
 	r := newRooms(t)
@@ -174,7 +174,7 @@ func TestKeys_TheTextIsShownOnce(t *testing.T) {
 	}
 }
 
-// Without a room that keeps keys there are none, and none are made.
+// Without a room that stores keys, the list is empty and no key can be made.
 func TestKeys_None(t *testing.T) {
 	r := newRooms(t)
 	r.deps.Keys, r.deps.Changes = nil, nil

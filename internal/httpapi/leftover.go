@@ -12,15 +12,16 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// What net/http would do by itself with a body that nobody read, before it writes an answer: it takes so much of it,
-// for as long as the request may take. That is how a refused caller would keep his seat.
+// The bounds for reading the rest of a body that no handler read. net/http itself reads up to 256 KiB of it before
+// it writes the answer, for as long as the request may take: a refused client could keep its connection that way.
 const (
 	mostLeftover  = 256 << 10
 	leftoverLimit = time.Second
 )
 
-// leftover gives the rest of a body a second once there is an answer, and lets its connection be sent away meanwhile: a
-// body that is meant well has been sent by then, or is on its way. HTTP/2 reads no such rest.
+// leftover gives a client one second to send the rest of its body once there is an answer. Meanwhile its connection
+// may be closed for a new one. An honest client has sent the rest by then, or it is on its way. HTTP/2 reads no
+// such rest.
 func leftover(c *gin.Context) {
 	r := c.Request
 	if r.ContentLength == 0 || r.ProtoMajor != 1 {
@@ -37,26 +38,26 @@ func leftover(c *gin.Context) {
 	c.Next()
 	w.finish()
 	if expecting(r) {
-		c.Writer.Flush() // what comes now is net/http's look at whether the body comes after all
+		c.Writer.Flush() // net/http now checks whether the body comes after all
 		seatOf(r).linger(true)
 	}
 }
 
-// expecting says whether a client sends its body only when it is asked to, by the reading of it.
+// expecting reports whether the client sends its body only after the server has begun to read it (100-continue).
 func expecting(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Expect"), "100-continue")
 }
 
 var answers = sync.Pool{New: func() any { return new(answering) }}
 
-// answering takes the rest of the request's body before the first byte of the answer.
+// answering is a ResponseWriter that reads the rest of the request's body before the first byte of the answer.
 type answering struct {
 	gin.ResponseWriter
 	r    *http.Request
 	done bool
 }
 
-// Unwrap is what net/http's ResponseController looks for.
+// Unwrap makes the methods of net/http's ResponseController work.
 func (w *answering) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *answering) WriteHeaderNow() {
@@ -86,7 +87,7 @@ func (w *answering) finish() {
 	w.done = true
 	control := http.NewResponseController(w.ResponseWriter)
 	if control.SetReadDeadline(time.Now().Add(leftoverLimit)) != nil {
-		return // no connection of its own: a page asks
+		return // there is no connection: a page of this process calls the API
 	}
 	if w.r.ContentLength > mostLeftover || expecting(w.r) {
 		return // net/http closes these connections
@@ -95,8 +96,9 @@ func (w *answering) finish() {
 	seat.linger(true)
 	_, err := io.CopyN(io.Discard, w.r.Body, mostLeftover+1)
 	seat.linger(false)
-	if err == io.EOF { //nolint:errorlint // net/http's body says nothing else at its end
-		// net/http listens whether the client leaves, for as long as the answer takes
+	if err == io.EOF { //nolint:errorlint // net/http's body returns io.EOF itself at its end
+		// net/http keeps reading while the answer is made, to notice that the client leaves. It needs no deadline for
+		// that.
 		_ = control.SetReadDeadline(time.Time{})
 		return
 	}
@@ -105,13 +107,13 @@ func (w *answering) finish() {
 
 type seatKey struct{}
 
-// seatOf is the seat of a request's connection; nil = it has none.
+// seatOf returns the seat of a request's connection; nil if it has none.
 func seatOf(r *http.Request) *seated {
 	seat, _ := r.Context().Value(seatKey{}).(*seated)
 	return seat
 }
 
-// withSeat is http.Server's ConnContext: a request finds its connection's seat.
+// withSeat is http.Server's ConnContext hook: it puts the connection's seat into the context of each request.
 func withSeat(ctx context.Context, nc net.Conn) context.Context {
 	if c, ok := nc.(*seated); ok {
 		return context.WithValue(ctx, seatKey{}, c)

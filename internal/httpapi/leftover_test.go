@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// answered reads one answer of a connection.
+// answered reads one answer from the connection and checks its status.
 func (c *caller) answered(want int) *http.Response {
 	c.t.Helper()
 	res, err := http.ReadResponse(c.answers, nil)
@@ -25,8 +25,8 @@ func (c *caller) answered(want int) *http.Response {
 	return res
 }
 
-// settle waits until so many connections have a request under way, but only for as long as a rest of a body is waited
-// for.
+// settle waits until want connections have a request under way, but no longer than the server waits for the rest of
+// a body.
 func (s *Server) settle(want int) {
 	for end := time.Now().Add(leftoverLimit); time.Now().Before(end); {
 		s.listener.mu.Lock()
@@ -45,8 +45,8 @@ func (s *Server) settle(want int) {
 	}
 }
 
-// Ten times as many callers as there are seats, whose answers are there and whose bodies never come, keep nobody
-// waiting.
+// Forty clients that have their answers and never send their bodies do not keep a new client waiting for one of
+// four seats.
 func TestLeftover_KeepsNoSeat(t *testing.T) {
 	t.Attr("proves", "A15")
 	for name, head := range map[string]string{
@@ -60,7 +60,7 @@ func TestLeftover_KeepsNoSeat(t *testing.T) {
 			s, _ := small(t, 4, newRooms(t))
 			for n := range 40 {
 				dial(t, s).send(head)
-				if n < 4 { // the others wait in the listener's line, or send one another away
+				if n < 4 { // the others wait in the listener's queue, or replace one another
 					s.settle(n + 1)
 				}
 			}
@@ -73,8 +73,8 @@ func TestLeftover_KeepsNoSeat(t *testing.T) {
 	}
 }
 
-// A body that comes, though nobody wants it, breaks nothing: the answer is whole and the connection goes on. One that
-// does not come is not waited for long, and its connection ends.
+// A body that arrives after a refusal does no harm: the answer is complete and the connection stays open. A body
+// that does not arrive is waited for briefly, then the connection ends.
 func TestLeftover_OfWhoMeansWell(t *testing.T) {
 	t.Attr("proves", "A15")
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestLeftover_OfWhoMeansWell(t *testing.T) {
 			t.Error("it goes on")
 		}
 
-		// A stream whose body is here goes on for as long as any.
+		// A stream lasts as long as any other once its body has arrived.
 		conn = call(t, NewHandler(r.deps))
 		answers = bufio.NewReader(conn)
 		send("GET /api/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")

@@ -24,10 +24,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const knownID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
-// aMoment is the seed's own.
+// aMoment is the time in the seed's sample.
 var aMoment = time.Date(2026, 5, 1, 11, 31, 57, 961931000, time.UTC)
 
-// pair is a payload that checks itself and finds two things wrong.
+// pair is a payload whose own check finds two faults.
 type pair struct{ A, B int }
 
 func (p *pair) Validate() error {
@@ -94,8 +94,8 @@ func (r *rooms) post(body string, headers ...string) *httptest.ResponseRecorder 
 	return r.json("POST", "/paid/submit", body, headers...)
 }
 
-// wantProblem holds an answer to the one error shape: every member, the headers, and nothing else. It returns the
-// errors' fields.
+// wantProblem checks that an answer has the error shape: every member, the headers, and nothing else. It returns
+// the answer's members.
 func wantProblem(t *testing.T, rec *httptest.ResponseRecorder, status int, code string,
 	fields ...string) map[string]any {
 	t.Helper()
@@ -151,7 +151,7 @@ func wantHeader(t *testing.T, rec *httptest.ResponseRecorder, name, want string)
 	}
 }
 
-// wantJSON holds an answer to a body, whatever the order of its members.
+// wantJSON compares an answer with a body, whatever the order of its members.
 func wantJSON(t *testing.T, rec *httptest.ResponseRecorder, status int, want string) {
 	t.Helper()
 	var got, wanted any

@@ -10,28 +10,29 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// meBody is a caller, as he may know himself.
+// meBody describes a caller to himself.
 type meBody struct {
 	Open     bool      `json:"open"`     // the server has no keys
-	Name     *string   `json:"name"`     // of his key; null = he has shown none
+	Name     *string   `json:"name"`     // of the caller's key; null = no key was shown
 	Role     *job.Role `json:"role"`     // the same
-	Admin    bool      `json:"admin"`    // he may change what is not his
-	Operator bool      `json:"operator"` // he sees everybody's jobs and all figures
+	Admin    bool      `json:"admin"`    // the caller may change things that are not his own
+	Operator bool      `json:"operator"` // the caller sees everybody's jobs and all figures
 	Submits  bool      `json:"submits"`
-	Secure   bool      `json:"secure"` // he came over TLS
-	Tiers    []meTier  `json:"tiers"`  // he may submit to, best first
-	Types    []string  `json:"types"`  // of jobs that he may submit
+	Secure   bool      `json:"secure"` // the request came over TLS
+	Tiers    []meTier  `json:"tiers"`  // that the caller may submit to, best first
+	Types    []string  `json:"types"`  // of jobs that the caller may submit
 
-	Webhook *webhookBody `json:"webhook,omitempty"` // of who submits with a key, or to an open server
+	Webhook *webhookBody `json:"webhook,omitempty"` // for callers who submit with a key, or to an open server
 }
 
-// webhookBody is what the receivers of a key's webhooks and callbacks verify with.
+// webhookBody has the secret and the public key with which receivers verify a key's webhooks and callbacks.
 type webhookBody struct {
 	Secret    string `json:"secret"`
 	PublicKey string `json:"publicKey"`
 }
 
-// webhookOf is nil for a key that submits nothing, and where no key has a secret of its own.
+// webhookOf returns what a caller's receivers verify with; nil if the caller may not submit, has shown no key, or
+// has no secret.
 func (a *api) webhookOf(caller *job.Caller) *webhookBody {
 	if a.WebhookKeys == nil || !caller.Submits() || anonymous(caller) {
 		return nil
@@ -43,14 +44,15 @@ func (a *api) webhookOf(caller *job.Caller) *webhookBody {
 	return &webhookBody{secret, public}
 }
 
-// meTier is what who submits to a tier may know of it.
+// meTier is the part of a plan that a submitter to the tier may know.
 type meTier struct {
 	Tier              job.Tier `json:"tier"`
 	MaxRetries        int      `json:"maxRetries"`
 	MaxProcessingTime int64    `json:"maxProcessingTimeMs"`
 }
 
-// me is GET /api/me. Who shows no key is nobody, and told so; a wrong one is refused as everywhere.
+// me serves GET /api/me. The answer to a caller without a key describes a stranger. A wrong key is refused as
+// everywhere.
 func (a *api) me(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -89,7 +91,8 @@ func (a *api) typesOf(caller *job.Caller) []string {
 	return types
 }
 
-// secure says whether a request came over TLS: here, or as a trusted proxy says, to the first of them.
+// secure reports whether a request came over TLS: to this server, or, if a trusted proxy says so, to the first
+// proxy.
 func (a *api) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

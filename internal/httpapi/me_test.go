@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Everybody may know what the server takes him for.
+// Every caller can read how the server sees him.
 func TestMe(t *testing.T) {
 	const none = `"tiers":[],"types":[]}`
 	const paid, unpaid = `{"tier":"PAID","maxRetries":5,"maxProcessingTimeMs":50000}`,
@@ -63,8 +63,8 @@ func TestMe(t *testing.T) {
 	wantProblem(t, r.do("GET", "/api/me?key=x", ""), 400, "INVALID_REQUEST", "key")
 }
 
-// Who submits with a key is shown what his receivers verify with, and so is everybody at an open server; strangers are
-// not.
+// A caller who submits with a key is shown the keys that his receivers verify with, and so is every caller of an
+// open server. Strangers are not.
 func TestMe_Webhook(t *testing.T) {
 	t.Attr("proves", "A60")
 	for kind, owner := range map[string]string{
@@ -89,13 +89,13 @@ func TestMe_Webhook(t *testing.T) {
 	}
 }
 
-// webhookKeysOf has the form of what a key's receivers verify with.
+// webhookKeysOf returns values in the form of a key's secret and public key.
 func webhookKeysOf(owner string) (secret, public string) {
 	text := owner + strings.Repeat("A", 43-len(owner)) + "="
 	return "whsec_" + text, "whpk_" + text
 }
 
-// Whether a caller came over TLS is for this server to say, or for a proxy that it trusts.
+// A request came over TLS if this server saw TLS, or if a trusted proxy says so.
 func TestMe_Secure(t *testing.T) {
 	t.Attr("proves", "A42")
 	for name, c := range map[string]struct {

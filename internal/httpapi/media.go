@@ -17,8 +17,8 @@ func tooLarge(detail string) *problem {
 	return &problem{kind: payloadTooLarge, detail: detail, close: true}
 }
 
-// readBody reads the whole body once, within its limit. It returns nil for an empty one, whatever it is said to
-// contain; any other must be JSON in UTF-8, not compressed.
+// readBody reads the whole body once, within its limit. It returns nil for an empty body, whatever its Content-Type
+// is. Any other body must be JSON in UTF-8, not compressed.
 func (a *api) readBody(c *gin.Context) ([]byte, error) {
 	r := c.Request
 	if err := checkEncoding(r.Header["Content-Encoding"]); err != nil {
@@ -35,13 +35,13 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	var from io.Reader = r.Body // of a length that is known net/http reads no more than that
+	var from io.Reader = r.Body // net/http reads no more than a known length
 	if r.ContentLength < 0 {
 		from = http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit)
 	}
 	body, held, err := a.bodyMemory().gather(from, r.ContentLength, firstPiece)
 	if v, ok := c.Keys[visitKey].(*visit); ok {
-		v.held += held // until the answer: a submit keeps its body while it waits
+		v.held += held // held until the answer: a submit keeps its body while it waits
 	} else {
 		a.bodies.Add(-held)
 	}
@@ -49,7 +49,7 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 		return nil, unread(r, err)
 	}
 	if w, ok := c.Writer.(*answering); ok {
-		w.done = true // nothing is left of it
+		w.done = true // the body is read to its end
 	}
 	if blank(body) {
 		return nil, nil
@@ -57,7 +57,7 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 	return body, checkType(r.Header["Content-Type"])
 }
 
-// unread says why a body could not be read to its end.
+// unread returns the error for a body that could not be read to its end.
 func unread(r *http.Request, err error) error {
 	var over *http.MaxBytesError
 	var full *problem
@@ -66,7 +66,7 @@ func unread(r *http.Request, err error) error {
 		return full
 	case errors.As(err, &over):
 		return tooLong(over.Limit)
-	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context as well; the client is there, and slow
+	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context too; the client is still there
 		return &problem{kind: invalidRequest, detail: "the body did not arrive in time", close: true}
 	case r.Context().Err() != nil:
 		return r.Context().Err()
@@ -89,7 +89,8 @@ func checkEncoding(values []string) error {
 	return nil
 }
 
-// checkType wants JSON, and says what to do for those who let their tool choose.
+// checkType requires a JSON media type. Its errors say what to send instead, because many tools choose a type
+// themselves.
 func checkType(values []string) error {
 	if len(values) == 1 && values[0] == "application/json" {
 		return nil

@@ -11,28 +11,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The bounds of one body's JSON, and of what is said about it.
+// The bounds of one body's JSON, and of the number of errors that are reported about it.
 const (
 	maxDepth  = 32
 	maxKeys   = 1000
 	maxErrors = 10
 )
 
-// reason says what is wrong with one field or parameter.
+// reason is an error about one field or parameter, in words for users.
 type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// member takes the value of one field. Its error is a reason, or the *problem of an object inside.
+// member stores the value of one field. Its error is a reason, or the *problem of a nested object.
 type member[T any] func(into *T, value jsontext.Value) error
 
-// shape is the fields a JSON object may have: any other is refused, or goes to others.
+// shape defines the fields that a JSON object may have. An unknown field goes to others; if that is nil, it is
+// refused.
 type shape[T any] struct {
 	members map[string]member[T]
 	others  func(into *T, name string, value jsontext.Value) error
 }
 
-// scanner is a decoder and the reader it reads, kept for the next request.
+// scanner is a decoder and its reader. A pool keeps them for later requests.
 type scanner struct {
 	reader  bytes.Reader
 	decoder *jsontext.Decoder
@@ -57,8 +58,8 @@ func (s *scanner) done() {
 }
 
 // read reads a whole body strictly: one JSON object of known fields, no name twice anywhere, valid UTF-8, nothing
-// behind it. A field that is null counts as absent. The values that members get are parts of body. Its errors are
-// *problem.
+// after the object. A field that is null counts as absent. The values passed to members are parts of body. Errors
+// are *problem.
 func (s *shape[T]) read(body []byte, into *T) error {
 	if err := measure(body); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (s *shape[T]) readObject(body []byte, into *T) error {
 		}
 		wrong = appendWrong(wrong, name, s.set(into, unquoted(name), value))
 	}
-	if _, err := d.ReadToken(); err != nil { // the closing brace, or what stands in its place
+	if _, err := d.ReadToken(); err != nil { // the closing brace, or an error in its place
 		return badJSON(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
@@ -118,7 +119,7 @@ func (s *shape[T]) set(into *T, name []byte, value jsontext.Value) error {
 	return s.others(into, string(name), value)
 }
 
-// refuseFields is the *problem of the fields that are wrong; nil if none is.
+// refuseFields returns a *problem about the wrong fields; nil if there are none.
 func refuseFields(wrong []fieldError) error {
 	if len(wrong) == 0 {
 		return nil
@@ -126,7 +127,8 @@ func refuseFields(wrong []fieldError) error {
 	return &problem{kind: invalidRequest, detail: wrong[0].Field + ": " + wrong[0].Reason, fields: wrong}
 }
 
-// appendWrong adds what is wrong with one field: of an object inside, each of its fields with the path to it.
+// appendWrong adds the error of one field to wrong, up to maxErrors. For a nested object it adds each of the
+// object's errors, with the path to its field.
 func appendWrong(wrong []fieldError, name jsontext.Value, err error) []fieldError {
 	if err == nil || len(wrong) >= maxErrors {
 		return wrong
@@ -145,7 +147,8 @@ func appendWrong(wrong []fieldError, name jsontext.Value, err error) []fieldErro
 	return wrong
 }
 
-// unquoted is the text of a JSON string; without an escape it is a part of it.
+// unquoted returns the text of a JSON string; nil for another value. Without an escape in it, the text is a part of
+// v.
 func unquoted(v jsontext.Value) []byte {
 	if len(v) < 2 || v[0] != '"' {
 		return nil
@@ -153,16 +156,17 @@ func unquoted(v jsontext.Value) []byte {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return v[1 : len(v)-1]
 	}
-	text, _ := jsontext.AppendUnquote(nil, []byte(v)) // it was read as a string: it is one
+	text, _ := jsontext.AppendUnquote(nil, []byte(v)) // cannot fail: v was read as a string
 	return text
 }
 
 var brace, bracket, colon = []byte("{"), []byte("["), []byte(":")
 
-// measure bounds depth and names before anything is parsed. It counts on text that may yet prove not to be JSON.
+// measure bounds the depth and the number of names before the body is parsed. The body may still prove not to be
+// JSON.
 func measure(body []byte) error {
 	if bytes.Count(body, brace)+bytes.Count(body, bracket) <= maxDepth && bytes.Count(body, colon) <= maxKeys {
-		return nil // not even with all of them, inside strings too
+		return nil // within the bounds even if those inside strings count
 	}
 	depth, keys, quoted := 0, 0, false
 	for i := 0; i < len(body); i++ {
@@ -187,7 +191,7 @@ func measure(body []byte) error {
 	return nil
 }
 
-// badJSON says what is wrong with a text that is not strict JSON, and where.
+// badJSON returns the error for a text that is not strict JSON, with the place of the fault if it is known.
 func badJSON(err error) *problem {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -206,7 +210,7 @@ func badJSON(err error) *problem {
 	return &problem{kind: invalidRequest, detail: "not JSON"}
 }
 
-// shorten keeps a caller's own text short when it is said back.
+// shorten cuts a caller's text to 100 bytes, for repeating it in an answer.
 func shorten(s string) string {
 	const most = 100
 	if len(s) <= most {

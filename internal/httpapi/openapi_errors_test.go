@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// allFailing are rooms of which every one answers with err, and that have no room for one more who waits.
+// allFailing returns rooms whose every call fails with err, and that have no place for one more wait.
 func allFailing(t *testing.T, err error) *rooms {
 	r := newRooms(t)
 	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { return job.Accepted{ID: knownID}, err }
@@ -42,7 +42,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	return r
 }
 
-// bodies are requests that nothing is wrong with, by address.
+// bodies has a valid body for each address.
 var bodies = map[string]string{
 	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`,
 	"/{tier}/submit/batch": `[{}]`,
@@ -50,7 +50,7 @@ var bodies = map[string]string{
 	"/admin/keys": `{"name":"ci","role":"admin"}`,
 }
 
-// provoke makes a call that must be answered with a status.
+// provoke makes a call that must be answered with the given status.
 func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRecorder {
 	t.Helper()
 	at := strings.NewReplacer("/keys/{id}", "/keys/"+knownKey, "{tier}", "paid", "{id}", string(knownID)).Replace(path)
@@ -71,7 +71,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 			d.err = job.ErrUnauthorized
 		case status == 429:
 			d.err = job.ErrRateLimited
-		// he may nothing else
+		// The worker's key does not open this address.
 		case !strings.Contains(whoMay[method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(path)],
 			"worker"):
 		default:
@@ -93,14 +93,14 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	case 422:
 		return newRooms(t).json(method, at, strings.Replace(cmp.Or(body, bodies["/jobs"]), "PAIR", "NOPE", 1))
 	case 504:
-		// a submit knows its job's id; anything else just lost its answer
+		// A submit returns its job's id; any other change only loses its answer.
 		r := allFailing(t, fmt.Errorf("call: %w", job.ErrAmbiguous))
 		r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
 			return job.Accepted{ID: knownID}, job.ErrFateUnknown
 		}
 		return r.json(method, at, body)
 	}
-	// they ask no store; who looks up a session does
+	// These addresses call no store, but the doors need one to look up a session.
 	if path == "/api/me" || method == "GET" && strings.HasPrefix(path, "/admin/tiers") {
 		r := newRooms(t)
 		r.behind(callers["admin"]).err = job.ErrUnavailable
@@ -116,8 +116,8 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	return r.json(method, at, body)
 }
 
-// Every error that the description has of an operation can happen there, and has the shape it says. The shape is what
-// provoke's calls are held to; a 500 can happen everywhere, and is provoked where it happens.
+// Every error that openapi.yaml lists for an operation can happen there and has the described shape, which hold
+// checks for each call. A 500 can happen everywhere; other tests cause it.
 func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
 	t.Parallel()
 	c, err := described()
@@ -129,7 +129,7 @@ func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
 		if o.Elsewhere || o.Method == "HEAD" {
 			continue
 		}
-		// Every change may be in doubt; but for a batch, whose answer says it of each entry.
+		// Every change may have an unknown outcome. A batch has no 504 for it: its answer says it of each entry.
 		if o.Method != "GET" && o.Path != "/{tier}/submit/batch" {
 			unknown++
 			if !slices.Contains(c.Statuses(o), 504) {
@@ -151,7 +151,7 @@ func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
 	}
 }
 
-// many finds more wrong with itself than anybody wants to read.
+// many is a payload whose check finds a thousand faults.
 type many struct{}
 
 func (many) Validate() error {
@@ -162,7 +162,7 @@ func (many) Validate() error {
 	return errors.Join(all...)
 }
 
-// A small request does not get a great answer: no more fields are named than the description says.
+// The answer to a payload with many faults names no more fields than openapi.yaml allows.
 func TestOpenAPI_ManyWrongFields(t *testing.T) {
 	t.Attr("proves", "A12")
 	r := newRooms(t)

@@ -16,11 +16,12 @@ import (
 	"github.com/tierq/tierq/internal/contract"
 )
 
-// described is docs/openapi.yaml, but for what it says of the built-in job types: these tests have types of their own.
+// described returns docs/openapi.yaml without its schemas of the built-in job types: these tests have their own
+// types.
 var described = sync.OnceValues(func() (*contract.Contract, error) { return contract.Load(contract.ByType()...) })
 
-// hold serves one request and fails the test if the description does not say of it what happens. What it cannot know is
-// not held: handlers that are not all of ours, addresses that a test adds, and the answer to a client that has left.
+// hold serves one request and fails the test if docs/openapi.yaml contradicts the answer. It checks nothing for
+// handlers of other rooms, for addresses that a test adds, and for the answer to a client that has left.
 func (r *rooms) hold(req *http.Request, sent string) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.ServeHTTP(rec, req)
@@ -43,7 +44,7 @@ func contradiction(req *http.Request, sent string, rec *httptest.ResponseRecorde
 		Body: rec.Body.Bytes()})
 }
 
-// failures is a test that notes what it was told.
+// failures is a testing.TB that records the errors reported to it.
 type failures struct {
 	testing.TB
 	said []string
@@ -53,7 +54,7 @@ func (f *failures) Errorf(format string, args ...any) {
 	f.said = append(f.said, fmt.Sprintf(format, args...))
 }
 
-// An answer that is not in the description is seen, whichever test receives it.
+// An answer that docs/openapi.yaml does not describe fails the test that received it.
 func TestOpenAPI_AWrongAnswerFails(t *testing.T) {
 	r := newRooms(t)
 	f := &failures{TB: t}
@@ -72,7 +73,7 @@ func TestOpenAPI_AWrongAnswerFails(t *testing.T) {
 	}
 }
 
-// The description lists what is served and serves what it lists: every method of every address.
+// docs/openapi.yaml lists exactly the methods of the addresses that are served.
 func TestOpenAPI_ListsTheRoutes(t *testing.T) {
 	c, err := described()
 	if err != nil {
@@ -105,7 +106,7 @@ func TestOpenAPI_ListsTheRoutes(t *testing.T) {
 	}
 }
 
-// The engine has no address beside those that are listed.
+// The engine serves no address that is not listed.
 func TestOpenAPI_TheEngineHasTheListedRoutes(t *testing.T) {
 	listed := map[string]bool{}
 	for _, r := range Routes() {
@@ -118,7 +119,7 @@ func TestOpenAPI_TheEngineHasTheListedRoutes(t *testing.T) {
 	}
 }
 
-// The codes of the description are those of the error table, each with its status.
+// The error codes in docs/openapi.yaml are those of the error table, with the same statuses.
 func TestOpenAPI_ErrorCodes(t *testing.T) {
 	c, err := described()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// opsRoutes are the addresses for those who run the server: the metrics, and Go's profiles. They are served in one
-// place: by the API, or by a listener of their own.
+// opsRoutes returns the addresses for operators of the server: the metrics, and Go's profiles. Either the API
+// serves them or a listener of their own.
 func (a *api) opsRoutes() []route {
 	if a.Metrics == nil {
 		return nil
@@ -20,8 +20,8 @@ func (a *api) opsRoutes() []route {
 	}
 }
 
-// fromOwnPage refuses requests that a page of another site makes a browser send, reading ones too: a profile costs this
-// process time, and a listener on loopback needs no key.
+// fromOwnPage refuses requests that a page of another site makes a browser send, also reading ones: a profile costs
+// this process time, and a listener on loopback needs no key.
 func fromOwnPage(f func(*gin.Context) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		if !sameOrigin(c.Request) {
@@ -33,7 +33,7 @@ func fromOwnPage(f func(*gin.Context) error) func(*gin.Context) error {
 
 const profilePath = "/debug/pprof/"
 
-// profiles is GET /debug/pprof/: the list of what there is.
+// profiles serves GET /debug/pprof/: the list of the profiles.
 func (a *api) profiles(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -42,10 +42,10 @@ func (a *api) profiles(c *gin.Context) error {
 	return nil
 }
 
-// profileQuery is what a profile is asked with. The handlers of net/http/pprof read it once more.
+// profileQuery holds the parameters of a profile. The handlers of net/http/pprof read them again.
 type profileQuery struct{ seconds int }
 
-// profileMost bounds how long a profile is taken.
+// profileMost bounds the seconds for which a profile is taken.
 const profileMost = 120
 
 var profileParams = params[profileQuery]{
@@ -63,8 +63,9 @@ var profileParams = params[profileQuery]{
 	},
 }
 
-// profile is GET /debug/pprof/{name}. Those that take their time are taken one at a time, and their answers' deadlines
-// with them. What the process was called with is not told: it is no profile.
+// profile serves GET /debug/pprof/{name}. Profiles that are taken for some seconds are taken one at a time;
+// net/http/pprof extends the write deadlines of their answers. The process's command line is not served, because it
+// is not a profile.
 func (a *api) profile(c *gin.Context) error {
 	var q profileQuery
 	if err := profileParams.read(c.Request.URL.RawQuery, &q); err != nil {

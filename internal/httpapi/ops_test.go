@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// byRole is a door whose keys are the names of roles.
+// byRole is a Doors whose keys are the names of roles.
 type byRole struct{}
 
 func (byRole) Enter(_ context.Context, authorization []string, _ string, _ netip.Addr) (job.Caller, error) {
@@ -55,8 +55,8 @@ func ask(h http.Handler, path, role string) *httptest.ResponseRecorder {
 	return w
 }
 
-// Who gets at the metrics and the profiles, where they are served: by the API, on a listener of their own, or there and
-// not by the API.
+// Each role can read the metrics and the profiles as far as it may, where they are served: by the API, or by a
+// listener of their own. The API does not serve them then.
 func TestOps_WhoGetsIn(t *testing.T) {
 	t.Attr("proves", "A28 A50")
 	public := newRooms(t).deps
@@ -67,7 +67,7 @@ func TestOps_WhoGetsIn(t *testing.T) {
 	ownOnLoopback.Metrics, ownOnLoopback.HealthOnly, ownOnLoopback.Doors = figures, true, nil
 	for name, c := range map[string]struct {
 		deps                                   Deps
-		stranger, submit, worker, reader, root [3]int // of the metrics, the list of profiles, and a profile
+		stranger, submit, worker, reader, root [3]int // the statuses of the metrics, the list of profiles, and a profile
 	}{
 		"the API's": {withMetrics, [3]int{401, 401, 401}, [3]int{403, 403, 403}, [3]int{403, 403, 403},
 			[3]int{200, 403, 403}, [3]int{200, 200, 200}},
@@ -100,8 +100,8 @@ func TestOps_WhoGetsIn(t *testing.T) {
 	}
 }
 
-// A listener without keys answers to names of this machine only: a page of a site whose name leads here reads no memory
-// of ours.
+// A listener without keys answers to names of this machine only, so that a page whose site's name leads here cannot
+// read the process's memory.
 func TestOps_RebindingIsRefused(t *testing.T) {
 	t.Attr("proves", "A50")
 	h := NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true})
@@ -138,8 +138,8 @@ func TestOps_Profiles(t *testing.T) {
 	}
 }
 
-// A profile that takes longer than the server's own limit arrives whole; a second one at the same time is refused; one
-// whose client left ends.
+// A profile that takes longer than the server's write timeout arrives complete. A second one at the same time is
+// refused. A profile ends when its client leaves.
 func TestOps_ALongProfile(t *testing.T) {
 	t.Parallel()
 	s := NewServer("TIERQ_OPS_ADDR", "127.0.0.1:0",
@@ -185,7 +185,7 @@ func TestOps_ALongProfile(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// A page of another site cannot have a profile taken or a list of profiles made, not even where no key is needed.
+// A page of another site cannot start a profile or list the profiles, not even where no key is needed.
 func TestOps_OtherSites(t *testing.T) {
 	t.Attr("proves", "A50")
 	own := newRooms(t).deps
@@ -227,8 +227,8 @@ func TestOps_OtherSites(t *testing.T) {
 	}
 }
 
-// A process without the api role serves its health where an API would, and nothing else. Where other machines reach
-// that address it tells strangers one word, whatever they call it, and operators the parts.
+// A process without the api role serves only its health at the API's address. If other machines can reach that
+// address, strangers get one word there, under every host name, and operators get the parts.
 func TestHealthListener(t *testing.T) {
 	t.Attr("proves", "S4-E6")
 	r := newRooms(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Without keys a server answers to names that can mean this machine only: a page whose name was made to lead here is of
-// the same origin to its browser, but it sends its own name along.
+// A server without keys answers only to names that can only mean this machine. The browser takes a page whose name
+// leads here for the same origin, but it sends that name as Host.
 func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 	t.Attr("proves", "A20")
 	for host, fine := range map[string]bool{
@@ -42,7 +42,7 @@ func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 			}
 		}
 	}
-	// What a proxy on this machine passes on comes from anywhere, by whatever name.
+	// A proxy on this machine passes on requests from anywhere, under any name.
 	for _, name := range []string{
 		"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 		"X-Forwarded-Server",
@@ -77,8 +77,8 @@ func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 	}
 }
 
-// A page of another site can have a browser send a form, or what looks like one: it changes nothing, with keys or
-// without.
+// A form that a page of another site makes a browser send, or a request that looks like one, changes nothing, with
+// keys and without.
 func TestOrigin_AnotherSitesPage(t *testing.T) {
 	t.Attr("proves", "A45")
 	t.Parallel()
@@ -118,7 +118,7 @@ func TestOrigin_AnotherSitesPage(t *testing.T) {
 	}
 }
 
-// No answer lets another site's page read it, and no preflight is granted.
+// No answer lets another site's page read it, and no preflight succeeds.
 func TestOrigin_NobodyElseReads(t *testing.T) {
 	t.Attr("proves", "A43")
 	t.Parallel()

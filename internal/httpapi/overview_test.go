@@ -131,7 +131,7 @@ func TestHealth_ForOperators(t *testing.T) {
 	}
 }
 
-// What another room serves has the same headers, and its panics end here too.
+// An answer of another room's handler has the same headers, and a panic in it is contained as well.
 func TestExtra(t *testing.T) {
 	r := newRooms(t)
 	r.deps.Extra = []Route{
@@ -159,7 +159,7 @@ func TestExtra(t *testing.T) {
 	wantHeader(t, rec, "Allow", "GET")
 }
 
-// Every address of the contract is served, by no more and no fewer methods than it lists, in the one error shape.
+// Every address of the contract is served by exactly the methods it lists, and refuses others in the error shape.
 func TestRoutes_AreAsListed(t *testing.T) {
 	r := newRooms(t)
 	listed := map[string][]string{}

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// aboutKnown is every way to ask about one job, or to change it, that owners have.
+// aboutKnown lists the requests with which an owner can read or change one job.
 var aboutKnown = [][2]string{
 	{"GET", pollKnown}, {"GET", pollKnown + "&wait=20s"}, {"HEAD", pollKnown}, {"GET", "/jobs/" + string(knownID)},
 	{"GET", "/api/jobs/" + string(knownID)},
@@ -21,7 +21,7 @@ var aboutKnown = [][2]string{
 	{"DELETE", "/api/jobs/" + string(knownID)},
 }
 
-// owned are rooms that have one job, of this owner, and do everything with it that they are asked to.
+// owned returns rooms that have one job of this owner and accept every request about it.
 func owned(t *testing.T, owner string) (r *rooms, asked *[]string) {
 	r, asked = newRooms(t), new([]string)
 	j := done()
@@ -40,8 +40,8 @@ func owned(t *testing.T, owner string) (r *rooms, asked *[]string) {
 	return r, asked
 }
 
-// Somebody else's job is answered with exactly what a job that nobody has is answered with, and no room but the one
-// that finds it is asked.
+// A request for another caller's job gets exactly the answer for a job that does not exist, and calls no room but
+// the one that finds jobs.
 func TestOwner_SomebodyElsesJobIsNotThere(t *testing.T) {
 	t.Attr("proves", "A01 A02")
 	for _, c := range aboutKnown {
@@ -68,7 +68,7 @@ func TestOwner_SomebodyElsesJobIsNotThere(t *testing.T) {
 	}
 }
 
-// The job of a key is everything to that key, and to operators what their role allows.
+// A key may do everything with its own job, and operators what their role allows.
 func TestOwner_SeesItsOwn(t *testing.T) {
 	t.Attr("proves", "A01 A02")
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestOwner_SeesItsOwn(t *testing.T) {
 	} {
 		for _, c := range aboutKnown {
 			r, asked := owned(t, want.owner)
-			if name == "nobody's" { // a stranger may do to it what he may submit
+			if name == "nobody's" { // a stranger may change a job only of a tier he may submit to
 				found := r.find
 				r.find = func(id job.ID) (job.Job, error) { j, err := found(id); j.Tier = job.Public; return j, err }
 			}
@@ -105,7 +105,7 @@ func TestOwner_SeesItsOwn(t *testing.T) {
 	}
 }
 
-// An id that is known says nothing about its neighbours: each is looked for, and none is there.
+// The neighbours of a known id are looked up like any other id, and not found.
 func TestOwner_Neighbours(t *testing.T) {
 	t.Attr("proves", "A03")
 	r, _ := owned(t, mine)
@@ -131,7 +131,7 @@ func TestOwner_Neighbours(t *testing.T) {
 	}
 }
 
-// The lists that a submitter gets are of its own jobs; an operator's, of everybody's.
+// A submitter's lists have his own jobs only, an operator's everybody's.
 func TestOwner_Lists(t *testing.T) {
 	t.Attr("proves", "A01")
 	for name, caller := range callers {
@@ -163,7 +163,7 @@ func TestOwner_Lists(t *testing.T) {
 	wantProblem(t, r.do("GET", "/api/jobs?owner="+theirs, ""), 400, "INVALID_REQUEST", "owner")
 }
 
-// Two keys that name their retries alike do not get each other's promise.
+// Two callers who use the same Idempotency-Key for a retry make two requests.
 func TestOwner_RequeueKeys(t *testing.T) {
 	t.Attr("proves", "A59")
 	var ids []string

@@ -14,17 +14,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Page is an address that browsers see. Path is in gin's words (:name). A GET answers HEAD as well. Anybody gets to it:
-// what it shows it asks of this API, as its caller. Its handler sets its own Content-Security-Policy and Cache-Control.
+// Page is an address for browsers. Path is in gin's syntax (:name). A GET answers HEAD as well. Everybody may open
+// a page: it reads its data from this API on its caller's behalf. Its handler sets Content-Security-Policy and
+// Cache-Control itself.
 type Page struct {
 	Method, Path string
 	Handler      http.Handler
 }
 
-// streamPath is where the dashboard listens.
+// streamPath is the address of the dashboard's stream.
 const streamPath = "/dashboard/stream"
 
-// pageRoutes are what is there for browsers, beside the contract.
+// pageRoutes returns the addresses for browsers, which the contract does not cover.
 func (a *api) pageRoutes() []route {
 	var all []route
 	add := func(method string, p Page) {
@@ -46,7 +47,7 @@ func (a *api) pageRoutes() []route {
 	return all
 }
 
-// lost answers for addresses that there are not: who wants a page gets one.
+// lost answers requests that no route took. A browser that asks for a page gets a page.
 func (a *api) lost(known *addresses) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		err := known.refuse(c)
@@ -59,13 +60,13 @@ func (a *api) lost(known *addresses) func(*gin.Context) error {
 			return err
 		}
 		a.Lost.ServeHTTP(c.Writer, c.Request)
-		c.Writer.WriteHeaderNow() // else the engine takes it for unanswered
+		c.Writer.WriteHeaderNow() // without it, gin takes the request for unanswered
 		return nil
 	}
 }
 
-// live is GET /dashboard/stream. It is one of the streams of everything, and like them it ends when its caller may not
-// listen any more.
+// live serves GET /dashboard/stream. It counts among the streams of all changes, and ends, as they do, when its caller
+// may not listen any more.
 func (a *api) live(c *gin.Context) error {
 	leave, err := a.enterStream()
 	if err != nil {
@@ -82,7 +83,7 @@ func (a *api) live(c *gin.Context) error {
 	return nil
 }
 
-// watch ends a stream whose caller would not be let in any more as he was.
+// watch ends a stream once its caller would not be let in any more as he was. It checks every pingEvery.
 func (a *api) watch(r *http.Request, caller *job.Caller, end func()) {
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()

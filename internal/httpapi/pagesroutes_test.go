@@ -18,7 +18,7 @@ import (
 
 const pagePolicy = "default-src 'none'; script-src 'self'; frame-ancestors 'none'"
 
-// sheet answers as a page does.
+// sheet returns a handler that answers like a page.
 func sheet(status int, text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
@@ -30,7 +30,7 @@ func sheet(status int, text string) http.Handler {
 	})
 }
 
-// paged are rooms with pages.
+// paged returns rooms with pages.
 func paged(t *testing.T, change func(*Deps)) *rooms {
 	r := newRooms(t)
 	never := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -62,8 +62,8 @@ func paged(t *testing.T, change func(*Deps)) *rooms {
 	return r
 }
 
-// Pages are at their addresses, for everybody: the API behind them decides. What may be read also answers HEAD, and the
-// rest is as everywhere.
+// Pages are served to everybody at their addresses: the API behind them checks the caller. A GET also answers HEAD,
+// and everything else is as at other addresses.
 func TestPages_Addresses(t *testing.T) {
 	for kind, caller := range callers {
 		r := paged(t, nil)
@@ -93,7 +93,7 @@ func TestPages_Addresses(t *testing.T) {
 		"/static/", "/static/0a1b/../face.css", "/%73ubmit", "/dashboard/stream"} {
 		wantProblem(t, r.do("GET", path, ""), 404, "NOT_FOUND")
 	}
-	// HEAD is a GET whose body net/http drops.
+	// net/http serves HEAD as a GET and drops the body.
 	s := serve(t, r)
 	if res, body := raw(t, s, "HEAD /dashboard HTTP/1.1\r\nHost: localhost\r\nConnection: "+
 		"close\r\n\r\n"); res.StatusCode != 200 || body != "" || res.Header.Get("Content-Security-Policy") != pagePolicy {
@@ -101,7 +101,7 @@ func TestPages_Addresses(t *testing.T) {
 	}
 }
 
-// A page does not stand in a tier's way, whatever the tier is called, and no tier in a page's.
+// A page does not hide the addresses of a tier, whatever its name is, nor does a tier hide those of a page.
 func TestPages_AndTiers(t *testing.T) {
 	r := paged(t, nil)
 	plans := job.DefaultPlans()
@@ -137,7 +137,7 @@ func TestPages_AndTiers(t *testing.T) {
 	}
 }
 
-// Who looks for a page where there is none gets a page; a program gets what programs get.
+// A browser that asks for a page that does not exist gets a page; a program gets a problem in JSON.
 func TestPages_Lost(t *testing.T) {
 	r := paged(t, func(d *Deps) {
 		d.Lost = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -158,13 +158,13 @@ func TestPages_Lost(t *testing.T) {
 	wantProblem(t, paged(t, nil).do("GET", "/nowhere", "", "Accept", browser), 404, "NOT_FOUND")
 }
 
-// Every page, and whatever goes wrong with one, says what a browser may do with it.
+// Every page and every error of a page has the headers that tell a browser what it may do with it.
 func TestPages_Headers(t *testing.T) {
 	t.Attr("proves", "A44")
 	r := paged(t, nil)
 	for at, want := range map[string][2]string{
 		"GET /":                     {pagePolicy, "private, no-store"},
-		"GET /poll":                 {pagePolicy, "private, no-store"}, // an error's page
+		"GET /poll":                 {pagePolicy, "private, no-store"}, // the page of an error
 		"POST /submit":              {pagePolicy, "private, no-store"},
 		"GET /static/0a1b/face.css": {pagePolicy, "private, no-store"},
 		"GET /nowhere":              {policy[0], "no-store"},
@@ -185,7 +185,7 @@ func TestPages_Headers(t *testing.T) {
 	}
 }
 
-// A page that panics ends alone: its visitor learns nothing of it, and what it had half said is not there either.
+// A panic in a page ends that request only. The visitor learns nothing about it, and gets no part of the page.
 func TestPages_APanic(t *testing.T) {
 	t.Attr("proves", "A47")
 	r := paged(t, nil)
@@ -204,7 +204,7 @@ func TestPages_APanic(t *testing.T) {
 	}
 }
 
-// A form that another site's page sends reaches no page, whatever comes with it; ours does.
+// A form that another site's page sends does not reach a page, with any headers. A form of our own page does.
 func TestPages_AnotherSitesForm(t *testing.T) {
 	t.Attr("proves", "A45")
 	reached := 0
@@ -237,7 +237,7 @@ func TestPages_AnotherSitesForm(t *testing.T) {
 	}
 }
 
-// An open server's pages answer to this machine's names only, and no listener for health alone has any.
+// The pages of an open server answer to this machine's names only. A listener for health alone has no pages.
 func TestPages_Where(t *testing.T) {
 	t.Attr("proves", "A20")
 	r := paged(t, func(d *Deps) { d.Insecure = false })
@@ -254,7 +254,7 @@ func TestPages_Where(t *testing.T) {
 	}
 }
 
-// streaming is rooms with a stream that goes on until its listener may not.
+// streaming returns rooms with a dashboard stream that goes on until its caller may not listen any more.
 func streaming(t *testing.T) *rooms {
 	return paged(t, func(d *Deps) {
 		d.Live = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -265,7 +265,7 @@ func streaming(t *testing.T) *rooms {
 	})
 }
 
-// The dashboard's stream is for operators, by key or cookie.
+// The dashboard's stream is open to operators, by key or by cookie.
 func TestPages_Stream(t *testing.T) {
 	t.Attr("proves", "A50")
 	for kind, caller := range callers {
@@ -284,7 +284,8 @@ func TestPages_Stream(t *testing.T) {
 	}
 }
 
-// It counts among the streams of everything, and gives its place back, also when it panics.
+// The dashboard's stream counts among the streams of all changes, and frees its place at its end, also after a
+// panic.
 func TestPages_StreamsAreBounded(t *testing.T) {
 	t.Attr("proves", "A24")
 	r := streaming(t)
@@ -306,7 +307,8 @@ func TestPages_StreamsAreBounded(t *testing.T) {
 	}
 }
 
-// It ends when its caller would not be let in as he was: the key revoked, the server closed. Not before.
+// The dashboard's stream ends when its caller would not be let in any more as he was: when his key is revoked, or
+// when an open server gets keys. It does not end before.
 func TestPages_StreamEndsWithTheKey(t *testing.T) {
 	t.Attr("proves", "A04")
 	for name, change := range map[string]func(*doors){
@@ -343,7 +345,7 @@ func TestPages_StreamEndsWithTheKey(t *testing.T) {
 	}
 }
 
-// A page asks the API as its caller, in the process, and hears what he would hear.
+// A page calls the API in the same process, on its caller's behalf, and gets the answers that the caller would get.
 func TestPages_AskAsTheirCaller(t *testing.T) {
 	t.Attr("proves", "A01")
 	r := newRooms(t)

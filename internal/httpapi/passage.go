@@ -13,13 +13,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// visit is one request's caller, where callerOf finds him. Visits are kept for the requests that come: a caller is not
-// to be held on to when his request is over.
+// visit holds the caller of one request, where callerOf finds him, and the request's buffers. A pool reuses visits:
+// no code may keep a pointer to a caller after his request has ended.
 type visit struct {
 	caller job.Caller
 	held   int64 // bytes of its body in bodyMemory
 	asked  asked
-	answer []byte // to write it in
+	answer []byte // buffer for the answer
 	keys   map[any]any
 }
 
@@ -34,7 +34,7 @@ var visits = sync.Pool{New: func() any {
 	return v
 }}
 
-// visitOf is the visit of a request that may be one of a caller's.
+// visitOf returns the visit of a request; an empty one if the address does not authenticate its caller.
 func visitOf(c *gin.Context) *visit {
 	if v, ok := c.Keys[visitKey].(*visit); ok {
 		return v
@@ -42,7 +42,7 @@ func visitOf(c *gin.Context) *visit {
 	return &visit{}
 }
 
-// callerOf is who makes a request. Where nobody was asked, it is a stranger.
+// callerOf returns the caller of a request; a stranger if the address does not authenticate its caller.
 func callerOf(c *gin.Context) *job.Caller {
 	if caller, ok := c.Keys[callerKey].(*job.Caller); ok {
 		return caller
@@ -50,7 +50,7 @@ func callerOf(c *gin.Context) *job.Caller {
 	return &job.Caller{}
 }
 
-// pass lets those to a handler who may use its address, and counts what they ask against their rate.
+// pass calls a handler only for callers who may use its address, and charges the request to their rate.
 func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		if err := a.origin(c.Request); err != nil {
@@ -88,7 +88,8 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 	}
 }
 
-// countAddress takes a request from the rate of its address: a *job.RateError where the address asks too much.
+// countAddress charges a request to the rate of its address. The error is a *job.RateError if the address sends too
+// many.
 func (a *api) countAddress(r *http.Request) error {
 	if a.Doors == nil {
 		return nil
@@ -96,11 +97,11 @@ func (a *api) countAddress(r *http.Request) error {
 	return a.Doors.CountAddress(r.Context(), a.address(r))
 }
 
-// open says whether there are no keys, so that everybody may do everything.
+// open reports whether there are no keys, so that everybody may do everything.
 func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
 
-// caller finds out who makes a request. A key is taken from the header Authorization, a session from a browser's
-// cookie, and neither from anywhere else.
+// caller returns the caller of a request. A key is read from the header Authorization only, a session from a
+// browser's cookie only.
 func (a *api) caller(r *http.Request) (job.Caller, error) {
 	from := a.address(r)
 	if a.Doors == nil {
@@ -110,15 +111,15 @@ func (a *api) caller(r *http.Request) (job.Caller, error) {
 	return a.Doors.Enter(r.Context(), authorization, session, from)
 }
 
-// still says whether a request's caller would be let in as he was: an answer that goes on for hours outlasts keys, and
-// servers that were open. No error keeps him in.
+// still reports whether a request's caller would be let in again as he was. An answer may go on for hours, and
+// meanwhile his key may be revoked, or an open server may get keys. On any error still returns false.
 func (a *api) still(r *http.Request, was *job.Caller) bool {
 	now, err := a.caller(r)
 	return err == nil && now.Open == was.Open && now.Key.ID == was.Key.ID && now.Key.Role == was.Key.Role
 }
 
-// insider says whether whoever asks how the process is may learn more than one word. A wrong key is no reason to call a
-// process dead: its holder learns the word.
+// insider reports whether a caller may see more of the server's health than one word. A caller with a wrong key
+// sees the word instead of an error, so that no monitor takes the process for dead.
 func (a *api) insider(r *http.Request) bool {
 	if a.open() {
 		return !a.OneWord
@@ -130,12 +131,13 @@ func (a *api) insider(r *http.Request) bool {
 	return err == nil && caller.Operator()
 }
 
-// crossOrigin refuses what a browser sends for a page of another site, but for reading.
+// crossOrigin refuses requests that a browser sends for a page of another site, except reading ones.
 var crossOrigin http.CrossOriginProtection
 
-// origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for
-// no answer lets another site's page read it, and a cookie that comes from there is no session, see shown. An open
-// server must also beware of a site whose name leads to this machine: its pages are of the same origin to the browser.
+// origin refuses requests that a page of another site makes a browser send. While there are keys, reading requests
+// pass: no answer lets another site's page read it, and the cookie of such a request does not count, see shown. An
+// open server also refuses other host names than localhost, and requests through a proxy, unless Insecure is set: a
+// site's name may lead to this machine, and to the browser that site's pages are then of the same origin.
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
 		return &problem{kind: forbidden,
@@ -148,8 +150,8 @@ func (a *api) origin(r *http.Request) error {
 	return nil
 }
 
-// proxyHeaders are what proxies and content networks add to a request that they pass on. What begins with X-Forwarded-
-// is theirs as well.
+// proxyHeaders are headers that proxies and content networks add to a request that they pass on. All headers that
+// begin with X-Forwarded- count as well.
 var proxyHeaders = []string{
 	"Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ray", "Cloudfront-Viewer-Address", "Fastly-Client-Ip", "Fly-Client-Ip",
 	"Forwarded",
@@ -158,8 +160,8 @@ var proxyHeaders = []string{
 	"X-Real-Ip",
 }
 
-// forwarded says whether a proxy passed a request on and says so. One on this machine makes loopback of the whole
-// world.
+// forwarded reports whether a proxy's header says that a request was passed on. Behind a proxy on this machine,
+// every client seems to come from loopback.
 func forwarded(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {
@@ -169,8 +171,8 @@ func forwarded(h http.Header) bool {
 	return false
 }
 
-// loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the
-// resolver knows may mean anything.
+// loopbackName reports whether a Host, with a port or without, can only mean this machine. A name that has to be
+// resolved may mean any machine.
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -185,7 +187,7 @@ func loopbackName(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// find looks a job up for its caller: somebody else's is not there, in the very words of one that nobody has.
+// find returns a job to its caller. Another caller's job gets the same error as a job that does not exist.
 func (a *api) find(c *gin.Context, id job.ID) (job.Job, error) {
 	j, err := a.Jobs.Find(c.Request.Context(), id)
 	if err == nil && !callerOf(c).Sees(j.Owner) {
@@ -194,8 +196,8 @@ func (a *api) find(c *gin.Context, id job.ID) (job.Job, error) {
 	return j, err
 }
 
-// known refuses a job that is not its caller's, before anything is done about it: job.ErrNotFound. Operators know all
-// jobs, and are not asked.
+// known returns job.ErrNotFound if the job is not the caller's, before anything is done to the job. For operators,
+// who see all jobs, it returns nil without a read.
 func (a *api) known(c *gin.Context, id job.ID) error {
 	if callerOf(c).Operator() {
 		return nil
@@ -204,7 +206,7 @@ func (a *api) known(c *gin.Context, id job.ID) error {
 	return err
 }
 
-// own narrows a list to its caller's jobs, unless he is an operator.
+// own limits a list to the caller's jobs, unless the caller is an operator.
 func own(c *gin.Context, f *job.Filter) {
 	if caller := callerOf(c); !caller.Operator() {
 		owner := caller.Owner()

@@ -2,22 +2,23 @@ package httpapi
 
 import "github.com/tierq/tierq/internal/job"
 
-// Permission is what an address wants of its caller. On an open server every caller has every one of them.
+// Permission is what an address requires of its caller. On an open server every caller has all permissions but
+// forNobody.
 type Permission int
 
-// The permissions. Which jobs a caller sees, and to which tiers he submits, is asked behind them.
+// The permissions. The handlers check further which jobs a caller sees, and to which tiers he may submit.
 const (
-	forNobody    Permission = iota // none was said: nobody gets in, not even to an open server
-	ForEverybody                   // needs no key, and looks at none; counts against the rate of its address
-	// needs no key either; for health, and for handlers that ask for the caller themselves
+	forNobody    Permission = iota // the zero value: nobody gets in, not even to an open server
+	ForEverybody                   // needs no key, and reads none; charged to the rate of the address
+	// needs no key, and is charged to no rate; for health, and for handlers that authenticate the caller themselves
 	Uncounted
 	ForSubmits     // to submit jobs, with a key
-	ForTierSubmits // to submit jobs to the tier of the path: where strangers may submit, they do it here
+	ForTierSubmits // to submit jobs to the tier of the path; strangers may submit only here
 	ForOwners      // to look at one job
 	ForOwnersToAct // to change one job
-	ForLists       // to list one's own jobs, or with an operator's key everybody's
+	ForLists       // to list the caller's own jobs, or with an operator's key everybody's
 	ForOperators   // to see everybody's jobs and all figures
-	ForAdmins      // to change what is not one's own
+	ForAdmins      // to change things that are not the caller's own
 )
 
 // allows says whether a caller has the permission.
@@ -41,10 +42,11 @@ func (p Permission) allows(c *job.Caller) bool {
 	return false
 }
 
-// anonymous says whether the caller has shown no key to a server that has some.
+// anonymous reports whether the caller has shown no key to a server that has keys.
 func anonymous(c *job.Caller) bool { return !c.Open && c.Key.ID == "" }
 
-// refusal is what a caller is told who may not do what he asks: whoever has shown no key, that it takes one.
+// refusal returns the error for a caller who may not do something: job.ErrUnauthorized if he has shown no key,
+// otherwise a 403 with detail.
 func refusal(c *job.Caller, detail string) error {
 	if anonymous(c) {
 		return job.ErrUnauthorized

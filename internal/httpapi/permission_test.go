@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Who gets in, by the caller's kind.
+// The sets of callers that an address lets in.
 const (
 	everybody  = "stranger anonymous submit read-only admin worker open"
 	submitters = "submit admin open"
@@ -20,7 +20,7 @@ const (
 	admins     = "admin open"
 )
 
-// whoMay is every address, and who may use it.
+// whoMay maps every address to the callers who may use it.
 var whoMay = map[string]string{
 	"POST /:tier/submit": strangers, "POST /:tier/submit/batch": strangers, "GET /result/poll": lookers,
 	"HEAD /result/poll": lookers,
@@ -48,8 +48,8 @@ var whoMay = map[string]string{
 	"GET /livez":            everybody, "HEAD /livez": everybody, "GET /readyz": everybody, "HEAD /readyz": everybody,
 }
 
-// Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and
-// nobody else is.
+// At every address, each kind of caller who may not use it gets a 401 without a key and a 403 with one. Other
+// callers get neither.
 func TestPermissions(t *testing.T) {
 	t.Attr("proves", "A25 A26 A50")
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// What another room serves has a permission too, and one that was forgotten lets nobody in.
+// An address of another room has a permission too. Without a permission it refuses every caller.
 func TestPermissions_OfOtherRooms(t *testing.T) {
 	t.Attr("proves", "A50")
 	of := map[Permission]string{
@@ -119,7 +119,7 @@ func TestPermissions_OfOtherRooms(t *testing.T) {
 	}
 }
 
-// The description says of every operation which roles it is open to.
+// docs/openapi.yaml names for every operation the roles that may use it.
 func TestPermissions_OpenAPISaysThem(t *testing.T) {
 	c, err := described()
 	if err != nil {
@@ -142,7 +142,8 @@ func TestPermissions_OpenAPISaysThem(t *testing.T) {
 	}
 }
 
-// No other spelling of an address, no other method and no header that names another leads past a permission.
+// No other spelling of an address, no other method and no header with another path or method gets past a
+// permission.
 func TestPermissions_NoWayAround(t *testing.T) {
 	t.Attr("proves", "A25")
 	t.Parallel()

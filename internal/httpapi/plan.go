@@ -47,7 +47,7 @@ func backoffOf(b job.Backoff) backoffBody {
 	return backoffBody{b.Base.Milliseconds(), b.Factor, b.Cap.Milliseconds(), b.Jitter}
 }
 
-// planAsked is a plan and which of its fields were there.
+// planAsked is a plan from a body, with the names of the required fields that were there.
 type planAsked struct {
 	job.Plan
 	seen []string
@@ -58,7 +58,7 @@ type backoffAsked struct {
 	seen []string
 }
 
-// What must be there. Whether the values make a plan that can be served is job.Plan's to say.
+// The required fields. job.Plan's Check decides whether their values make a plan that can be served.
 var (
 	planFields    = []string{"priority", "maxRetries", "heartbeatTimeoutMs", "maxProcessingTimeMs", "share", "backoff"}
 	backoffFields = []string{"baseMs", "factor", "capMs", "jitter"}
@@ -83,7 +83,8 @@ var planShape = shape[planAsked]{members: map[string]member[planAsked]{
 	},
 }}
 
-// typeBackoffShape has a field for each job type, of any name; job.Plan says which names are types.
+// typeBackoffShape accepts a field of any name, one for each job type. job.Plan's Check decides which names are
+// types.
 var typeBackoffShape = shape[planAsked]{others: func(p *planAsked, name string, v jsontext.Value) error {
 	b, err := decodeBackoff(v)
 	p.TypeBackoff[name] = b
@@ -140,7 +141,7 @@ func decodeBackoff(v jsontext.Value) (job.Backoff, error) {
 	return b.Backoff, missing(backoffFields, b.seen)
 }
 
-// missing refuses a body that lacks fields.
+// missing returns an error that names the wanted fields that were not seen.
 func missing(wanted, seen []string) error {
 	var wrong []fieldError
 	for _, name := range wanted {

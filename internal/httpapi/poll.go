@@ -41,13 +41,13 @@ type polled struct {
 	TraceID      *string        `json:"traceId"`
 }
 
-// lenient lets stored text through as it is: what was accepted once is shown, not judged again.
+// lenient writes stored text as it is: text that was accepted once is not checked again.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 	json.Deterministic(true))
 
 var revalidate = []string{"private, no-cache"}
 
-// pollQuery is which job, and how long the answer may be held: -1 = not said.
+// pollQuery says which job to poll, and how long the answer may be held: -1 = not set.
 type pollQuery struct {
 	id   job.ID
 	wait time.Duration
@@ -69,7 +69,7 @@ var pollParams = params[pollQuery]{
 	},
 }
 
-// poll is GET /result/poll?jobId=.
+// poll serves GET /result/poll?jobId=.
 func (a *api) poll(c *gin.Context) error {
 	q := pollQuery{wait: -1}
 	if err := pollParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -113,7 +113,7 @@ func (a *api) poll(c *gin.Context) error {
 	return nil
 }
 
-// view is what a poll shows of a job.
+// view returns the members of a poll's answer.
 func (a *api) view(ctx context.Context, j *job.Job) polled {
 	p := polled{
 		JobID: j.ID, Status: j.Status.Shown(), Tier: j.Tier, Type: j.Type, RetryCount: j.RetryCount, MaxRetries: j.MaxRetries,
@@ -127,8 +127,8 @@ func (a *api) view(ctx context.Context, j *job.Job) polled {
 	return p
 }
 
-// place is where a waiting job stands and in how many seconds it will be done at the present rate; null for what is not
-// known. A poll is not refused for it.
+// place returns how many jobs go before a PENDING job, and in how many seconds it will have ended at the present
+// rate; nil for a value that is not known. A poll does not fail if the place cannot be read.
 func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -140,7 +140,8 @@ func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 	return &ahead, secondsFor(ahead+1, a.Line.Rate())
 }
 
-// secondsFor is how long it takes to end n jobs; nil if the rate is not known.
+// secondsFor returns how many seconds n jobs take to end; nil if the rate is not known, or the time is longer than
+// 68 years.
 func secondsFor(n int64, rate float64) *int64 {
 	if !(rate > 0) {
 		return nil
@@ -153,7 +154,7 @@ func secondsFor(n int64, rate float64) *int64 {
 	return &whole
 }
 
-// etag changes whenever a poll's answer would, but for its timestamp and its place in the line.
+// etag returns a tag that changes whenever a poll's answer does, except for its timestamp, position and ETA.
 func etag(j *job.Job) string {
 	b := make([]byte, 0, 48)
 	b = append(b, `W/"`...)
@@ -165,7 +166,7 @@ func etag(j *job.Job) string {
 	return string(append(b, '"'))
 }
 
-// matches compares weakly, as If-None-Match does: W/ does not count.
+// matches reports whether tag is among the tags of If-None-Match. It compares weakly: W/ does not count.
 func matches(headers []string, tag string) bool {
 	want := strings.TrimPrefix(tag, "W/")
 	for _, h := range headers {

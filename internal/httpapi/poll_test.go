@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keep serves one job, and nothing else.
+// keep returns rooms that have one job and nothing else.
 func keep(t *testing.T, j job.Job) *rooms {
 	t.Helper()
 	r := newRooms(t)
@@ -89,8 +89,8 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// A poll shows what the contract lists and nothing of the inside: no owner, payload, worker or token, not while it has
-// them either.
+// A poll shows the members of the contract only, and no owner, payload, worker or token, even while the store has
+// them.
 func TestPoll_ShowsNoMore(t *testing.T) {
 	t.Attr("proves", "A11")
 	running := done()

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// postJob is POST /jobs: a submit that names its tier in the body.
+// postJob serves POST /jobs: a submit whose body names the tier.
 func (a *api) postJob(c *gin.Context) error {
 	return a.post(c, jobsBody, "/jobs/", func(r receipt) any {
 		created := r.created
@@ -25,8 +25,8 @@ func (a *api) postJob(c *gin.Context) error {
 	})
 }
 
-// apiAccepted is the 202 of POST /api/jobs. MaxRetries and Warnings are there if the job has fewer retries than it
-// was asked with.
+// apiAccepted is the 202 of POST /api/jobs. MaxRetries and Warnings are set if the job has fewer retries than its
+// caller asked for.
 type apiAccepted struct {
 	JobID      job.ID       `json:"jobId"`
 	TraceID    string       `json:"traceId"`
@@ -34,8 +34,8 @@ type apiAccepted struct {
 	Warnings   []fieldError `json:"warnings,omitempty"`
 }
 
-// postAPIJob is POST /api/jobs, JobWeaver's. Its callers do not choose a tier, and so cannot know the bound on
-// retries: more than the tier's are lowered to it, and the answer says so.
+// postAPIJob serves POST /api/jobs, JobWeaver's address. JobWeaver's clients do not choose a tier, and so cannot know
+// its bound on retries: a higher number is lowered to the bound, and the answer says so.
 func (a *api) postAPIJob(c *gin.Context) error {
 	return a.post(c, apiBody, "/api/jobs/", func(r receipt) any {
 		body := &apiAccepted{JobID: r.ID, TraceID: r.trace}
@@ -69,7 +69,7 @@ func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r
 	return write(c, http.StatusAccepted, answer(r))
 }
 
-// tierAsked is the plan a body names; none named is UNPAID.
+// tierAsked returns the plan of the tier that a body names; UNPAID's if the body names none.
 func (a *api) tierAsked(name string) (job.Plan, error) {
 	if name == "" {
 		name = string(job.Unpaid)

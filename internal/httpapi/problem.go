@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// problemBody is RFC 9457 and the seed's error body in one.
+// problemBody is the body of an error: it has the members of RFC 9457 and those of the seed.
 type problemBody struct {
 	Type      string       `json:"type"`
 	Title     string       `json:"title"`
@@ -31,10 +31,10 @@ var (
 	bearer      = []string{"Bearer"}
 )
 
-// gone is what the log shows for a client that left before its answer; nobody receives it.
+// gone is the status in the log for a client that left before its answer. It is never sent.
 const gone = 499
 
-// fail writes an error. What is not the user's to know goes to the log only.
+// fail answers with an error. The cause of an internal error goes to the log only.
 func (a *api) fail(c *gin.Context, err error) {
 	ctx := c.Request.Context()
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -73,11 +73,11 @@ func (a *api) fail(c *gin.Context, err error) {
 		body.Detail = body.Message
 	}
 	text, err := json.Marshal(&body, lenient)
-	if err != nil { // cannot be: every text is made valid
+	if err != nil { // cannot happen: lenient takes any text
 		a.Log.ErrorContext(ctx, "encode problem", "err", err, "trace_id", traceOf(c))
 		text = nil
 	}
 	c.Writer.WriteHeader(p.kind.status)
-	_, _ = c.Writer.Write(text) // a client that left is told nothing
+	_, _ = c.Writer.Write(text) // fails only if the client has left
 	c.Abort()
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// params are the parameters an address takes; each sets one, and its error is a reason.
+// params maps the names of an address's parameters to the functions that store their values. Their errors are
+// reasons.
 type params[T any] map[string]func(into *T, value string) error
 
-// read reads a query strictly: known names, each once. What is unknown is refused, not ignored: a later version gives
-// it a meaning.
+// read reads a query strictly: only known names, each once. Unknown names are refused instead of ignored, because a
+// later version may give them a meaning.
 func (p params[T]) read(query string, into *T) error {
 	if query == "" {
 		return nil
@@ -46,7 +47,7 @@ func (p params[T]) read(query string, into *T) error {
 
 var noParams = params[struct{}]{}
 
-// noQuery refuses a query where none is read.
+// noQuery refuses a query on an address that takes no parameters.
 func noQuery(c *gin.Context) error {
 	if c.Request.URL.RawQuery == "" {
 		return nil
@@ -54,7 +55,7 @@ func noQuery(c *gin.Context) error {
 	return noParams.read(c.Request.URL.RawQuery, &struct{}{})
 }
 
-// pathID is the job that the address names.
+// pathID returns the job id in the path.
 func pathID(c *gin.Context) (job.ID, error) {
 	id, err := job.ParseID(c.Param("id"))
 	if err != nil {
@@ -63,7 +64,7 @@ func pathID(c *gin.Context) (job.ID, error) {
 	return id, nil
 }
 
-// bareID is the job of an address that takes no parameters.
+// bareID is pathID for an address that takes no parameters.
 func bareID(c *gin.Context) (job.ID, error) {
 	if err := noQuery(c); err != nil {
 		return "", err
@@ -71,7 +72,7 @@ func bareID(c *gin.Context) (job.ID, error) {
 	return pathID(c)
 }
 
-// page is where a list begins, and how long it may be.
+// page is the part of a list that is asked for: the cursor to start from, and the number of items.
 type page struct {
 	cursor string
 	limit  int

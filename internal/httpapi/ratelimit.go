@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// spend takes n requests from the rate of the request's caller, and says in the answer's headers how that stands; its
-// error is the 429. It is asked before a body is read: a refusal costs next to nothing.
+// spend charges n requests to the caller's rate, and reports the rate in the answer's headers. The error is a 429.
+// pass calls it before the body is read, so that a refusal costs next to nothing.
 func (a *api) spend(c *gin.Context, n int) error {
 	left := a.spent(c, n, Doors.Spend)
 	if left.RetryIn <= 0 {
@@ -24,8 +24,8 @@ func (a *api) spend(c *gin.Context, n int) error {
 	return &problem{kind: rateLimited, detail: "you may make " + pace(left), retry: left.RetryIn}
 }
 
-// spendBatch takes what a batch of n entries costs more than the request that brought it. A batch that no wait would
-// let pass is too large.
+// spendBatch charges the n entries of a batch, less the request that was charged already. The error is a 429, or a
+// 413 for a batch that has more entries than the burst allows and would never pass.
 func (a *api) spendBatch(c *gin.Context, n int) error {
 	if n <= 1 {
 		return nil
@@ -38,17 +38,17 @@ func (a *api) spendBatch(c *gin.Context, n int) error {
 		return &problem{kind: payloadTooLarge,
 			detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left))}
 	}
-	// Who comes again pays for the request again.
+	// The next try is charged as a request first, so it has to wait for one request more.
 	return &problem{kind: rateLimited,
 		detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left)),
 		retry:  left.RetryIn + period(left)}
 }
 
-// listCost is what a page of a list counts as: it may look at a thousand living jobs, which takes as much of Redis'
-// time as 180 submits.
+// listCost is the number of requests that a page of a list counts as. A page may read a thousand living jobs, which
+// takes as much of Redis' time as 180 submits.
 const listCost = 180
 
-// spendList takes what a page of a list costs more than another request.
+// spendList charges what a page of a list costs beyond one request.
 func (a *api) spendList(c *gin.Context) error {
 	left := a.spent(c, listCost, Doors.SpendCostly)
 	if left.RetryIn <= 0 {
@@ -61,8 +61,9 @@ func (a *api) spendList(c *gin.Context) error {
 	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn + period(left)}
 }
 
-// spendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once. It is
-// asked last before a submit, so that a refused one takes none; a repeat, which leaves no new key behind, counts too.
+// spendIdempotency charges n Idempotency-Keys to the number that the caller may have at once. It is the last check
+// before a submit, so that a submit refused for another reason is not charged. A repeat is charged too, although it
+// leaves no new key behind.
 func (a *api) spendIdempotency(c *gin.Context, n int) error {
 	if n == 0 || a.Doors == nil {
 		return nil
@@ -80,17 +81,17 @@ func (a *api) spendIdempotency(c *gin.Context, n int) error {
 	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn}
 }
 
-// Who is refused for his rate hears of it a moment later: a caller who takes no notice and asks at once again would
-// otherwise have the machine busy with refusing him. The more of them wait, the longer, so that about a thousand
-// refusals leave in a second; one more than holdMost does not wait. Callers who were refused together do not hear of it
-// together: they would come back together, and whoever else asks just then would wait for them.
+// The delay of a 429. Without it, a caller who ignores refusals and asks again at once would keep the machine busy
+// with refusing him. The delay grows with the number of refusals that wait, so that about a thousand of them leave
+// per second. Above holdMost waiting refusals, a further one leaves at once. A random part of the delay keeps
+// callers who were refused together from coming back together, which would delay other callers.
 const (
 	holdLeast = 100 * time.Millisecond
 	holdLong  = time.Second
 	holdMost  = 4096
 )
 
-// hold returns when a refusal may leave, or its caller has left.
+// hold returns when the delay of a refusal is over, or its caller has left.
 func (a *api) hold(ctx context.Context) {
 	held := a.held.Add(1)
 	defer a.held.Add(-1)
@@ -123,16 +124,17 @@ func pace(left job.Allowance) string {
 		" of them at once"
 }
 
-// maxWindow bounds what a header says, in seconds: 31 years.
+// maxWindow bounds the times in headers, in seconds: 31 years.
 const maxWindow = 1e9
 
-// period is how long one request more takes to become possible.
+// period returns the time in which a rate allows one request more.
 func period(left job.Allowance) time.Duration {
 	return time.Duration(min(1/left.Rate, maxWindow) * float64(time.Second))
 }
 
-// sayRate writes the fields of draft-ietf-httpapi-ratelimit-headers-10: q requests at once, which are there again after
-// w seconds; r of them are left, and t seconds from now there is one more.
+// sayRate writes the headers of draft-ietf-httpapi-ratelimit-headers-10. RateLimit-Policy: q requests at once,
+// which are available again after w seconds. RateLimit: r of them are left, and t seconds from now there is one
+// more.
 func sayRate(h http.Header, left *job.Allowance) {
 	window := int64(max(math.Ceil(min(float64(left.Burst)/left.Rate, maxWindow)), 1))
 	more := left.Reset - time.Duration(min(float64(left.Burst-left.Remaining-1)/left.Rate, maxWindow)*float64(time.Second))
@@ -141,7 +143,7 @@ func sayRate(h http.Header, left *job.Allowance) {
 	h["Ratelimit"] = []string{field("r", int64(left.Remaining), "t", wait)}
 }
 
-// field is an item of a structured field with two parameters.
+// field formats an item of a structured field that has two parameters.
 func field(one string, first int64, two string, second int64) string {
 	text := append(make([]byte, 0, 48), `"requests";`...)
 	text = append(append(text, one...), '=')

@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// turnstile is a Doors that lets everybody in, and says what it is told of rates.
+// turnstile is a Doors that lets everybody in and records the charges to rates.
 type turnstile struct {
 	caller job.Caller
 	left   func(n int) job.Allowance
@@ -92,7 +92,7 @@ func TestRateHeaders(t *testing.T) {
 	}
 }
 
-// neverRead fails the test when somebody reads it.
+// neverRead is a body that fails the test when it is read.
 type neverRead struct{ t *testing.T }
 
 func (u neverRead) Read([]byte) (int, error) {
@@ -155,10 +155,10 @@ func TestRateOfBatches(t *testing.T) {
 	r.submitted, d.left = nil, refuse(7)
 	rec := r.json("POST", "/paid/submit/batch", batch(7))
 	wantProblem(t, rec, 429, "RATE_LIMITED")
-	if got := rec.Header().Get("Retry-After"); got != "3" { // the request that brings it costs half a second more
+	if got := rec.Header().Get("Retry-After"); got != "3" { // the next request is charged too, which takes half a second
 		t.Errorf("Retry-After %s", got)
 	}
-	d.left = refuse(6) // the request itself takes one of the six
+	d.left = refuse(6) // the request itself is charged one of the six
 	rec = r.json("POST", "/paid/submit/batch", batch(7))
 	body := wantProblem(t, rec, 413, "PAYLOAD_TOO_LARGE")
 	if got := body["detail"]; got != "7 entries count as 7 requests, and you may make 2 requests a second, 6 of them at once" {

@@ -17,11 +17,12 @@ import (
 const (
 	maxEntries    = 1000
 	maxBatchBytes = 16 << 20
-	batchArrival  = time.Minute // for its body: 16 MiB take longer than the 15 s of a small one
+	batchArrival  = time.Minute // for the body: 16 MiB take longer than the 15 s of a small one
 )
 
-// readBatch reads the body of a batch into its entries, of which each may yet prove wrong. It takes memory as bytes
-// come, not as a header promises, and only while all batches together have not too much of it. done gives it back.
+// readBatch reads the body of a batch and splits it into entries, which are not checked yet. It reserves memory as
+// bytes arrive, whatever the header promises, and refuses the batch if all batches together hold too much. done
+// releases the memory, and must be called after an error too.
 func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err error) {
 	held := int64(0)
 	done = func() { a.batches.Add(-held) }
@@ -36,7 +37,7 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 	if err != nil && r.ContentLength != 0 {
 		return nil, done, err
 	}
-	// where it cannot be set, the server's own holds
+	// without this deadline, the server's own deadline holds
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival))
 	var body []byte
 	if body, held, err = a.batchMemory().gather(http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes), r.ContentLength,
@@ -54,8 +55,8 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 	return entries, done, err
 }
 
-// splitter is how a batch of this media type is cut into its entries: an array into its items, JSON by the line into
-// its lines.
+// splitter returns the function that splits a batch of this media type into its entries: the items of a JSON array,
+// or the lines of application/x-ndjson.
 func splitter(contentType []string) (func([]byte) ([][]byte, error), error) {
 	if len(contentType) == 1 {
 		if media, _, err := mime.ParseMediaType(contentType[0]); err == nil && media == "application/x-ndjson" {

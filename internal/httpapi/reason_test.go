@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Every change of a job may say why: in its body, and a DELETE also in its address. What is no line of text is refused
-// before anything is done.
+// Every change of a job takes a reason in its body, a DELETE also in its query. A reason that is not one line of
+// text is refused before anything is done.
 func TestChangesMaySayWhy(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	most := strings.Repeat("\u20ac", job.MaxReason)
@@ -59,7 +59,7 @@ func TestChangesMaySayWhy(t *testing.T) {
 	}
 }
 
-// The log of changes has the reason, and a cancel whose reason cannot be kept was not made.
+// The log of changes has the reason. A cancel whose reason cannot be stored is not made.
 func TestReasonsAreLogged(t *testing.T) {
 	r := newRooms(t)
 	r.cancel = func(job.ID) (job.Word, error) { return job.Cancel, nil }
@@ -87,7 +87,7 @@ func TestReasonsAreLogged(t *testing.T) {
 	}
 }
 
-// The detail of a job says why it was requeued and cancelled. That SQL does not answer hides nothing else of it.
+// The detail of a job has the reasons of its cancels and requeues. If SQL does not answer, the rest is still shown.
 func TestGetJob_Reasons(t *testing.T) {
 	j := at(job.Cancelled, 2)
 	j.Generation = 2

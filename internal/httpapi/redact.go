@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// veiled stands where a read-only caller may not look; as JSON it is veiledText.
+// veiled replaces a value that a read-only caller may not see; veiledText is the same in JSON.
 const (
 	veiled     = "***"
 	veiledText = `"***"`
 	everything = "*" // as the name of a member
 )
 
-// veilFor is the members of a type that a caller does not see; nil = he sees all.
+// veilFor returns the names of the members of a type's jobs that a caller may not see; nil = he sees all.
 func (a *api) veilFor(c *gin.Context, typ string) []string {
 	if len(a.Redact) == 0 || callerOf(c).Key.Role != job.RoleReadOnly {
 		return nil
@@ -31,15 +31,16 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 	return ofCallbacks
 }
 
-// job.CallbackType tells of another job's end: its payload has that job's result and error text, whatever type that job
-// has, and where to tell it.
+// A job of the type job.CallbackType reports the end of another job. Its payload has the other job's result and
+// error text, whatever the type of that job is, and the address to call.
 
-// ofCallbacks is what is taken out of callbacks where anything is hidden at all and nothing is said of them. Of their
-// address everybody sees the host, see veilURLs.
+// ofCallbacks names the members of callbacks that are hidden if TIERQ_REDACT hides anything and does not name
+// callbacks. Read-only callers still see the host of the address, see veilURLs.
 var ofCallbacks = []string{"event"}
 
-// veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a callback
-// the submitter's, and both may say anything: they go with everything else, but not with some members.
+// veil hides in a job the values that its caller may not see. The error text comes from the handler and the
+// callback's address from the submitter, and both may contain anything. They are hidden if everything is, but not
+// for the sake of single members.
 func (a *api) veil(c *gin.Context, j *job.Job) {
 	if callerOf(c).Key.Role == job.RoleReadOnly {
 		veilURLs(j)
@@ -64,7 +65,7 @@ func (a *api) veil(c *gin.Context, j *job.Job) {
 	}
 }
 
-// veilAttempts is veil for what was stored of a job's attempts.
+// veilAttempts hides the error texts of a job's stored attempts, if everything of the job is hidden.
 func (a *api) veilAttempts(c *gin.Context, typ string, attempts []job.Attempt) []job.Attempt {
 	if !slices.Contains(a.veilFor(c, typ), everything) {
 		return attempts
@@ -78,8 +79,8 @@ func (a *api) veilAttempts(c *gin.Context, typ string, attempts []job.Attempt) [
 	return attempts
 }
 
-// fileVeiled refuses a caller the file of a job of which he may not see everything: it cannot be told what in it comes
-// from where.
+// fileVeiled refuses a job's file to a caller who may not see all of the job, because any part of the file may come
+// from a hidden member.
 func (a *api) fileVeiled(c *gin.Context, id job.ID) error {
 	if len(a.Redact) == 0 || callerOf(c).Key.Role != job.RoleReadOnly {
 		return nil
@@ -92,8 +93,8 @@ func (a *api) fileVeiled(c *gin.Context, id job.ID) error {
 		detail: "a read-only key does not see the files of " + j.Type + " jobs: TIERQ_REDACT hides what they are made of"}
 }
 
-// redact replaces the members of these names by "***", at whatever depth and in either case; everything else stays byte
-// for byte as it was. A text that is not JSON is replaced whole, as all is by "*".
+// redact replaces the values of the members with these names by "***", at any depth and in any case; everything
+// else stays byte for byte as it was. The whole text is replaced if names has "*", or if the text is not JSON.
 func redact(text []byte, names []string) []byte {
 	if len(text) == 0 || len(names) == 0 {
 		return text
@@ -116,7 +117,7 @@ func redact(text []byte, names []string) []byte {
 			return []byte(veiledText)
 		}
 		if in, length := d.StackIndex(d.StackDepth()); in != '{' || length%2 == 0 || !hidden(token.String()) {
-			continue // not a name, or one that may be seen
+			continue // not a name, or the name of a member that may be seen
 		}
 		value, err := d.ReadValue()
 		if err != nil {

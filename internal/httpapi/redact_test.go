@@ -66,7 +66,7 @@ func TestOriginsOnly(t *testing.T) {
 	}
 }
 
-// Whatever was stored, nothing below a name is left, and what is not JSON is gone whole.
+// For any stored text, no value of a redacted member remains, and a text that is not JSON is hidden whole.
 func FuzzRedact(f *testing.F) {
 	f.Attr("proves", "A11")
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -75,7 +75,7 @@ func FuzzRedact(f *testing.F) {
 			return
 		}
 		d := json.NewDecoder(bytes.NewReader(out))
-		d.UseNumber() // some numbers are no float64
+		d.UseNumber() // some numbers do not fit into a float64
 		var v any
 		if err := d.Decode(&v); err != nil {
 			t.Fatalf("%q became %q: %v", text, out, err)
@@ -89,7 +89,8 @@ func FuzzRedact(f *testing.F) {
 	}, `{"to":"x","a":[{"TO":1}]}`, `[]`, `{"a":{"to":{}}}`, `{"to":`, `"\u0074o"`, `{"\u0074o":[1,2]}`)
 }
 
-// below is what stands under a name somewhere in v, if it is not veiled.
+// below returns a value that a member with this name has anywhere in v and that is not hidden; nil if there is
+// none.
 func below(name string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,7 +112,7 @@ func below(name string, v any) any {
 	return nil
 }
 
-// secretly fills rooms with one job of a type whose payload, result and errors hold secrets.
+// secretly fills the rooms with one job of a type. Its payload, result and errors contain secrets.
 func (r *rooms) secretly(typ string) {
 	j := job.Job{
 		ID: knownID, Type: typ, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, Owner: theirs,
@@ -148,8 +149,8 @@ var lookedAt = []string{
 	"/admin/jobs", "/api/jobs", "/jobs/dead", "/admin/dead", "/admin/dead/export",
 }
 
-// A read-only key sees what there is, but nothing of what is redacted, wherever a payload, a result or an error is
-// shown. Others see all of it. A callback's payload has what its job's has, whose type may be hidden.
+// A read-only key does not see redacted values wherever a payload, a result or an error is shown. Other keys see
+// all of them. The payload of a callback contains values of its job, whose type may be redacted.
 func TestRedact_OfCallbacks(t *testing.T) {
 	t.Attr("proves", "A11")
 	for hidden, want := range map[string]map[string]bool{
@@ -180,7 +181,7 @@ func TestRedact_Everywhere(t *testing.T) {
 	t.Attr("proves", "A11")
 	for _, c := range []struct {
 		who, typ              string
-		secret, errors, plain bool // what may be seen of the job
+		secret, errors, plain bool // the parts of the job that may be seen
 		file                  int
 	}{
 		{"admin", "MAIL", true, true, true, 200},
@@ -217,7 +218,7 @@ func TestRedact_Everywhere(t *testing.T) {
 	}
 }
 
-// Markup that a user wrote comes back as the text it was, in a body that no browser takes for a page.
+// Markup in a user's text is returned as text, in a body that no browser takes for a page.
 func TestMarkupIsText(t *testing.T) {
 	t.Attr("proves", "A46")
 	const markup = `<script>alert(1)</script>`

@@ -27,7 +27,7 @@ func veilURLs(j *job.Job) {
 	}
 }
 
-// originOf is an address without user, path and query; what is no address is hidden whole.
+// originOf returns an address without user, path and query; "***" for a text that is not an address.
 func originOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" || u.Host == "" {
@@ -36,8 +36,9 @@ func originOf(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// originsOnly cuts every address in a text that is JSON: each string that is called url, or stands in a list called
-// endpoints, at whatever depth. All else stays byte for byte as it was. A text that is not JSON is hidden whole.
+// originsOnly cuts every address in a JSON text down to its origin: each string that is named url, or is in a list
+// named endpoints, at any depth. Everything else stays byte for byte as it was. A text that is not JSON is hidden
+// whole.
 func originsOnly(text []byte) []byte {
 	if len(text) == 0 {
 		return text
@@ -59,9 +60,9 @@ func originsOnly(text []byte) []byte {
 			return []byte(veiledText)
 		}
 		if in, length := d.StackIndex(d.StackDepth()); in == '{' && length%2 == 1 || !isAddress(d.StackPointer()) {
-			continue // it is a name, or no address
+			continue // a name, or no address
 		}
-		// A text that was read is quoted without an error.
+		// AppendQuote cannot fail: the text was read as a string.
 		shown, _ := jsontext.AppendQuote(nil, originOf(string(unquoted(value))))
 		end := d.InputOffset()
 		out = append(append(out, text[copied:end-int64(len(value))]...), shown...)
@@ -70,7 +71,7 @@ func originsOnly(text []byte) []byte {
 	return append(out, text[copied:]...)
 }
 
-// isAddress says whether the string at a place is an address that the server calls.
+// isAddress reports whether the string at this place is an address that the server calls.
 func isAddress(at jsontext.Pointer) bool {
 	return strings.EqualFold(at.LastToken(), "url") || strings.EqualFold(at.Parent().LastToken(), "endpoints")
 }

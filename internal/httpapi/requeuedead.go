@@ -14,7 +14,7 @@ import (
 // maxRequeue bounds one bulk requeue.
 const maxRequeue = 10000
 
-// requeueAsked is which dead letters to requeue, and how many at most.
+// requeueAsked is the body of a bulk requeue: which dead letters, and how many at most.
 type requeueAsked struct {
 	job.Filter
 	limit  int
@@ -48,7 +48,8 @@ var requeueBody = shape[requeueAsked]{members: map[string]member[requeueAsked]{
 	},
 }}
 
-// requeuedDead records a bulk requeue. One that stopped half-way was done, as far as it says.
+// requeuedDead writes a bulk requeue to the log of changes. A bulk requeue that stopped half-way is recorded as
+// done, with the number of jobs it had requeued.
 func (a *api) requeuedDead(c *gin.Context, asked *requeueAsked, matched, requeued int, err error) {
 	if requeued > 0 {
 		err = nil
@@ -60,7 +61,7 @@ func (a *api) requeuedDead(c *gin.Context, asked *requeueAsked, matched, requeue
 	}{matched, requeued, asked.reason}, err)
 }
 
-// told is the filter in words, for the log of changes.
+// told describes the filter in words, for the log of changes.
 func (r *requeueAsked) told() string {
 	words := []string{"limit=" + strconv.Itoa(r.limit)}
 	for _, one := range [][2]string{{"tier", string(r.Tier)}, {"type", r.Type}, {"cause", string(r.Cause)}} {
@@ -77,10 +78,10 @@ func (r *requeueAsked) told() string {
 	return strings.Join(words, " ")
 }
 
-// text is a value's text; "" for anything but a string.
+// text returns the text of a JSON string; "" for any other value.
 func text(v jsontext.Value) string { return string(unquoted(v)) }
 
-// wholeNumber reads a number as it is written without fraction and exponent.
+// wholeNumber reads a JSON number that is written without fraction and exponent.
 func wholeNumber(v jsontext.Value, least, most int) (int, error) {
 	if v.Kind() != '0' {
 		v = nil
@@ -88,8 +89,8 @@ func wholeNumber(v jsontext.Value, least, most int) (int, error) {
 	return whole(string(v), least, most)
 }
 
-// requeueDead is POST /admin/dead/requeue. It may take a minute: the jobs come back at a bounded rate. If it cannot go
-// on half-way, the answer says how far it came.
+// requeueDead serves POST /admin/dead/requeue. It may take a minute, because the jobs are requeued at a bounded rate.
+// If it stops half-way, the answer says how many jobs it had requeued.
 func (a *api) requeueDead(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

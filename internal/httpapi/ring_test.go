@@ -12,7 +12,7 @@ const (
 	keyText  = "tq_" + knownKey + "_Zm9yIHRlc3RzIG9ubHkgYW5kIG5vdGhpbmcgZWxzZSE"
 )
 
-// ring makes keys, and keeps what it was asked for.
+// ring makes keys, and records the requests for them.
 type ring struct {
 	keys  []job.Key
 	err   error
@@ -39,7 +39,7 @@ func (r *ring) RevokeKey(_ context.Context, id string) (job.Key, error) {
 	return job.Key{ID: id, Name: "ci", Role: job.RoleSubmit, CreatedAt: aMoment, RevokedAt: aMoment}, r.err
 }
 
-// changeLog keeps changes.
+// changeLog records changes in memory.
 type changeLog struct {
 	changes []job.Change
 	next    string

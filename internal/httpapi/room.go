@@ -9,17 +9,18 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// firstPiece is what a body gets at first.
+// firstPiece is the number of bytes that are reserved for a body at first.
 const firstPiece = 4 << 10
 
-// shared is memory that bodies have together while they are on their way.
+// shared is memory that bodies of one kind have in common while they are read and answered.
 type shared struct {
 	taken *atomic.Int64
 	most  int64
-	full  string // what is said to who finds none left
+	full  string // detail of the refusal if none is left
 }
 
-// The memory of batches, and of other bodies: of these what is beyond their first piece. Both until they are answered.
+// The memory of batches, and of other bodies beyond their first piece. A body holds its memory until it is
+// answered.
 const (
 	batchMemory = 96 << 20
 	bodyMemory  = 64 << 20
@@ -33,9 +34,9 @@ func (a *api) bodyMemory() shared {
 	return shared{&a.bodies, bodyMemory, "too many bodies are being read; send it again"}
 }
 
-// gather reads a body of so many bytes, or if that is negative one of unknown length, to its end. It takes memory as
-// bytes come, not as a header promises: ten thousand callers who send slowly hold no more of it than a thousand. Free
-// bytes of it are not shared memory. What is held is for the caller to give back, after an error too.
+// gather reads a body of length bytes to its end; negative = of unknown length. It reserves memory as bytes arrive,
+// whatever a header promises, so that slow senders hold little of it. The first free bytes of a body do not count
+// as shared memory. The caller must give back held, after an error too.
 func (s shared) gather(r io.Reader, length, free int64) (body []byte, held int64, err error) {
 	for length < 0 || int64(len(body)) < length {
 		if len(body) == cap(body) {
@@ -64,8 +65,8 @@ func (s shared) gather(r io.Reader, length, free int64) (body []byte, held int64
 	return body, held, nil
 }
 
-// crowd refuses what is more than may be under way: one HTTP/2 connection brings a hundred requests at once, and each
-// has memory of its own.
+// crowd refuses requests beyond the number that may be under way. One HTTP/2 connection brings a hundred requests
+// at once, and each needs memory.
 func (a *api) crowd(c *gin.Context) {
 	if a.Requests <= 0 {
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What many large bodies hold together is bounded; small ones have room of their own, and what was held is given back.
+// The memory of many large bodies together is bounded and released. Small bodies are accepted even when it is used
+// up.
 func TestRoom_BodiesShareTheirMemory(t *testing.T) {
 	t.Attr("proves", "A15")
 	r := newRooms(t)
@@ -37,8 +38,8 @@ func TestRoom_BodiesShareTheirMemory(t *testing.T) {
 	}
 }
 
-// A submit that waits for its answer keeps its body, and with it its share of the memory: what comes beyond that is
-// refused early.
+// A submit that waits for its answer keeps its body and its share of the memory. A body beyond that memory is
+// refused at once.
 func TestRoom_BodiesAreHeldUntilTheAnswer(t *testing.T) {
 	r := newRooms(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -65,7 +66,7 @@ func TestRoom_BodiesAreHeldUntilTheAnswer(t *testing.T) {
 	}
 }
 
-// Streams of everything have a bound of their own, beside that of all who wait; one that ends makes room for another.
+// Streams of all changes have a bound of their own, besides the bound of waits. A stream that ends frees its place.
 func TestRoom_StreamsOfEverythingAreBounded(t *testing.T) {
 	r := newRooms(t)
 	r.messages = make(chan job.Message)
@@ -80,7 +81,7 @@ func TestRoom_StreamsOfEverythingAreBounded(t *testing.T) {
 	if rec := r.do("GET", "/api/events", ""); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	a.waiting.Store(int64(a.Waiting)) // they have room of their own
+	a.waiting.Store(int64(a.Waiting)) // the streams do not count among the waits
 	if rec := r.do("GET", "/api/events", ""); rec.Code != 200 {
 		t.Errorf("beside as many as may wait: %d %s", rec.Code, rec.Body)
 	}
@@ -120,7 +121,8 @@ func TestRoom_Gather(t *testing.T) {
 	}
 }
 
-// Where requests are bounded, one more is refused, and the next is served when one has ended.
+// If the number of requests is bounded, one more request is refused. When a request has ended, the next one is
+// served.
 func TestRoom_RequestsAreBounded(t *testing.T) {
 	t.Attr("proves", "A18")
 	r := newRooms(t)

@@ -10,36 +10,36 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Charts is how it went of late, over all processes.
+// Charts reports the recent figures of all processes.
 type Charts interface {
-	// Series gives the last 5 minutes, hour or 24 hours in buckets of one length, oldest first and without gaps; the last
-	// is still being counted.
+	// Series returns the last 5 minutes, hour or 24 hours in buckets of one length, oldest first and without gaps. The
+	// last bucket is still being counted.
 	Series(ctx context.Context, window time.Duration) ([]SeriesPoint, error)
 }
 
-// SeriesPoint is one bucket of time. A tier that it does not name did nothing then.
+// SeriesPoint is one bucket of time. A tier that is missing in Tiers did nothing in this time.
 type SeriesPoint struct {
 	From  time.Time
 	Long  time.Duration
 	Tiers map[job.Tier]TierPoint
 }
 
-// TierPoint is what a tier did within a bucket. Percentiles that are zero were not measured.
+// TierPoint has the figures of a tier in one bucket. Percentiles of zero were not measured.
 type TierPoint struct {
 	Submitted, Completed, Failed, Cancelled, Refused, Retried int64
 
 	WaitSeconds, RunSeconds Percentiles
 }
 
-// charted are the windows that there are. Whoever asks again within keep gets the same answer: reading a day is a
-// thousand buckets.
+// charted maps the name of each window to its length, and to the time keep for which an answer is reused. Reading a
+// day takes a thousand buckets.
 var charted = map[string]struct{ window, keep time.Duration }{
 	"5m":  {5 * time.Minute, 2 * time.Second},
 	"1h":  {time.Hour, 10 * time.Second},
 	"24h": {24 * time.Hour, time.Minute},
 }
 
-// seriesBody is made for charts: a column per figure.
+// seriesBody is a series in a form for charts: a column for each figure.
 type seriesBody struct {
 	Window        string        `json:"window"`
 	From          *string       `json:"from"` // start of the first bucket; null = there is none
@@ -60,22 +60,22 @@ type tierColumns struct {
 	RunSeconds  percentileColumns `json:"runSeconds"`
 }
 
-// percentileColumns have null where nothing was measured: that is not zero seconds.
+// percentileColumns has null for a bucket in which nothing was measured, which is not the same as zero seconds.
 type percentileColumns struct {
 	P50 []*float64 `json:"p50"`
 	P95 []*float64 `json:"p95"`
 	P99 []*float64 `json:"p99"`
 }
 
-// chart keeps the answer for one window. Whoever holds its only token may read and change it.
+// chart caches the answer for one window. The holder of its only token may read and change it.
 type chart struct {
 	token chan struct{}
 	text  []byte
 	made  time.Time
 }
 
-// seriesRoute is GET /api/stats/series?window=, an hour unless said otherwise. now is the host's clock: it says how old
-// an answer is.
+// seriesRoute returns the handler of GET /api/stats/series?window=, by default an hour. now is the host's clock, by
+// which cached answers expire.
 func seriesRoute(charts Charts, plans Plans, now func() time.Time) func(*gin.Context) error {
 	kept := map[string]*chart{}
 	for name := range charted {

@@ -14,13 +14,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// almanac is charts in the test's hand.
+// almanac is a Charts whose answers the test controls.
 type almanac struct {
 	mu     sync.Mutex
 	asked  []time.Duration
 	points []SeriesPoint
 	err    error
-	hold   chan struct{} // an answer waits until it can receive; nil = it does not
+	hold   chan struct{} // an answer waits until it can receive; nil = it does not wait
 }
 
 func (m *almanac) Series(ctx context.Context, window time.Duration) ([]SeriesPoint, error) {
@@ -37,7 +37,7 @@ func (m *almanac) Series(ctx context.Context, window time.Duration) ([]SeriesPoi
 	return m.points, m.err
 }
 
-// route asks for series as the server will.
+// route returns a function that requests series as a client of the server does.
 func (m *almanac) route(t *testing.T, now func() time.Time) func(ctx context.Context,
 	query string) *httptest.ResponseRecorder {
 	r := newRooms(t)
@@ -83,7 +83,8 @@ func TestSeriesRoute(t *testing.T) {
 	wantProblem(t, get(t.Context(), "?window=24h"), 503, "SYSTEM_UNHEALTHY")
 }
 
-// However many ask, a window is read as often as its answer grows old, by one at a time; what failed is no answer.
+// For many callers, a window is read once until its answer expires, and by one caller at a time. A failed read is
+// not cached.
 func TestSeriesRoute_IsReadOnceForAll(t *testing.T) {
 	t.Attr("proves", "A24")
 	now := aMoment
@@ -127,7 +128,7 @@ func TestSeriesRoute_IsReadOnceForAll(t *testing.T) {
 	}()
 	for {
 		select {
-		case m.hold <- struct{}{}: // the one who left had asked first
+		case m.hold <- struct{}{}: // the caller who left was the first
 			continue
 		case <-done:
 		}

@@ -15,7 +15,7 @@ import (
 
 // Server is the HTTP listener with its limits.
 type Server struct {
-	setting string // names the address
+	setting string // name of the setting that has the address
 	addr    string
 	log     *slog.Logger
 	server  *http.Server
@@ -33,16 +33,16 @@ type Server struct {
 	group    sync.WaitGroup
 }
 
-// Limits are what of a server's limits is not the same everywhere.
+// Limits are the limits that differ between servers.
 type Limits struct {
 	Connections int  // at once; 8192 if not positive
-	PerAddress  int  // of these, of one address; a quarter if not positive, and then any number of this machine's
-	H2C         bool // also HTTP/2 without TLS, for clients that begin with it; the header Upgrade is ignored as ever
+	PerAddress  int  // of one address; if not positive a quarter, and no bound for this machine
+	H2C         bool // also HTTP/2 without TLS, for clients that begin with it; the header Upgrade is ignored
 
-	TrustedProxies []netip.Prefix // whose connections are everybody's
+	TrustedProxies []netip.Prefix // have no bound of their own: their connections are everybody's
 }
 
-// NewServer prepares a server for an address, host:port, which the named setting has. It binds nothing yet.
+// NewServer prepares a server for the address host:port, which the named setting has. It does not bind the address.
 func NewServer(setting, addr string, h http.Handler, l Limits, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -70,8 +70,8 @@ func NewServer(setting, addr string, h http.Handler, l Limits, log *slog.Logger)
 	return s
 }
 
-// frames bounds what one HTTP/2 connection may take: what clients send before a handler reads it, and how long it may
-// stand still. Headers, control frames and streams that are opened to be reset have net/http's own bounds.
+// frames bounds the memory and time that one HTTP/2 connection may take: for data that no handler has read yet, and
+// without progress. net/http itself bounds headers, control frames, and streams that are opened only to be reset.
 var frames = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
@@ -82,8 +82,8 @@ var frames = http.HTTP2Config{
 	WriteByteTimeout:              30 * time.Second,
 }
 
-// Bind takes the address, so that a process learns that it is taken before it does anything else. An address that is
-// taken, or none, is an error that names the setting.
+// Bind binds the address. A process calls it first of all, so that it does nothing else if the address is taken.
+// The error names the setting.
 func (s *Server) Bind(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Server) bind(ctx context.Context) error {
 	return nil
 }
 
-// Start serves; it binds the address if Bind has not.
+// Start serves requests in the background. It binds the address if Bind has not.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Addr is the address that is bound, "" before Start. With port 0 it is where to find the port.
+// Addr returns the bound address, "" before Bind and Start. With port 0 in the setting, it has the real port.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,15 +142,15 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Failed gets an error if the server stops by itself.
+// Failed returns a channel that gets an error if the server stops by itself.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// OnDrain sets what is called, once, when a drain begins: it must let those go who wait, or they hold the drain up. To
-// be called before Start.
+// OnDrain sets the function that is called once when a drain begins. It must end the requests that wait, or they
+// delay the drain. OnDrain must be called before Start.
 func (s *Server) OnDrain(f func()) { s.onDrain = f }
 
-// Drain takes no more connections and waits for the requests under way, until ctx ends. It is safe twice and before
-// Start.
+// Drain accepts no more connections, and waits for the requests under way until ctx ends. It may be called twice,
+// and before Start.
 func (s *Server) Drain(ctx context.Context) error {
 	s.drained.Do(func() {
 		if s.onDrain != nil {
@@ -166,7 +166,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Stop drains until ctx ends, then closes what is left. It is safe twice and before Start.
+// Stop drains until ctx ends, then closes the remaining connections. It may be called twice, and before Start.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.Drain(ctx)
 	s.mu.Lock()

@@ -31,7 +31,7 @@ func serve(t *testing.T, h http.Handler) *Server {
 	return s
 }
 
-// raw sends bytes as they are and returns the first answer.
+// raw sends the bytes of a request as they are, and returns the first answer.
 func raw(t *testing.T, s *Server, request string) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
@@ -57,7 +57,7 @@ func TestServer_RawRequests(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
-	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // never comes to its end within the limit
+	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // does not end within the limit
 	for name, c := range map[string]struct {
 		request string
 		status  int
@@ -176,7 +176,7 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 	<-in
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(context.Background()) }()
-	for { // until the listener is closed
+	for { // ends when the listener is closed
 		conn, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			break
@@ -198,7 +198,7 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// A body that comes too slowly is answered in the one shape, and the connection ends.
+// A body that arrives too slowly gets an error in the error shape, and the connection ends.
 func TestServer_ASlowBody(t *testing.T) {
 	t.Attr("proves", "A15")
 	t.Parallel()
@@ -226,9 +226,8 @@ func TestServer_ASlowBody(t *testing.T) {
 	}
 }
 
-// Requests that come one behind the other are answered in their order, and what stands behind a body is the next
-// request and nothing else. A request with a length and a coding has the coding: a proxy in front that reads it
-// otherwise is not one for us.
+// Pipelined requests are answered in their order, and the bytes after a body are the next request. If a request has
+// both a Content-Length and a Transfer-Encoding, the Transfer-Encoding counts.
 func TestServer_Pipelined(t *testing.T) {
 	t.Attr("proves", "A20")
 	r := newRooms(t)

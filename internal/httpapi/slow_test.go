@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// pipes is a listener whose connections are in memory, so that their time may be a test's own.
+// pipes is a listener with connections in memory, so that they can run in a test's synthetic time.
 type pipes struct {
 	conns chan net.Conn
 }
@@ -30,7 +30,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// call opens a connection to a server with its real limits, in the test's own time.
+// call opens a connection to a server with its real limits, in the synthetic time of the test.
 func call(t *testing.T, h http.Handler) net.Conn {
 	t.Helper()
 	s := NewServer("TIERQ_ADDR", "", h, Limits{}, nil).server
@@ -42,13 +42,13 @@ func call(t *testing.T, h http.Handler) net.Conn {
 	return near
 }
 
-// lasted is how long the server kept the connection.
+// lasted returns how long the server kept the connection open.
 func lasted(c net.Conn, begun time.Time) time.Duration {
 	_, _ = io.Copy(io.Discard, c)
 	return time.Since(begun)
 }
 
-// Headers that come a byte a second, and bodies that do, are cut off after their time, however often a byte comes.
+// Headers or a body that arrive one byte per second are cut off at their deadline; a byte does not extend it.
 func TestSlow_HeadersAndBodies(t *testing.T) {
 	t.Attr("proves", "A14 A15")
 	const head = "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -88,8 +88,8 @@ func TestSlow_HeadersAndBodies(t *testing.T) {
 	}
 }
 
-// A reader of an export may be slow, for as long as something gets through: its deadline moves with what it takes, and
-// with nothing else.
+// A client may read an export slowly as long as it takes some of it: each piece that gets through extends the
+// deadline, and nothing else does.
 func TestSlow_AReaderOfAnExport(t *testing.T) {
 	t.Attr("proves", "A16")
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestSlow_AReaderOfAnExport(t *testing.T) {
 	})
 }
 
-// endless are dead letters without an end.
+// endless is a DeadLetters with an endless number of dead letters.
 type endless struct {
 	*rooms
 	letter job.DeadLetter
@@ -135,7 +135,7 @@ func (e endless) EachDead(ctx context.Context, _ job.Filter, yield func(job.Dead
 	return err
 }
 
-// An answer that is there at once gets its time, and no more.
+// The client has a fixed time for reading an answer that is ready at once.
 func TestSlow_AReaderOfAnAnswer(t *testing.T) {
 	t.Attr("proves", "A16")
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// An API key may have a bounded number of Idempotency-Keys at once. A submit with an Idempotency-Key takes one of them
-// when everything else about the submit is right. Where none is left, the submit is refused and nothing is submitted.
+// An API key may have a bounded number of Idempotency-Keys at once. A submit with an Idempotency-Key is charged one
+// of them after all other checks. If none is left, the submit is refused and nothing is submitted.
 func TestSpendIdempotency_OfSubmits(t *testing.T) {
 	t.Attr("proves", "A29")
 	key := []string{"Idempotency-Key", "order-7"}
@@ -50,7 +50,7 @@ func TestSpendIdempotency_OfSubmits(t *testing.T) {
 			if r.submitted != nil {
 				t.Errorf("submitted %v", r.submitted)
 			}
-			d.keysLeft.Burst = 0 // fewer than it brings: no wait would let it pass
+			d.keysLeft.Burst = 0 // fewer than the submit needs: it would never pass
 			wantProblem(t, r.json("POST", c.path, c.body, c.header...), 413, "PAYLOAD_TOO_LARGE")
 		})
 	}

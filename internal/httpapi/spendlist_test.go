@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A page of a list is counted for what it costs, after its parameters were read and before any store is asked. Where
-// the rate does not have as much left, it is refused.
+// A page of a list is charged its cost after its parameters are read and before a store is called. If the rate does
+// not have as much left, the request is refused.
 func TestSpendList(t *testing.T) {
 	t.Attr("proves", "A29")
 	for path, costs := range map[string][]int{"/api/jobs": {180}, "/admin/jobs?limit=1": {180}, "/admin/tiers": nil} {

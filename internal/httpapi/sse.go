@@ -13,17 +13,17 @@ import (
 
 // The times of a stream.
 const (
-	// a comment, so that nobody between takes the line for dead; and a look at whether the caller may still listen
+	// the time between pings: each keeps proxies from closing the stream, and checks that the caller may still listen
 	pingEvery  = 15 * time.Second
-	writeLimit = 10 * time.Second // what one piece may take to get through
+	writeLimit = 10 * time.Second // time for one write to the client
 )
 
-// stream writes Server-Sent Events. Its headers go out with the first of them, so that an error before that is an
+// stream writes Server-Sent Events. The headers go out with the first event, so that an error before it gets an
 // ordinary answer.
 type stream struct {
 	c       *gin.Context
 	control *http.ResponseController
-	stop    context.CancelFunc // called when nobody reads any more, or may
+	stop    context.CancelFunc // called when the client does not read any more, or may not
 	may     func() bool
 
 	mu    sync.Mutex
@@ -31,8 +31,8 @@ type stream struct {
 	group sync.WaitGroup
 }
 
-// openStream prepares a stream and keeps it alive until close. Its context ends when the client leaves, and when his
-// key opens nothing any more.
+// openStream prepares a stream and sends pings until close is called. The returned context ends when the client
+// leaves, and when its key is not valid any more.
 func (a *api) openStream(c *gin.Context) (*stream, context.Context) {
 	ctx, cancel := context.WithCancel(c.Request.Context())
 	r, caller := c.Request.WithContext(ctx), *callerOf(c)
@@ -42,7 +42,7 @@ func (a *api) openStream(c *gin.Context) (*stream, context.Context) {
 	return s, ctx
 }
 
-// close ends the pings. It is safe twice.
+// close ends the pings. It may be called twice.
 func (s *stream) close() {
 	s.stop()
 	s.group.Wait()
@@ -69,7 +69,7 @@ func (s *stream) ping(ctx context.Context) {
 	}
 }
 
-// start sends the headers and how long to wait before coming again.
+// start sends the headers, and the time after which the client reconnects.
 func (s *stream) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *stream) begin() error {
 	return s.write([]byte("retry: 2000\n\n"))
 }
 
-// send writes one event; id "" leaves the client's last one as it is.
+// send writes one event. With the id "" the client keeps its last event id.
 func (s *stream) send(event, id string, data []byte) error {
 	var b bytes.Buffer
 	b.WriteString("event: " + event + "\n")
@@ -110,7 +110,7 @@ func (s *stream) send(event, id string, data []byte) error {
 	return s.write(b.Bytes())
 }
 
-// bye tells the client that there is nothing more to come on this line.
+// bye sends the event that tells the client that no more events come on this stream.
 func (s *stream) bye() { _ = s.send("bye", "", []byte("{}")) }
 
 func (s *stream) write(text []byte) error {

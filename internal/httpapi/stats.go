@@ -8,8 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Stats is what GET /api/stats shows of the whole, over all processes. Counts, rates and times are those of the last
-// hour.
+// Stats is the answer of GET /api/stats, over all processes. Counts, rates and times are those of the last hour.
 type Stats struct {
 	Tiers          []TierStats      `json:"tiers"` // best first
 	Capacity       Capacity         `json:"capacity"`
@@ -20,12 +19,12 @@ type Stats struct {
 	DrainPerSecond float64          `json:"drainPerSecond"` // jobs that end, over all tiers
 }
 
-// TierStats is one tier.
+// TierStats has the figures of one tier.
 type TierStats struct {
 	Tier               job.Tier    `json:"tier"`
 	Depth              int64       `json:"depth"` // ready jobs
 	Scheduled          int64       `json:"scheduled"`
-	OldestAgeSeconds   float64     `json:"oldestAgeSeconds"` // of the ready ones; 0 = none waits
+	OldestAgeSeconds   float64     `json:"oldestAgeSeconds"` // of the ready jobs; 0 = none waits
 	InFlight           int64       `json:"inFlight"`
 	SubmittedPerSecond float64     `json:"submittedPerSecond"`
 	FinishedPerSecond  float64     `json:"finishedPerSecond"`
@@ -46,32 +45,32 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
-// Capacity is how many never-claimed ready jobs there are, and may be.
+// Capacity is the number of ready jobs that were never claimed, and its bound.
 type Capacity struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// Gate says whether submits are let in, and if not, why: Reason is for users.
+// Gate says whether the gate lets submits in, and if not, why. Reason is shown to users.
 type Gate struct {
 	Open     bool   `json:"open"`
 	Failures int    `json:"failures"` // consecutive errors of the infrastructure
 	Reason   string `json:"reason"`
 }
 
-// Outbox is what has ended and is not yet in SQL.
+// Outbox counts the jobs that have ended and are not yet in SQL.
 type Outbox struct {
 	Jobs  int64 `json:"jobs"`
 	Bytes int64 `json:"bytes"`
 }
 
-// WatchStats is how often a watch looks at present.
+// WatchStats is the present time between two looks of a watch.
 type WatchStats struct {
 	Name         string  `json:"name"`
 	DelaySeconds float64 `json:"delaySeconds"`
 }
 
-// stats is GET /api/stats.
+// stats serves GET /api/stats.
 func (a *api) stats(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

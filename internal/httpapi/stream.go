@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// lastEvent is where a client's last stream ended: the header that browsers send by themselves; "" = from here on.
+// lastEvent returns the id of the last event that a client got, which browsers send when they reconnect; "" = from
+// now on.
 func lastEvent(h http.Header) string {
 	if id := h.Get("Last-Event-Id"); len(id) <= 128 && visible(id) {
 		return id
@@ -19,8 +20,8 @@ func lastEvent(h http.Header) string {
 	return ""
 }
 
-// jobEvents is GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended. The
-// events' ids are the texts of the poll's tags.
+// jobEvents serves GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended.
+// The ids of the events are the poll's tags without W/ and quotes.
 func (a *api) jobEvents(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {
@@ -57,8 +58,8 @@ func (a *api) jobEvents(c *gin.Context) error {
 	return a.endStream(c, s, err)
 }
 
-// endStream says goodbye to a client that is still there. An error before the first event is an answer like any other;
-// a later one can only break the stream off: the client comes again.
+// endStream sends the event bye to a client that is still there. An error before the first event gets an ordinary
+// answer; a later error breaks the stream off, and the client reconnects.
 func (a *api) endStream(c *gin.Context, s *stream, err error) error {
 	if err != nil && !s.begun {
 		return err
@@ -66,10 +67,10 @@ func (a *api) endStream(c *gin.Context, s *stream, err error) error {
 	if left := c.Request.Context().Err(); left != nil {
 		return left
 	}
-	if err != nil && !errors.Is(err, context.Canceled) { // that is our own end of it
+	if err != nil && !errors.Is(err, context.Canceled) { // Canceled: the server ended the stream itself
 		return a.breakOff(c, "stream", err)
 	}
-	s.close() // no ping behind the goodbye
+	s.close() // no ping after bye
 	s.bye()
 	return nil
 }
@@ -83,8 +84,8 @@ type eventBody struct {
 	At      string     `json:"at"`
 }
 
-// allEvents is GET /api/events: every change of every job, for operators. What was lost on the way is said with a
-// resync.
+// allEvents serves GET /api/events: every change of every job, for operators. The event resync reports that events were
+// lost.
 func (a *api) allEvents(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (a *api) allEvents(c *gin.Context) error {
 	return a.endStream(c, s, err)
 }
 
-// tellAll passes on what comes until there is nothing more.
+// tellAll sends the subscription's messages until there are no more, or ctx ends.
 func tellAll(ctx context.Context, s *stream, subscription Subscription) error {
 	for {
 		select {

@@ -17,7 +17,7 @@ import (
 
 const eventsOfKnown = "/api" + jobKnown + "/events"
 
-// telling follows a life.
+// telling returns a Follow that reports the given states of a job.
 func telling(life ...job.Job) func(context.Context, func(job.Job) error) error {
 	return func(_ context.Context, heard func(job.Job) error) error {
 		for _, j := range life {
@@ -29,7 +29,7 @@ func telling(life ...job.Job) func(context.Context, func(job.Job) error) error {
 	}
 }
 
-// said is the event names and ids of a stream.
+// said returns the names and ids of a stream's events.
 func said(body string) (all []string) {
 	for _, s := range sentences(body) {
 		var words []string
@@ -102,12 +102,12 @@ func TestJobEvents_WhatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-// A line on which nothing happens says so, so that nobody between takes it for dead.
+// A stream without events sends pings, so that no proxy takes it for dead.
 func TestJobEvents_Ping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRooms(t)
 		r.follow = func(_ context.Context, heard func(job.Job) error) error {
-			<-time.After(20 * time.Second) // the first state is late
+			<-time.After(20 * time.Second) // the first state comes late
 			if err := heard(at(job.Processing, 1)); err != nil {
 				return err
 			}
@@ -151,8 +151,8 @@ func TestAllEvents(t *testing.T) {
 	}
 }
 
-// A stream outlives the server's own limits, gets through piece by piece, ends when its client leaves, and gives its
-// place back.
+// A stream lasts longer than the server's own limits, sends each piece at once, ends when its client leaves, and
+// frees its place.
 func TestServer_Streams(t *testing.T) {
 	t.Attr("proves", "A16 A24")
 	r := newRooms(t)
@@ -185,7 +185,7 @@ func TestServer_Streams(t *testing.T) {
 		}
 		t.Errorf("it ended before %q: %v", want, lines.Err())
 	}
-	next("retry: 2000") // the headers come before anything has happened
+	next("retry: 2000") // the headers come before the first event
 	past := time.NewTimer(300 * time.Millisecond)
 	select {
 	case <-past.C:

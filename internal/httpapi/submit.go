@@ -27,7 +27,7 @@ var (
 	replayed  = []string{"true"}
 )
 
-// noTier says which tiers there are.
+// noTier returns an UNKNOWN_TIER that lists the known tiers.
 func (a *api) noTier(fields ...fieldError) *problem {
 	var names []string
 	for _, p := range a.Plans.All() {
@@ -37,7 +37,7 @@ func (a *api) noTier(fields ...fieldError) *problem {
 		fields: fields}
 }
 
-// submit is POST /:tier/submit.
+// submit serves POST /:tier/submit.
 func (a *api) submit(c *gin.Context) error {
 	plan, ok := a.tier(c.Param("tier"))
 	if !ok {
@@ -58,7 +58,7 @@ func (a *api) submit(c *gin.Context) error {
 	return nil
 }
 
-// asks reads a request that asks for a job, into a submission that holds to plan and type.
+// asks reads a request for a job, and returns the submission after checking it against the plan and the type.
 func (a *api) asks(c *gin.Context, shape *submitBody, plan func(*asked) (job.Plan, error)) (job.Submission, error) {
 	if err := noQuery(c); err != nil {
 		return job.Submission{}, err
@@ -87,7 +87,8 @@ func (a *api) asks(c *gin.Context, shape *submitBody, plan func(*asked) (job.Pla
 	return s, err
 }
 
-// submission holds what is asked for to its caller, its plan, its type and the clock.
+// submission checks the values of a body against the caller, the plan, the type and the clock, and returns the
+// submission.
 func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace string) (s job.Submission, err error) {
 	if asked.typ == "" {
 		asked.typ = defaultType
@@ -120,7 +121,7 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	return s, nil
 }
 
-// check holds a body that is well-formed to the plan and to its type.
+// check checks a well-formed body against the plan and the job type.
 func (a *api) check(asked *asked, plan job.Plan) error {
 	if len(asked.payload) > a.PayloadLimit {
 		return tooLarge(fmt.Sprintf("the payload has %d bytes; at most %d are taken", len(asked.payload), a.PayloadLimit))
@@ -153,18 +154,19 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 	return fmt.Errorf("check payload of %s: %w", asked.typ, err)
 }
 
-// receipt is what there is to say of an accepted submit.
+// receipt has the values of the answer to an accepted submit.
 type receipt struct {
 	job.Accepted
 	status job.Status
-	// the most the job may have, -1 = the plan's. This one, trace and created are the first submit's in a replay
+	// the most that the job may have, -1 = the plan's; in a replay retries, trace and created are those of the first
+	// submit
 	retries int
 	trace   string
 	created time.Time
-	in      time.Duration // when it makes sense to poll
+	in      time.Duration // the time after which a poll makes sense
 }
 
-// send submits, within the caller's trace.
+// send submits a job, within a span of the caller's trace.
 func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 	ctx := c.Request.Context()
 	var end func(job.ID, error)
@@ -213,7 +215,8 @@ func firstStatus(s *job.Submission) job.Status {
 	return job.Pending
 }
 
-// asItIs is how the job of an earlier submit stands now. That cannot always be known; it was PENDING once.
+// asItIs returns the present state of an earlier submit's job. If it cannot be read, asItIs returns a job in
+// PENDING.
 func (a *api) asItIs(ctx context.Context, id job.ID) job.Job {
 	j, err := a.Jobs.Find(ctx, id)
 	if err != nil {
@@ -222,8 +225,8 @@ func (a *api) asItIs(ctx context.Context, id job.ID) job.Job {
 	return j
 }
 
-// accepted writes the 202 in the seed's exact shape. An id is hexadecimal, a status a word and a stamp digits: nothing
-// needs escaping.
+// accepted writes the 202 in the seed's exact shape. No value needs escaping: an id is hexadecimal, a status a
+// word, and a timestamp digits.
 func (a *api) accepted(c *gin.Context, r receipt) {
 	receiptHeaders(c, r, pollPath)
 	v := visitOf(c)
@@ -236,7 +239,7 @@ func (a *api) accepted(c *gin.Context, r receipt) {
 	out = append(out, `"}`...)
 	v.answer = out
 	c.Writer.WriteHeader(http.StatusAccepted)
-	_, _ = c.Writer.Write(out) // a client that left polls, or it does not
+	_, _ = c.Writer.Write(out) // fails only if the client has left
 }
 
 func receiptHeaders(c *gin.Context, r receipt, path string) {
@@ -252,7 +255,7 @@ func receiptHeaders(c *gin.Context, r receipt, path string) {
 	}
 }
 
-// tier finds the plan of a path segment, which must be the tier's name in lower case, byte for byte.
+// tier returns the plan of a path segment, which must be the tier's name in lower case, byte for byte.
 func (a *api) tier(segment string) (job.Plan, bool) {
 	name := pathTier(segment)
 	if name == "" {

@@ -52,7 +52,7 @@ func TestSubmit_ATimestampAlwaysHasSixDigits(t *testing.T) {
 func TestSubmit_TakesWhatTheBodySays(t *testing.T) {
 	t.Attr("proves", "S2-G9")
 	odd := "{ \"b\" : [1.0,2e3 ,\"\\u00e9é\"],\n \"a\":null}"
-	quoted := `"\"` + strings.Repeat("[:", 400) + `"` // no depth and no members: it is text
+	quoted := `"\"` + strings.Repeat("[:", 400) + `"` // a string has no depth and no members
 	for body, want := range map[string]job.Submission{
 		`{"payload":` + quoted + `}`:                     {Type: "SIMULATION", MaxRetries: -1, Payload: []byte(quoted)},
 		`{}`:                                             {Type: "SIMULATION", MaxRetries: -1},
@@ -80,7 +80,7 @@ func TestSubmit_TakesWhatTheBodySays(t *testing.T) {
 	}
 }
 
-// waits is a refusal that says when to come again, as admission's does.
+// waits is a refusal that says when to come again, like admission's.
 type waits struct {
 	error
 	in time.Duration
@@ -159,7 +159,7 @@ func TestSubmit_TraceID(t *testing.T) {
 	parent, id := "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "4bf92f3577b34da6a3ce929d0e0e4736"
 	for name, c := range map[string]struct {
 		headers []string
-		want    string // "" = made
+		want    string // "" = accepted
 	}{
 		"none":                  {nil, ""},
 		"traceparent":           {[]string{"traceparent", parent}, id},
@@ -232,7 +232,8 @@ func TestSubmit_WhenAndWhoHears(t *testing.T) {
 	wantProblem(t, r.do("POST", "/paid/submit?wait=1", ""), 400, "INVALID_REQUEST", "wait")
 }
 
-// The span of a submit stands below the caller's, hears what became of it, and goes with the job.
+// The span of a submit is a child of the caller's span, ends with the submit's result, and its id is stored with
+// the job.
 func TestSubmit_Trace(t *testing.T) {
 	t.Attr("proves", "S4-O2")
 	r := newRooms(t)

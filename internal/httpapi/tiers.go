@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// tiers is GET /admin/tiers: the plans, best first.
+// tiers serves GET /admin/tiers: the plans, best first.
 func (a *api) tiers(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (a *api) tiers(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// getTier is GET /admin/tiers/{TIER}.
+// getTier serves GET /admin/tiers/{TIER}.
 func (a *api) getTier(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -45,8 +45,9 @@ func (a *api) getTier(c *gin.Context) error {
 	return write(c, http.StatusOK, planOf(plan))
 }
 
-// putTier is PUT /admin/tiers/{TIER}: the whole plan. With If-Match it replaces that version only, with If-None-Match:
-// * it must be new. Every process serves the new plan within a second or so; jobs that wait keep the place they have.
+// putTier serves PUT /admin/tiers/{TIER}: it stores a whole plan. With If-Match it replaces only that version, with
+// If-None-Match: * the tier must be new. Every process serves the new plan within about a second. Waiting jobs keep
+// their places.
 func (a *api) putTier(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (a *api) putTier(c *gin.Context) error {
 	return write(c, http.StatusOK, planOf(stored))
 }
 
-// planChanged records a plan that was stored, or was to be.
+// planChanged writes to the log of changes a plan that was stored, or that a caller tried to store.
 func (a *api) planChanged(c *gin.Context, was job.Plan, there bool, asked, stored job.Plan, err error) {
 	var before any
 	if there {
@@ -100,7 +101,8 @@ func (a *api) planChanged(c *gin.Context, was job.Plan, there bool, asked, store
 	a.changed(c, "tier.put", string(asked.Tier), before, planOf(stored), err)
 }
 
-// badPlan says why a plan cannot be served; another error stays what it is.
+// badPlan turns job.ErrBadPlan into an INVALID_REQUEST that says why the plan cannot be served. Other errors are
+// returned as they are.
 func badPlan(err error) error {
 	if !errors.Is(err, job.ErrBadPlan) {
 		return err
@@ -110,7 +112,7 @@ func badPlan(err error) error {
 
 func versionTag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// versionAsked is the version a PUT must replace: -1 = whatever is there, 0 = none.
+// versionAsked returns the version that a PUT must replace: -1 = any version, 0 = the tier must be new.
 func versionAsked(h http.Header) (int64, error) {
 	match, fresh := h["If-Match"], h["If-None-Match"]
 	switch {
@@ -128,7 +130,7 @@ func versionAsked(h http.Header) (int64, error) {
 	if tag == "*" && len(match) == 1 {
 		return -1, nil
 	}
-	if strings.HasPrefix(tag, "W/") { // If-Match compares strongly: a weak tag is never the same
+	if strings.HasPrefix(tag, "W/") { // If-Match compares strongly: no weak tag matches
 		return 0, job.ErrChanged
 	}
 	inner, quoted := strings.CutPrefix(tag, `"`)

@@ -57,7 +57,7 @@ func TestTiers_Write(t *testing.T) {
 	} {
 		r := newRooms(t)
 		if name == "any" {
-			// there is none to match
+			// there is no tier to match
 			wantProblem(t, r.json("PUT", "/admin/tiers/GOLD", goldPlan, c.headers...), 412, "PRECONDITION_FAILED")
 			r.plans.Set(append(job.DefaultPlans(), gold()))
 		}
@@ -80,7 +80,7 @@ func TestTiers_ChangedMeanwhile(t *testing.T) {
 		return job.Plan{}, fmt.Errorf("store plan: %w", job.ErrChanged)
 	}
 	wantProblem(t, r.json("PUT", "/admin/tiers/GOLD", goldPlan, "If-Match", `"7"`), 412, "PRECONDITION_FAILED")
-	r.store = nil // a weak tag is never the same: nobody needs to be asked
+	r.store = nil // no call to the store: a weak tag never matches
 	wantProblem(t, r.json("PUT", "/admin/tiers/GOLD", goldPlan, "If-Match", `W/"7"`), 412, "PRECONDITION_FAILED")
 }
 

@@ -15,7 +15,7 @@ import (
 // maxWait bounds how long an answer is held.
 const maxWait = 60 * time.Second
 
-// waitAsked reads ?wait=: 20s, 1500ms, 1m, or a number of seconds.
+// waitAsked parses the parameter wait: 20s, 1500ms, 1m, or a number of seconds.
 func waitAsked(value string) (time.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if err != nil {
@@ -28,8 +28,8 @@ func waitAsked(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// waitPreferred reads wait out of Prefer (RFC 7240): the first one counts, what cannot be read is passed over, more
-// than the most is the most.
+// waitPreferred returns the wait in the header Prefer (RFC 7240). Only the first one counts; it is 0 if it cannot
+// be read, and at most maxWait.
 func waitPreferred(headers []string) time.Duration {
 	for _, h := range headers {
 		for one := range strings.SplitSeq(h, ",") {
@@ -48,8 +48,9 @@ func waitPreferred(headers []string) time.Duration {
 	return 0
 }
 
-// await holds a poll until the job has ended or, with tags the client knows, until it has another one. When the time is
-// over, and when the process drains, it answers with what there is. Somebody else's job is not waited for.
+// await holds a poll until the job has ended or, if the client sent tags, until the job has another tag. When
+// q.wait is over, and when the process drains, it returns the job's present state. It does not wait for another
+// caller's job.
 func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error) {
 	if err := a.known(c, q.id); err != nil {
 		return job.Job{}, err
@@ -68,11 +69,12 @@ func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error
 	return a.Wait.Await(ctx, q.id, func(j *job.Job) bool { return j.Status.Ended() || !matches(known, etag(j)) })
 }
 
-// maxStreams bounds the streams of everything: each may have a thousand events before it that its reader has not taken.
-// They are operators', and have room of their own: whoever waits for jobs shuts none of them out.
+// maxStreams bounds the streams of all changes. Each may hold a thousand events that its reader has not taken. Only
+// operators open them, and they are counted apart from other waits, so that callers who wait for jobs cannot shut
+// operators out.
 const maxStreams = 256
 
-// enterStream counts one stream of everything.
+// enterStream counts a stream of all changes until leave is called.
 func (a *api) enterStream() (leave func(), err error) {
 	if a.streams.Add(1) > maxStreams {
 		a.streams.Add(-1)
@@ -81,9 +83,9 @@ func (a *api) enterStream() (leave func(), err error) {
 	return func() { a.streams.Add(-1) }, nil
 }
 
-// enter counts one who waits, long, for as long as it does. There is room for so many; and a caller gets one place more
-// only while there are more left than he has, so that he may have half of an empty room and whoever comes after him
-// always finds a place.
+// enter counts a waiting request until leave is called. The number of places is bounded. A caller gets another
+// place only while more places are free than he has: one caller may take half of all places, and the next caller
+// always finds one.
 func (a *api) enter(c *gin.Context) (leave func(), err error) {
 	who := waiterOf(callerOf(c))
 	free := int64(a.Waiting) - a.waiting.Add(1) + 1
@@ -106,8 +108,8 @@ func (a *api) enter(c *gin.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// waiterOf is who has a share of the room to wait in: a key, or the address of whoever shows none. "" is nobody: an
-// open server's own machine may have it all.
+// waiterOf returns the name under which a caller's waits are counted: his key's id, or without a key the network of
+// his address. On an open server it returns "" for callers on this machine, whose waits are not bounded by a share.
 func waiterOf(caller *job.Caller) string {
 	switch owner := caller.Owner(); {
 	case owner != "":
@@ -120,13 +122,14 @@ func waiterOf(caller *job.Caller) string {
 	return networkOf(caller.Address).String()
 }
 
-// waiters are how many wait, by who they are.
+// waiters counts the waiting requests of each caller.
 type waiters struct {
 	mu sync.Mutex
 	of map[string]int64
 }
 
-// enter counts one more if its caller has fewer than are free, and says how many he had. Nobody, "", is not counted.
+// enter counts one more wait under the name who, if fewer than free are counted under it. own is the number before.
+// It does not count the name "".
 func (w *waiters) enter(who string, free int64) (own int64, entered bool) {
 	if who == "" {
 		return 0, true
@@ -144,7 +147,7 @@ func (w *waiters) enter(who string, free int64) (own int64, entered bool) {
 	return own, true
 }
 
-// leave takes one back. Nobody, "", was not counted.
+// leave takes back one wait under the name who. It ignores the name "".
 func (w *waiters) leave(who string) {
 	if who == "" {
 		return

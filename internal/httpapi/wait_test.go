@@ -20,8 +20,8 @@ import (
 
 const pollKnown = "/result/poll?jobId=" + string(knownID)
 
-// states answers a wait from a list of states, one second each, as the room that knows does: the last one when the time
-// is over.
+// states returns an Await that goes through a list of states, one per second. When the time is over, it returns the
+// present state.
 func states(all ...job.Job) func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) {
 	return func(ctx context.Context, _ job.ID, done func(*job.Job) bool) (job.Job, error) {
 		if done == nil {
@@ -115,7 +115,8 @@ func TestPoll_WaitingForAJobThatIsNotThere(t *testing.T) {
 	}
 }
 
-// There is room for so many who wait. One more is told to poll, and a place that is left is free again.
+// The number of waits is bounded. One more wait is refused with the advice to poll, and a wait that ends frees its
+// place.
 func TestPoll_RoomForSoManyWhoWait(t *testing.T) {
 	t.Attr("proves", "A24")
 	r := newRooms(t)
@@ -153,14 +154,14 @@ func TestPoll_RoomForSoManyWhoWait(t *testing.T) {
 	}
 }
 
-// from asks as an address does.
+// from sends a request from an address.
 func (r *rooms) from(address, path string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest("GET", path, nil)
 	req.RemoteAddr = net.JoinHostPort(address, "4711")
 	return r.hold(req, "")
 }
 
-// addressed are doors whose caller comes from somewhere.
+// addressed is a Doors whose caller has the address of the request.
 type addressed struct{ *doors }
 
 func (d addressed) Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller,
@@ -170,16 +171,17 @@ func (d addressed) Enter(ctx context.Context, authorization []string, session st
 	return caller, err
 }
 
-// One caller gets half of an empty room to wait in, and leaves a place to the next: a key, wherever it comes from, or
-// the address of whoever shows none; IPv6 counts by its /64. An open server's own machine may have it all.
+// One caller gets at most half of the places for waits, and leaves one to the next caller. A caller is a key, from
+// any address, or without a key an address; IPv6 counts by its /64. On an open server, this machine may take all
+// places.
 func TestPoll_NobodyFillsTheRoom(t *testing.T) {
 	t.Attr("proves", "A24")
 	submitter := job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit}}
 	for name, c := range map[string]struct {
-		caller job.Caller // at what address, the request says
-		by     []string   // these are one
-		other  string     // this is another, "" = there is none
-		all    bool       // it may have all the room
+		caller job.Caller // without the address, which comes from the request
+		by     []string   // addresses that count as one caller
+		other  string     // the address of another caller; "" = none
+		all    bool       // the caller may have all places
 	}{
 		"a key":                        {submitter, []string{"192.0.2.1", "198.51.100.7"}, "", false},
 		"a key of this machine":        {submitter, []string{"127.0.0.1"}, "", false},
@@ -264,7 +266,7 @@ func TestPoll_PositionAndETA(t *testing.T) {
 	}
 }
 
-// A wait outlives the server's own limits, ends when the client leaves, and does not outlive a drain.
+// A wait lasts longer than the server's own limits, ends when the client leaves, and ends when a drain begins.
 func TestServer_LongPolls(t *testing.T) {
 	t.Attr("proves", "A15 A24")
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Why is what decides when a job runs.
+// Why has the facts that decide when a job runs.
 type Why struct {
 	Job       job.Job
 	Ahead     job.Ahead // of a PENDING job
@@ -43,7 +43,7 @@ type whyGate struct {
 	Reason string `json:"reason"`
 }
 
-// why is GET /api/jobs/{id}/why: why is it still waiting?
+// why serves GET /api/jobs/{id}/why: it explains why a job is still waiting.
 func (a *api) why(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {

@@ -2,14 +2,14 @@ package job
 
 import "time"
 
-// Suspected is a job that the audit looks at. Recorded is what SQL has of it, if it was asked.
+// Suspected is a job that the audit must look at. Recorded is what SQL has of the job, if SQL was asked.
 type Suspected struct {
-	ID        ID // as its keys spell it: what somebody wrote by hand may be no id
+	ID        ID // as spelled in its keys, which may be no valid id after an edit by hand
 	Partition int
 	Recorded  []Recorded
 }
 
-// Recorded is the outcome of one life of a job, as SQL has it.
+// Recorded is the outcome of one generation of a job, as SQL has it.
 type Recorded struct {
 	Generation int
 	Status     Status // COMPLETED, FAILED or CANCELLED
@@ -17,23 +17,23 @@ type Recorded struct {
 
 // Scanned is one part of the audit's walk over Redis.
 type Scanned struct {
-	Suspects []Suspected // to be looked at
-	// what SQL is asked about: of jobs that wait it should have no outcome, of those that are gone one
+	Suspects []Suspected // the jobs to look at
+	// the ids to ask SQL about: waiting jobs, which should have no outcome, and missing jobs, which should have one
 	Ask   []ID
-	Found []Finding // what needed no look
-	Next  string    // where the walk goes on; "" = it is done
+	Found []Finding // findings that need no look at a job
+	Next  string    // where the walk continues; "" = the walk is done
 }
 
-// Finding is one thing that an audit found wrong.
+// Finding is one fault that an audit found.
 type Finding struct {
-	ID        ID     `json:"jobId,omitzero"` // "" = it is about no single job
-	Partition int    `json:"partition"`      // -1 = of none
+	ID        ID     `json:"jobId,omitzero"` // "" = the finding is about no single job
+	Partition int    `json:"partition"`      // -1 = no partition
 	Result    Word   `json:"result"`         // REPAIRED, REPORTED (for a person) or QUARANTINED
 	Kind      string `json:"kind"`           // one of the result's FindingKinds
 	Detail    string `json:"detail,omitzero"`
 }
 
-// FindingKinds are the kinds of findings that each result comes with; docs/operations/TROUBLESHOOTING.md explains them.
+// FindingKinds are the kinds of findings per result; docs/operations/TROUBLESHOOTING.md explains them.
 var FindingKinds = map[Word][]string{
 	Repaired: {
 		"counter", "doorbell", "history", "lease", "lost", "misplaced", "missing", "overtaken", "payload", "retries", "score",
@@ -43,15 +43,15 @@ var FindingKinds = map[Word][]string{
 	Quarantined: {"head", "no_job", "no_payload", "state", "type"},
 }
 
-// AuditReport is what one pass of the audit found, whichever process made it.
+// AuditReport is the result of one pass of the audit, made by any process.
 type AuditReport struct {
 	StartedAt time.Time      `json:"startedAt"` // Redis' clock
-	Seconds   float64        `json:"seconds"`   // how long it took
-	By        string         `json:"by"`        // the process
-	Looks     int64          `json:"looks"`     // at jobs; one that moved may have been looked at twice
-	Whole     bool           `json:"whole"`     // false: it was cut short, or a part was left out
+	Seconds   float64        `json:"seconds"`   // how long the pass took
+	By        string         `json:"by"`        // the process that made the pass
+	Looks     int64          `json:"looks"`     // looks at jobs; a job that moved may be counted twice
+	Whole     bool           `json:"whole"`     // false: the pass was cut short, or a part was left out
 	Problem   string         `json:"problem,omitzero"`
-	Totals    []FindingTotal `json:"totals"`   // of all findings
+	Totals    []FindingTotal `json:"totals"`   // counts of all findings
 	Findings  []Finding      `json:"findings"` // the first MaxFindings
 }
 
@@ -65,10 +65,10 @@ type FindingTotal struct {
 // MaxFindings is how many findings a report lists.
 const MaxFindings = 100
 
-// QuarantinedJob is an entry that was set aside: no worker comes across it, a person should.
+// QuarantinedJob is an entry that was set aside: workers do not see it, and a person should look at it.
 type QuarantinedJob struct {
 	ID        ID        `json:"jobId"`
 	Partition int       `json:"partition"`
 	Since     time.Time `json:"since"` // Redis' clock
-	There     bool      `json:"there"` // the job's hash, or what is in its place, still is
+	There     bool      `json:"there"` // the job's hash, or another value under its key, still exists
 }

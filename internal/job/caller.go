@@ -11,44 +11,44 @@ type Role string
 
 // The roles.
 const (
-	// submits jobs of its tiers and types; sees, cancels and retries its own, and nobody else's
+	// submits jobs of its tiers and types; sees, cancels and retries only its own jobs
 	RoleSubmit Role = "submit"
-	// sees every job, with its payload and result redacted, and all figures; changes nothing
+	// sees every job, with payload and result redacted, and all statistics; changes nothing
 	RoleReadOnly Role = "read-only"
 	RoleAdmin    Role = "admin" // everything
-	// reserved for workers that fetch their jobs over HTTP; it opens nothing in this version
+	// reserved for workers that fetch their jobs over HTTP; without rights in this version
 	RoleWorker Role = "worker"
 )
 
-// Roles are all there are, in the order of the docs.
+// Roles lists all roles in the order of the docs.
 var Roles = []Role{RoleSubmit, RoleReadOnly, RoleAdmin, RoleWorker}
 
-// Key is an API key without its secret: who a caller is and what he may do.
+// Key is an API key without its secret: the identity of a caller and its rights.
 type Key struct {
 	ID       string // 16 characters of a-z and 2-7; the owner of the jobs that it submits
 	Name     string // for people: 1 to 100 characters
 	Role     Role
-	Tiers    []Tier   // it may submit to; none = all
-	Types    []string // of jobs that it may submit; none = all
-	Rate     float64  // requests a second, an entry of a batch counts as one; 0 = unlimited
-	Burst    int      // requests at once before the rate counts; 0 = one second's worth, at least 1
-	InFlight int      // jobs accepted and not ended, at most; 0 = unlimited
+	Tiers    []Tier   // tiers that it may submit to; none = all
+	Types    []string // types of jobs that it may submit; none = all
+	Rate     float64  // requests per second, where each entry of a batch counts; 0 = unlimited
+	Burst    int      // requests that may come at once; 0 = one second's worth, at least 1
+	InFlight int      // accepted jobs that have not ended, at most; 0 = unlimited
 
 	CreatedAt  time.Time
-	CreatedBy  string    // the id of the key that made it; "" = the command line, or a server that was still open
-	RotatedAt  time.Time // its secret was replaced; zero = never
+	CreatedBy  string    // the id of the key that made it; "" = the command line, or a caller of a server without keys
+	RotatedAt  time.Time // when its secret was replaced; zero = never
 	ExpiresAt  time.Time // zero = never
-	RevokedAt  time.Time // zero = it is not
+	RevokedAt  time.Time // zero = not revoked
 	LastUsedAt time.Time // to within a minute; zero = never
 }
 
-// Dead says whether the key opens nothing any more.
+// Dead says whether the key is revoked or expired.
 func (k *Key) Dead(now time.Time) bool {
 	return !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)
 }
 
-// StoredKey is a key as SQL keeps it: with the SHA-256 of its secret, and of the one before it while a rotation is
-// under way.
+// StoredKey is a key as stored in SQL: with the SHA-256 of its secret and, during a rotation, of the previous
+// secret.
 type StoredKey struct {
 	Key
 	Hash     [32]byte
@@ -56,21 +56,21 @@ type StoredKey struct {
 	OldUntil time.Time
 }
 
-// Caller is who makes a request. The zero value is a stranger: somebody without a key, whom a server with keys lets do
-// nothing.
+// Caller is the sender of a request. The zero value is a caller without a key, which has no rights on a server
+// that has keys.
 type Caller struct {
-	Key     Key        // of a stranger and of an open server's caller: the zero Key, but for what a stranger may do
-	Address netip.Addr // where he calls from, behind trusted proxies
-	From    string     // of a stranger: whom his jobs count for, see Options
-	Open    bool       // the server has no keys: everybody may do everything
+	Key     Key        // without a key: the zero Key plus the rights that the server gives such callers
+	Address netip.Addr // the caller's address, behind trusted proxies
+	From    string     // of a caller without a key: whose quota its jobs count for, see Options
+	Open    bool       // the server has no keys: every caller may do everything
 }
 
-// Operator says whether the caller sees everybody's jobs and all figures.
+// Operator says whether the caller sees all jobs and all statistics.
 func (c *Caller) Operator() bool {
 	return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleReadOnly
 }
 
-// Admin says whether the caller may change what is not his.
+// Admin says whether the caller may change jobs and settings that are not its own.
 func (c *Caller) Admin() bool { return c.Open || c.Key.Role == RoleAdmin }
 
 // Submits says whether the caller may submit at all.
@@ -89,47 +89,47 @@ func (c *Caller) MayType(typ string) bool {
 	return c.Submits() && (len(c.Key.Types) == 0 || slices.Contains(c.Key.Types, typ))
 }
 
-// Owner is whom the caller's jobs belong to; "" = to everybody without a key.
+// Owner returns the owner of the caller's jobs; "" for all callers without a key.
 func (c *Caller) Owner() string { return c.Key.ID }
 
-// Sees says whether the caller may know of a job with this owner.
+// Sees says whether the caller may see a job with this owner.
 func (c *Caller) Sees(owner string) bool {
 	return c.Operator() || owner == c.Key.ID && c.Submits()
 }
 
-// Allowance is how a rate stands after a request: what RateLimit headers say.
+// Allowance is the state of a rate after a request, for the RateLimit headers.
 type Allowance struct {
-	Limited   bool          // there is a rate at all
+	Limited   bool          // the caller has a rate
 	Rate      float64       // requests a second
 	Burst     int           // requests at once
-	Remaining int           // of the burst
-	Reset     time.Duration // until the burst is whole again
-	RetryIn   time.Duration // refused: until this request would pass; 0 = it passed
+	Remaining int           // left of the burst
+	Reset     time.Duration // until the whole burst is available again
+	RetryIn   time.Duration // if refused: until this request would pass; 0 = it passed
 }
 
-// Change is one thing that somebody with an operator's rights did, as the log of changes keeps it.
+// Change is one entry of the log of changes: an action of a caller with an operator's rights.
 type Change struct {
 	ID      int64 // 0 = not stored yet
 	At      time.Time
-	Actor   string // the id of the key; "" = an open server's caller, or the command line
-	Name    string // of the key, as it was
-	Address string // where he called from; "" = the command line
+	Actor   string // the id of the key; "" = a caller of a server without keys, or the command line
+	Name    string // the name of the key at that time
+	Address string // the caller's address; "" = the command line
 	// key.create, key.rotate, key.revoke, tier.put, job.cancel, job.requeue, dead.requeue, consistency.repair
 	Action  string
-	Target  string // what was changed: an id, a tier, a filter
-	Before  []byte // JSON; nil = there was nothing
-	After   []byte // JSON; nil = there is nothing
+	Target  string // the changed object: an id, a tier, a filter
+	Before  []byte // the state before, as JSON; nil = none
+	After   []byte // the state after, as JSON; nil = none
 	Outcome string // done, refused or unknown
 	TraceID string
 }
 
-// RateError is an ErrRateLimited that says when to come again.
+// RateError is an ErrRateLimited that says when to try again.
 type RateError struct{ In time.Duration }
 
 func (e *RateError) Error() string { return ErrRateLimited.Error() }
 
-// Unwrap makes it an ErrRateLimited.
+// Unwrap makes errors.Is(err, ErrRateLimited) true.
 func (e *RateError) Unwrap() error { return ErrRateLimited }
 
-// RetryIn is when the same request would pass.
+// RetryIn returns after which time the same request would pass.
 func (e *RateError) RetryIn() time.Duration { return e.In }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The errors the rooms exchange. httpapi's table gives each its status and code.
+// These are the errors that packages exchange. httpapi's table gives each its status and code.
 var (
 	ErrBadID       = errors.New("not a job id")
 	ErrNotFound    = errors.New("no such job")
@@ -15,45 +15,47 @@ var (
 
 	ErrBadCursor  = errors.New("not a cursor of this list")
 	ErrWrongState = errors.New("the job's state does not allow that")
-	ErrChanged    = errors.New("it was changed by somebody else meanwhile") // compare-and-set lost
+	ErrChanged    = errors.New("it was changed by somebody else meanwhile") // a compare-and-set failed
 	ErrMismatch   = errors.New("the idempotency key was used with another body")
 	ErrNoArtifact = errors.New("the job made no file")
 
-	ErrQueueFull   = errors.New("the queue is full") // not accepted, and never will be
+	ErrQueueFull   = errors.New("the queue is full") // not accepted, and will not be
 	ErrLivingFull  = fmt.Errorf("%w of jobs that live", ErrQueueFull)
-	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and never will be
-	ErrFateUnknown = errors.New("the outcome is not yet known") // the submit was sent; it may or may not have been taken
+	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and will not be
+	ErrFateUnknown = errors.New("the outcome is not yet known") // sent; it may or may not have been accepted
 
-	ErrUnauthorized = errors.New("no key, or none that opens anything") // who was wrong, and about what, is not said
+	ErrUnauthorized = errors.New("no key, or none that opens anything") // names neither the key nor the fault
 	ErrForbidden    = errors.New("this key does not open that")
 	ErrRateLimited  = errors.New("too many requests")
-	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and never will be
+	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and will not be
 	ErrNoKey        = errors.New("no such key")
 
 	ErrBadPlan    = errors.New("bad plan")
 	ErrWrongSetup = errors.New("set-up differs from the running cluster's")
 
-	ErrNotKept = errors.New("the reason cannot be kept now") // of a change that was not made for that
+	ErrNotKept = errors.New("the reason cannot be kept now") // so the change was not made
 
-	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
+	// ErrUnavailable means that the store did not execute the call (refused connection, LOADING, READONLY, out of
+	// memory, ...).
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrNoMemory: the store is full and executes nothing that adds. It comes with ErrUnavailable.
+	// ErrNoMemory means that the store is full and executes nothing that adds data. It comes with ErrUnavailable.
 	ErrNoMemory = errors.New("the store has no memory left")
-	// ErrDenied: the store refuses our user, password or database. It comes with ErrUnavailable; waiting does not help.
+	// ErrDenied means that the store refuses our user, password or database. It comes with ErrUnavailable; waiting
+	// does not help.
 	ErrDenied = errors.New("the server refuses this user, password or database")
 
-	// ErrUntrusted: the store does not speak TLS, or not with a certificate that is trusted. It comes with ErrUnavailable;
-	// waiting does not help.
+	// ErrUntrusted means that the store does not speak TLS, or has no trusted certificate. It comes with
+	// ErrUnavailable; waiting does not help.
 	ErrUntrusted = errors.New("no TLS, or not with a certificate that is trusted (TIERQ_CA_FILE names authorities of your own)")
-	// ErrAmbiguous: the call was sent and its answer never came; it may have been executed.
+	// ErrAmbiguous means that the call was sent and its answer never came: it may have been executed.
 	ErrAmbiguous = errors.New("call sent, answer lost")
 )
 
-// Outage says that a store did not answer, which proves nothing about what was asked of it; a store that answers and
-// refuses is none.
+// Outage says whether an error means that a store did not answer, so that the fate of the call may be unknown. An
+// answer that refuses a call is no outage.
 func Outage(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAmbiguous) }
 
-// PayloadError is an ErrBadPayload that names the field that is wrong, and why.
+// PayloadError is an ErrBadPayload that names the wrong field and the reason.
 type PayloadError struct{ Field, Reason string }
 
 func (e *PayloadError) Error() string { return e.Field + ": " + e.Reason }

@@ -2,20 +2,20 @@ package job
 
 import "time"
 
-// Event says that a job came into a status. Events are hints for those who wait and watch: they may be lost, the job
-// itself is the truth.
+// Event reports that a job entered a status. Events are hints for waiting callers and displays: an event may be
+// lost, and the job itself is authoritative.
 type Event struct {
 	ID      ID
 	Tier    Tier
-	Status  Status // as it is shown: never NEED_DISCARD
+	Status  Status // as shown to users: never NEED_DISCARD
 	Attempt int    // claims so far
-	Cause   Cause  // why it left PROCESSING, if an attempt failed
+	Cause   Cause  // why the job left PROCESSING, if an attempt failed
 	At      time.Time
 }
 
-// WorkerInfo is one process that runs jobs, as it last described itself.
+// WorkerInfo is one process that runs jobs, by its own last report.
 type WorkerInfo struct {
-	Name      string    `json:"name"` // its nonce: what attempts are signed with
+	Name      string    `json:"name"` // the process' nonce, which the histories of attempts name
 	Host      string    `json:"host"`
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"`
@@ -25,6 +25,6 @@ type WorkerInfo struct {
 	StartedAt time.Time `json:"startedAt"`
 	SeenAt    time.Time `json:"seenAt"` // Redis' clock
 
-	// Settings are those of its settings that should be alike on all processes, as config.Alike gives them.
+	// Settings has those of the process' settings that should be equal on all processes, from config.Alike.
 	Settings map[string]string `json:"settings,omitempty"`
 }

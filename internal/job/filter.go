@@ -2,22 +2,22 @@ package job
 
 import "time"
 
-// Filter picks jobs; a zero field takes all.
+// Filter selects jobs; a zero field selects all.
 type Filter struct {
-	Status Status // as it is shown
+	Status Status // as shown to users
 	Tier   Tier
 	Type   string
 	Cause  Cause
 
-	Retrying bool    // with Status Scheduled: only jobs that have spent a retry, and wait for their next attempt
-	TraceID  string  // of the submit
-	Owner    *string // nil = everybody's; "" = those without an owner
+	Retrying bool    // with Status Scheduled: only jobs that have spent a retry and wait for their next attempt
+	TraceID  string  // the submit's trace
+	Owner    *string // nil = all owners; "" = jobs without an owner
 
 	From time.Time // dead letters: discarded at From or later
 	To   time.Time // dead letters: discarded before To
 }
 
-// Takes says whether a job passes everything but From and To.
+// Takes says whether a job passes all fields except From and To.
 func (f Filter) Takes(j *Job) bool {
 	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) &&
 		(f.Tier == "" || f.Tier == j.Tier) &&
@@ -26,19 +26,18 @@ func (f Filter) Takes(j *Job) bool {
 		(f.Owner == nil || *f.Owner == j.Owner)
 }
 
-// DeadLetter is a job that failed for good, as SQL keeps it: Payload and Options are there, so that it can be given a
-// new life.
+// DeadLetter is a job that failed for good, as SQL keeps it, with the Payload and Options that a requeue needs.
 type DeadLetter struct {
 	Job
-	RequestedAt time.Time // a requeue was promised
-	RequestID   string    // by this request
-	RequeuedAt  time.Time // the requeue happened
+	RequestedAt time.Time // when a requeue was promised
+	RequestID   string    // the request that promised it
+	RequeuedAt  time.Time // when the requeue happened
 }
 
-// Open says whether nobody has asked for a requeue yet.
+// Open says whether no requeue was requested yet.
 func (d *DeadLetter) Open() bool { return d.RequestedAt.IsZero() && d.RequeuedAt.IsZero() }
 
-// Next is the letter's job as it is to live again. priority is its tier's.
+// Next returns the journal row of the job's next generation. priority is that of the job's tier.
 func (d *DeadLetter) Next(priority int) JournalRow {
 	return JournalRow{Priority: priority, Job: Job{
 		ID: d.ID, Generation: d.Generation + 1, Attempt: d.Attempt, Tier: d.Tier, MaxRetries: d.MaxRetries,
@@ -46,7 +45,7 @@ func (d *DeadLetter) Next(priority int) JournalRow {
 	}}
 }
 
-// Ahead is what stands before a waiting job.
+// Ahead counts the jobs before a waiting job.
 type Ahead struct {
 	Position int64          // ready jobs before it, over all partitions: 0 = next
 	ByTier   map[Tier]int64 // the same, by tier; nil where tiers overlap (a small priority base)

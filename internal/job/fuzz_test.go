@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// An id has one spelling inside, whichever its sender has, and a partition.
+// An id has one internal spelling, whatever its sender's, and a partition.
 func FuzzParseID(f *testing.F) {
 	f.Attr("proves", "A58")
 	fuzz.Text(f, func(t *testing.T, s string) {
@@ -32,7 +32,7 @@ func FuzzParseID(f *testing.F) {
 		"019de340-01fe-7a58-be69-567cd7d6b7d4\r\n", "019de340-01fe-7a58-be69-567cd7d6b7d}", "")
 }
 
-// Options that were read are written as one part of a head, and read again as the same.
+// Options that were read are written as one part of a head, and read back unchanged.
 func FuzzReadOptions(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, s string) {
 		o, err := ReadOptions(s)

@@ -2,10 +2,10 @@ package job
 
 import "strconv"
 
-// Home is the partition, of so many, in which all submits under one Idempotency-Key meet, whichever process takes them:
-// the key's first 16 bits mod partitions.
+// Home returns the partition, of so many, that gets all submits under one Idempotency-Key in every process: the
+// key's first 16 bits mod partitions.
 func Home(key string, partitions int) int {
-	// 0 for a key that is no hash, which is a place like any other
+	// the bits are 0 for a key that is no hash, which is a valid partition too
 	bits, _ := strconv.ParseUint(key[:min(len(key), 4)], 16, 16)
 	return int(bits) % max(partitions, 1)
 }

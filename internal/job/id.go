@@ -5,8 +5,8 @@ import "encoding/hex"
 // ID names a job: a UUIDv7 in its canonical lower-case text form. Its last byte is the job's partition.
 type ID string
 
-// ParseID reads an id as users send it (either case). It returns ErrBadID for anything but 36 characters of a UUID;
-// whether the job exists is another question.
+// ParseID reads an id as users send it, in either case. The error is ErrBadID for any text that is not a UUID of
+// 36 characters. ParseID does not check whether the job exists.
 func ParseID(s string) (ID, error) {
 	if len(s) != 36 {
 		return "", ErrBadID
@@ -30,7 +30,7 @@ func ParseID(s string) (ID, error) {
 	return ID(id), nil
 }
 
-// Partition is the partition the id carries in its last byte, 0 to 255; -1 for a text that is no id.
+// Partition returns the partition in the id's last byte, 0 to 255, or -1 for a text that is no id.
 func (id ID) Partition() int {
 	if len(id) != 36 {
 		return -1

@@ -1,13 +1,15 @@
-// Package job holds the words of tierq: what a job, a tier, a lease and an ending are. Every other room speaks these
-// words; this one imports nothing but the standard library. What a job type is written with is in package handler.
+// Package job defines the words of tierq: what a job, a tier, a lease and an ending are. All other packages use
+// these words; this package imports nothing but the standard library. The tools for writing job types are in
+// package handler.
 package job
 
 import "time"
 
-// Status is where a job stands in its life. The state diagram is in docs/STATES.md.
+// Status is the state of a job. The state diagram is in docs/STATES.md.
 type Status string
 
-// The statuses. NeedDiscard is internal: retries are spent, the dead letter is not yet in SQL; users see FAILED.
+// The statuses. NeedDiscard is internal: no retry is left, and the dead letter is not in SQL yet. Users see
+// FAILED.
 const (
 	Scheduled   Status = "SCHEDULED"
 	Pending     Status = "PENDING"
@@ -18,7 +20,7 @@ const (
 	NeedDiscard Status = "NEED_DISCARD"
 )
 
-// Shown is the status as users see it.
+// Shown returns the status that users see.
 func (s Status) Shown() Status {
 	if s == NeedDiscard {
 		return Failed
@@ -26,7 +28,7 @@ func (s Status) Shown() Status {
 	return s
 }
 
-// Ended reports whether nothing but an operator's requeue can move the job any more.
+// Ended says whether only an operator's requeue can still move the job.
 func (s Status) Ended() bool {
 	return s == Completed || s == Failed || s == Cancelled || s == NeedDiscard
 }
@@ -34,18 +36,18 @@ func (s Status) Ended() bool {
 // Cause says why an attempt, or at the end the job, did not succeed.
 type Cause string
 
-// The causes. The first two are found by the watches (or by the worker itself), the others come from the worker.
+// The causes. The watches (or the worker itself) find the first two; the worker reports the others.
 const (
-	HeartbeatStopped Cause = "HEARTBEAT_STOPPED" // the process holding the job died
+	HeartbeatStopped Cause = "HEARTBEAT_STOPPED" // the process that held the job died
 	MaxTimeExceeded  Cause = "MAX_TIME_EXCEEDED" // the job ran longer than its tier allows
 	HandlerError     Cause = "HANDLER_ERROR"     // the handler returned an error or panicked
 	PermanentError   Cause = "PERMANENT_ERROR"   // the handler returned handler.Permanent(err)
 	ResultTooLarge   Cause = "RESULT_TOO_LARGE"  // the result exceeds TIERQ_RESULT_LIMIT
 	UnknownJobType   Cause = "UNKNOWN_JOB_TYPE"  // the worker has no handler for the type
-	LaterLimit       Cause = "LATER_LIMIT"       // the handler asked for later more often, or for longer, than is free
+	LaterLimit       Cause = "LATER_LIMIT"       // the handler asked for more later than is free
 )
 
-// Submission is a job as it is accepted: everything that is fixed for its whole life. The arrival time is set by Redis.
+// Submission is a job to accept: everything that is fixed for its whole life. Redis sets the arrival time.
 type Submission struct {
 	ID         ID
 	Tier       Tier
@@ -53,19 +55,19 @@ type Submission struct {
 	Payload    []byte // JSON, at most TIERQ_PAYLOAD_LIMIT bytes; nil = none
 	MaxRetries int    // never above the plan's
 	Delay      time.Duration
-	RunAt      time.Time // due by Redis' clock, in place of Delay; the zero time = now
+	RunAt      time.Time // when the job is due, by Redis' clock, instead of Delay; the zero time = now
 	Owner      string    // the caller's API key id; "" = anonymous
-	Quota      int       // jobs that Owner may have under way, at most; 0 = unlimited
+	Quota      int       // the most living jobs that Owner may have; 0 = unlimited
 	TraceID    string
 	Options
 	Idempotency Idempotency
 }
 
-// Delayed says whether the job waits in SCHEDULED first.
+// Delayed says whether the job first waits in SCHEDULED.
 func (s *Submission) Delayed() bool { return s.Delay > 0 || !s.RunAt.IsZero() }
 
-// Job is a job as it stands: the submission and what has happened to it since. Times are Redis' clock, in milliseconds,
-// UTC; the zero time means "not yet".
+// Job is the present state of a job: the submission and what has happened to it since. Times are Redis' clock, in
+// milliseconds, UTC; the zero time means "not yet".
 type Job struct {
 	ID         ID
 	Generation int // 1 at submit; each requeue adds one
@@ -78,34 +80,34 @@ type Job struct {
 
 	Status          Status
 	Attempt         int // claims so far, over all generations
-	RetryCount      int // failures, crashes and stuck runs so far in this generation; bounded by MaxRetries
+	RetryCount      int // failures, crashes and reclaimed stuck attempts of this generation; at most MaxRetries
 	MaxRetries      int
 	CancelRequested bool
-	Worker          string // the process that held the latest lease; "" = none yet, or not known any more
-	Checkpoint      []byte // what a handler saved in an earlier attempt of this generation
+	Worker          string // the process that held the latest lease; "" = none yet, or no longer known
+	Checkpoint      []byte // the data that a handler saved in an earlier attempt of this generation
 
 	ArrivedAt    time.Time
 	FirstTriedAt time.Time // the first claim of this generation
 	StartedAt    time.Time // the latest claim
 	EndedAt      time.Time
-	RunAt        time.Time // when a SCHEDULED job is due; on a first lease, when one that was delayed had been
+	RunAt        time.Time // when a SCHEDULED job is due; on a first lease, when a delayed job was due
 
 	Result    []byte // JSON
-	Note      string // of the Result, see NoteOf; a list has it without the result
+	Note      string // the Result's note, see NoteOf; a list has it without the result
 	Cause     Cause  // of the latest failed attempt
 	LastError string // of the latest failed attempt, at most 2 KiB
 }
 
-// Attempt is one claim that did not end well, as kept in the job's history.
+// Attempt is one unsuccessful claim in the job's history.
 type Attempt struct {
 	Number     int
-	Generation int    // of the job, when this attempt ran; 0 = not known
+	Generation int    // the job's generation at that time; 0 = not known
 	Worker     string // the process that held the lease
 	StartedAt  time.Time
 	FinishedAt time.Time
 	Outcome    string    // a Cause, or RELEASED, LATER, CANCELLED
-	Error      string    // of a LATER: why the handler asked for it, in its own words
-	Until      time.Time // of a LATER: when the job was due again
+	Error      string    // the error; for a LATER, the handler's reason
+	Until      time.Time // for a LATER: when the job was due again
 }
 
 // Outcome is an ended job on its way to SQL, with the history of its attempts.
@@ -114,18 +116,20 @@ type Outcome struct {
 	Attempts []Attempt
 }
 
-// CallbackType is the type of the jobs that tell a callback URL of another job's end.
+// CallbackType is the type of the jobs that report another job's end to a callback URL.
 const CallbackType = "CALLBACK"
 
-// Owed says whether SQL owed the job to Redis, journal or not: it told of another job's end, or it was requeued.
+// Owed says whether the job has a journal row even with the journal off, because SQL promised the job: it is a
+// callback job, or it was requeued.
 func (o *Outcome) Owed() bool { return o.Generation > 1 || o.Type == CallbackType }
 
-// Ack tells Redis that SQL has an outcome. Status is what SQL holds: if the two stores disagree, SQL's word stands.
+// Ack tells Redis that SQL has an outcome. Status is SQL's outcome: if the two stores disagree, SQL wins.
 type Ack struct {
 	ID         ID
 	Generation int
 	Attempt    int
 	Status     Status // COMPLETED, FAILED or CANCELLED
-	// SQL had an outcome of this life before, which stands: what Redis has of the result may be another's
+	// SQL already had an outcome of this generation, which stands: the result in Redis may be of another
+	// incarnation's attempt
 	Known bool
 }

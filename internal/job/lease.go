@@ -2,80 +2,81 @@ package job
 
 import "time"
 
-// Word is what a script answers about one entry. docs/STATES.md says which script answers which words.
+// Word is a script's answer about one entry. docs/STATES.md lists the words of each script.
 type Word string
 
 // The words. An unknown word is an error that names the script.
 const (
 	OK Word = "OK"
-	// submit: the tier's share of the capacity, of the scheduled or of the living jobs is taken
+	// submit: the tier's share of the capacity, of the scheduled jobs or of the living jobs is used
 	Full      Word = "FULL"
-	Quota     Word = "QUOTA"     // submit: the owner has as many jobs under way as it may
-	Late      Word = "LATE"      // submit, requeue, restore: the call arrived after its not-after and did nothing
+	Quota     Word = "QUOTA"     // submit: the owner has as many living jobs as its quota allows
+	Late      Word = "LATE"      // submit, restore: the call arrived after its not_after and did nothing
 	Lost      Word = "LOST"      // the lease is not the stored one; nothing changed
-	Duplicate Word = "DUPLICATE" // submit, requeue, restore: it is there already
-	Busy      Word = "BUSY"      // restore: an earlier generation lives, or its end is not in SQL yet
+	Duplicate Word = "DUPLICATE" // submit, restore: the job (in this or a later generation) exists already
+	Busy      Word = "BUSY"      // restore: an earlier generation lives or is not in SQL yet; forget: it must stay
 	Replay    Word = "REPLAY"    // submit: the Idempotency-Key is known; the first submit's job stands
 	Mismatch  Word = "MISMATCH"  // submit: the Idempotency-Key is known with another body
-	Empty     Word = "EMPTY"     // claim: an old number; cancel, acknowledge: nothing there to act on
-	Cancel    Word = "CANCEL"    // heartbeat: the user asked to cancel; cancel: the running job has been asked
-	// fail, release, reclaim: retries spent or permanent; the dead letter is in the outbox
+	Empty     Word = "EMPTY"     // claim: an old number; cancel, acknowledge, audit, forget: no such job to act on
+	Cancel    Word = "CANCEL"    // heartbeat: a user cancelled the job; cancel: the running job has the request
+	// fail, release, reclaim: no retry is left, or the error is permanent; the dead letter is in the outbox
 	Discarded    Word = "FAILED"
-	WasCancelled Word = "CANCELLED" // an ending of a job whose cancel was requested; cancel: done at once
-	Ended        Word = "ENDED"     // cancel: the job ended before
-	Suspect      Word = "SUSPECT"   // reclaim: expired at this look; taken back at a later one
-	// reclaim, promote: a set names a job that is not there or not in that state; audit: nobody can explain it
+	WasCancelled Word = "CANCELLED" // endings: the job's cancel was requested; cancel: the job is cancelled
+	Ended        Word = "ENDED"     // cancel: the job ended before; forget: the job ended after the given time
+	Suspect      Word = "SUSPECT"   // reclaim: expired, and reclaimed by a later look at the earliest
+	// reclaim, promote: a set names a job that does not exist or has another state; audit: the data contradicts
+	// itself
 	Quarantined Word = "QUARANTINED"
-	Repaired    Word = "REPAIRED" // audit, recount: something was wrong and was put right
-	Reported    Word = "REPORTED" // audit, recount: something is wrong that no script may put right
+	Repaired    Word = "REPAIRED" // audit, recount: a fault was repaired
+	Reported    Word = "REPORTED" // audit, recount: a fault that no script may repair
 )
 
-// LeaseRef is the proof a worker shows with every write: the script acts only if attempt and token are the stored ones.
+// LeaseRef identifies a lease in every report: a script acts only if attempt and token are the stored ones.
 type LeaseRef struct {
 	ID      ID
 	Attempt int
 	Token   string // <process nonce>:<claim number>
 }
 
-// Lease is a claimed job: the job as it was when claimed (Attempt is this claim's number) and the token to show.
+// Lease is a claimed job: the job at the time of the claim (Attempt is this claim's number) and the lease's token.
 type Lease struct {
 	Job
 	Token string
 }
 
-// Ref is the lease's proof.
+// Ref returns the lease's LeaseRef.
 func (l *Lease) Ref() LeaseRef { return LeaseRef{ID: l.ID, Attempt: l.Attempt, Token: l.Token} }
 
-// ClaimRequest asks a partition for up to Max jobs. Number must grow with each new claim of a process; the same Number
-// again answers the same leases, a lower one answers none.
+// ClaimRequest asks a partition for up to Max jobs. Number must grow with each new claim of a process. A repeat of
+// the last Number gets the same leases, a lower Number gets none.
 type ClaimRequest struct {
 	Number int64
 	Max    int     // at most 100
-	Bound  float64 // only scores up to this; +Inf = all
+	Bound  float64 // the highest score to claim; +Inf = all
 }
 
-// ClaimReply is what a claim took, and the score of the best job left behind (math.Inf(1) if none).
+// ClaimReply has the leases of a claim, and the score of the best job left (math.Inf(1) if there is none).
 type ClaimReply struct {
 	Leases []Lease
 	Next   float64
 }
 
-// SubmitReply answers one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL or LATE. First is the job of the first
-// submit, for a REPLAY. ArrivedAt is the arrival of the job that is there, for OK and DUPLICATE; zero if that job has
-// ended and was forgotten.
+// SubmitReply is the answer to one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL, QUOTA or LATE. First is the
+// job of the first submit, for a REPLAY. ArrivedAt is the arrival of the accepted job, for OK and DUPLICATE; it is
+// zero if that job has ended and Redis has forgotten it.
 type SubmitReply struct {
 	Word      Word
 	First     ID
 	ArrivedAt time.Time
-	Living    bool // of a FULL: the tier's share of the living jobs is taken, or of their bytes
+	Living    bool // for FULL: the tier's share of the living jobs, or of their bytes, is used
 }
 
-// Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the job,
-// unless one of this lease with the same or a higher Save is there: a copy that was late on its way changes nothing.
+// Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the
+// job, unless this lease has stored one with the same or a higher Save: a late copy changes nothing.
 type Beat struct {
 	LeaseRef
 	Timeout    time.Duration
-	Save       int // counts the lease's checkpoints from 1; 0 = none
+	Save       int // the checkpoint's number, from 1 per lease; 0 = no checkpoint
 	Checkpoint []byte
 }
 
@@ -85,7 +86,7 @@ type Completion struct {
 	Result []byte
 }
 
-// Cancellation asks to end a job. Generation 0 means whichever lives.
+// Cancellation asks to cancel a job. Generation 0 means any generation.
 type Cancellation struct {
 	ID         ID
 	Generation int
@@ -98,20 +99,20 @@ type Failure struct {
 	Cause Cause
 	Error string        // at most 2 KiB, valid UTF-8
 	Final bool          // do not retry
-	Delay time.Duration // before the next attempt; 0 = back to its place at once
+	Delay time.Duration // the wait before the next attempt; 0 = back to its place at once
 }
 
-// Release returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a
-// positive Delay schedules it (the handler's Later), and its history keeps the Reason; beyond the bounds of Later it
-// spends a retry, or fails the job.
+// Release gives a job back without spending a retry. Delay 0 puts the job back at its place (when draining). A
+// positive Delay schedules it (the handler's Later), and its history keeps the Reason. Beyond the limits of Later
+// it spends a retry, or fails a job without one.
 type Release struct {
 	LeaseRef
 	Delay  time.Duration
-	Reason string // why a Delay was asked for: valid UTF-8, at most 512 bytes
+	Reason string // why the handler asked for a Delay: valid UTF-8, at most 512 bytes
 }
 
-// EndReply answers one completion, failure or give-back: OK, FAILED, CANCELLED or LOST. At is Redis' time of the ending
-// as it was first made: a repeat of the same ending gets the same word and time.
+// EndReply is the answer to one completion, failure or release: OK, FAILED, CANCELLED or LOST. At is Redis' time
+// of the first call for this ending: a repeat of the same ending gets the same word and time. At is zero for LOST.
 type EndReply struct {
 	Word Word
 	At   time.Time
@@ -126,7 +127,7 @@ const (
 	Stuck   Watch = "stuck"
 )
 
-// Cause is what a watch writes down when it takes a job back.
+// Cause returns the cause that a watch records when it reclaims a job.
 func (w Watch) Cause() Cause {
 	if w == Crashed {
 		return HeartbeatStopped
@@ -134,22 +135,22 @@ func (w Watch) Cause() Cause {
 	return MaxTimeExceeded
 }
 
-// Reclaimed is what a look of a watch did with one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED or
-// QUARANTINED. Tier is "" with SUSPECT and QUARANTINED.
+// Reclaimed is the result of a watch's look at one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED
+// or QUARANTINED. Tier is "" with SUSPECT and QUARANTINED.
 type Reclaimed struct {
 	ID   ID
 	Word Word
 	Tier Tier
 }
 
-// MaxBatch and MaxBatchBytes bound one script call.
+// MaxBatch and MaxBatchBytes bound one script call: entries, and roughly bytes.
 const (
 	MaxBatch      = 100
 	MaxBatchBytes = 1 << 20
 )
 
-// Batches cuts items into script calls: each holds items of one partition, at most MaxBatch of them and about
-// MaxBatchBytes, in their order. It calls yield with each and stops when yield says so.
+// Batches splits items into script calls: each call has items of one partition, at most MaxBatch of them and about
+// MaxBatchBytes, in their order. It calls yield with each and stops when yield returns false.
 func Batches[T any](items []T, id func(*T) ID, bytes func(*T) int) func(yield func(partition int, batch []T) bool) {
 	return func(yield func(int, []T) bool) {
 		byPartition := map[int][]T{}

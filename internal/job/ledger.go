@@ -1,8 +1,8 @@
 package job
 
-// StateError is an ErrWrongState that says which state it was. Its text may be shown to users.
+// StateError is an ErrWrongState that names the job's state. Its text may be shown to users.
 type StateError struct {
-	Status Status // as it is shown; "" = only that it is another one
+	Status Status // as shown to users; "" = not known
 	Reason string
 }
 

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// MaxNote bounds a note, in bytes.
+// MaxNote is the greatest length of a note, in bytes.
 const MaxNote = 200
 
-// NoteOf is the note of a result: the text of its member "note", made one line of at most MaxNote bytes. It is how a
-// handler tells those who look at a list of jobs what they would find in the result. "" = the result has none.
+// NoteOf returns the note of a result: the text of its member "note", as one line of at most MaxNote bytes; "" =
+// the result has none. With a note a handler tells the readers of a list of jobs what the result contains.
 func NoteOf(result []byte) string {
-	if !bytes.Contains(result, []byte(`"note"`)) { // most have none, and this is asked about every job that is completed
+	if !bytes.Contains(result, []byte(`"note"`)) { // most results have none, and NoteOf is called for every completed job
 		return ""
 	}
 	var members map[string]json.RawMessage

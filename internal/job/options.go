@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// Options is what a submit may ask for, or carry, beyond its payload. It stays with the job for its whole life, over
-// requeues too.
+// Options are what a submit may ask for, or carry, beside its payload. They stay with the job for its whole life,
+// also through requeues.
 type Options struct {
-	CallbackURL string `json:"callbackUrl,omitempty"` // hears of COMPLETED and FAILED; "" = nobody
+	CallbackURL string `json:"callbackUrl,omitempty"` // gets a request after COMPLETED and FAILED; "" = none
 	SpanID      string `json:"spanId,omitempty"`      // the span that submitted the job: 16 hexadecimal digits; "" = none
-	// From names the stranger to whose quota a job without an owner counts: "~" and 16 hexadecimal digits of a hash of
-	// the stranger's network; "" = no quota. Scripts read it.
+	// From names the caller whose quota a job without an owner counts for: "~" and 16 hexadecimal digits of a hash of
+	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
-	Everybody bool   `json:"everybody,omitempty"` // its submitter sees everybody's jobs: a REPORT may count them all
+	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
 }
 
-// Text is the options in one line of JSON without spaces; "" if there are none. CallbackURL must be a URL: it has no
-// spaces.
+// Text returns the options as one line of JSON without spaces; "" if there are none. CallbackURL must be a URL, so
+// that it contains no space.
 func (o Options) Text() string {
 	if o == (Options{}) {
 		return ""
 	}
-	text, _ := json.Marshal(o) // strings only: it cannot fail
+	text, _ := json.Marshal(o) // Marshal cannot fail on these types
 	return string(text)
 }
 
-// ReadOptions reads what Text wrote.
+// ReadOptions parses the result of Text.
 func ReadOptions(text string) (o Options, err error) {
 	if text == "" {
 		return o, nil
@@ -37,13 +37,13 @@ func ReadOptions(text string) (o Options, err error) {
 	return o, nil
 }
 
-// Idempotency makes a submit one of a kind for TIERQ_IDEMPOTENCY_TTL: the same Key (of one caller) with the same Body
-// answers the first one's job, with another Body it is refused. Both are 32 hexadecimal digits of a hash; no Key means
-// that every submit is a new job.
+// Idempotency makes repeats of a submit one job for TIERQ_IDEMPOTENCY_TTL: the same Key (of one caller) with the
+// same Body gets the first submit's job, and with another Body it is refused. Both are 32 hexadecimal digits of a
+// hash; no Key means that every submit is a new job.
 type Idempotency struct{ Key, Body string }
 
-// Accepted is the answer to a submit.
+// Accepted is the answer to an accepted submit.
 type Accepted struct {
 	ID       ID
-	Replayed bool // the Idempotency-Key was known: this is the job of the first submit
+	Replayed bool // the Idempotency-Key was known: ID is the job of the first submit
 }

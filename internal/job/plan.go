@@ -21,20 +21,20 @@ const (
 	Public Tier = "PUBLIC"
 )
 
-// Plan is what a tier promises. Every process reads the plans from Redis once a second; SQL remembers them.
+// Plan has the terms of a tier. Every process reads the plans from Redis once a second; SQL has a copy.
 type Plan struct {
 	Tier              Tier
-	Priority          int // 1 is served first; at most 899, so that a score stays exact in a double
+	Priority          int // 1 is claimed first; at most 899, so that a score is exact in a double
 	MaxRetries        int // after the first attempt
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which this tier is refused
 	Backoff           Backoff
-	TypeBackoff       map[string]Backoff // by job type, in place of Backoff
+	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows by one with each change
 }
 
-// BackoffOf is the backoff of a job type in this tier.
+// BackoffOf returns the backoff of a job type in this tier.
 func (p Plan) BackoffOf(typ string) Backoff {
 	if b, ok := p.TypeBackoff[typ]; ok {
 		return b
@@ -42,8 +42,8 @@ func (p Plan) BackoffOf(typ string) Backoff {
 	return p.Backoff
 }
 
-// Backoff is the wait before a failed attempt is repeated: Base * Factor^n, at most Cap, spread by +-Jitter (a
-// fraction). Base 0 means none: the job goes back to its place at once.
+// Backoff is the wait before a retry: Base * Factor^n, at most Cap, spread by +-Jitter (a fraction). Base 0 means
+// no wait: the job goes back to its place at once.
 type Backoff struct {
 	Base   time.Duration
 	Factor float64
@@ -51,13 +51,13 @@ type Backoff struct {
 	Jitter float64
 }
 
-// DefaultBackoff is 2 s * 2^n with a jitter of 20 %, at most 300 s.
+// DefaultBackoff returns 2 s * 2^n with a jitter of 20 %, at most 300 s.
 func DefaultBackoff() Backoff {
 	return Backoff{Base: 2 * time.Second, Factor: 2, Cap: 300 * time.Second, Jitter: 0.2}
 }
 
-// Delay is the wait before retry number n (0 for the first). random is uniform in [0,1). The cap holds after the
-// jitter.
+// Delay returns the wait before retry number n (0 for the first). random is uniform in [0,1). The cap also holds
+// after the jitter.
 func (b Backoff) Delay(n int, random float64) time.Duration {
 	if b.Base <= 0 {
 		return 0
@@ -67,7 +67,7 @@ func (b Backoff) Delay(n int, random float64) time.Duration {
 	return time.Duration(min(d, float64(b.Cap)))
 }
 
-// DefaultPlans are the seed's three tiers.
+// DefaultPlans returns the plans of the seed's three tiers, with the longest times first.
 func DefaultPlans() []Plan {
 	return []Plan{
 		{Tier: Paid, Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
@@ -84,7 +84,7 @@ var (
 	typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 )
 
-// reserved are the first path segments that other routes own.
+// reserved has the first path segments that other routes use, which no tier may have as its name.
 var reserved = map[Tier]bool{
 	"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true, "METRICS": true,
 	"LIVEZ": true, "READYZ": true,
@@ -93,7 +93,7 @@ var reserved = map[Tier]bool{
 	"LOGIN": true, "LOGOUT": true,
 }
 
-// Check returns ErrBadPlan, with the reason, for a plan that cannot be served.
+// Check returns ErrBadPlan, with the reason, for a plan that is not valid.
 func (p Plan) Check() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrBadPlan, p.Tier, fmt.Sprintf(format, a...))
@@ -131,7 +131,7 @@ func (b Backoff) served() bool {
 		b.Jitter >= 0 && b.Jitter <= 1
 }
 
-// PlanBook is the plans as this process last read them. The zero book is empty; it is safe for concurrent use.
+// PlanBook has the plans that this process read last. The zero PlanBook is empty. It is safe for concurrent use.
 type PlanBook struct{ plans atomic.Pointer[map[Tier]Plan] }
 
 // Set replaces all plans.

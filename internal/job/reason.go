@@ -2,13 +2,13 @@ package job
 
 import "time"
 
-// MaxReason bounds the reason of a cancel or a requeue, in characters.
+// MaxReason is the greatest length of the reason of a cancel or a requeue, in characters.
 const MaxReason = 500
 
-// Request is one request to requeue a job. The same ID is the same request, however often it comes.
+// Request is one request to requeue a job. Requests with the same ID are the same request.
 type Request struct {
 	ID     string
-	Reason string // why, in the words of whoever asks; "" = not said
+	Reason string // why, in the caller's words; "" = not given
 }
 
 // The actions that may have a reason.
@@ -20,8 +20,8 @@ const (
 // Reason is the text that a caller gave for a cancel or a requeue.
 type Reason struct {
 	Action     string
-	Generation int       // that was cancelled, or that was dead and got a new life
-	At         time.Time // when it was asked for, by the database's clock
+	Generation int       // the cancelled generation, or the dead one that was requeued
+	At         time.Time // when it was requested, by the database's clock
 	Text       string
-	Outcome    Status // of that generation in SQL; "" = none yet
+	Outcome    Status // the generation's outcome in SQL; "" = none yet
 }

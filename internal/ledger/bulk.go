@@ -11,18 +11,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// MaxBulk bounds one bulk requeue.
+// MaxBulk is the largest limit of one bulk requeue.
 const MaxBulk = 10_000
 
 const bulkSlack = 30 * time.Second
 
 var errEnough = errors.New("enough")
 
-// RequeueDead promises new lives to at most limit (1 to MaxBulk) of the dead letters that a filter takes, the newest
-// first, no faster than Options.Rate. matched is how many the filter takes at the beginning, counted to a bound; with
-// dryRun that is all it does. requeued counts promises: what Redis cannot take now comes later. What stops it half-way
-// (ctx, a store) is an error only if nothing is known to be requeued; a partial result is an answer. After
-// job.ErrAmbiguous some may have been promised.
+// RequeueDead promises to requeue at most limit (1 to MaxBulk) of the dead letters that a filter takes, the newest
+// first, no faster than Options.Rate. matched is how many letters the filter takes at the beginning, counted up to
+// a bound; with dryRun that is all RequeueDead does. requeued counts promises: jobs that Redis cannot take now
+// come later. If ctx or a store stops RequeueDead half-way, the error is nil and the counts are the answer,
+// provided that something was requeued. After job.ErrAmbiguous some promises may have been made.
 func (l *Ledger) RequeueDead(
 	ctx context.Context,
 	f job.Filter,
@@ -41,7 +41,8 @@ func (l *Ledger) RequeueDead(
 	if err != nil || dryRun || count == 0 {
 		return int(count), 0, err
 	}
-	// Twice what the rate asks for, and a while for the stores: a hanging one does not hold it for ever.
+	// The timeout is twice the time that the rate needs, and some seconds for the stores, so that a hanging store
+	// does not block the call for ever.
 	ctx, cancel := context.WithTimeout(ctx,
 		bulkSlack+2*time.Duration(min(limit, int(count)))*time.Second/time.Duration(l.Rate))
 	defer cancel()
@@ -68,19 +69,19 @@ func (l *Ledger) RequeueDead(
 	return int(count), done, err
 }
 
-// bulk gathers dead letters and promises them batch by batch.
+// bulk collects dead letters and promises their requeues batch by batch.
 type bulk struct {
 	ledger  *Ledger
 	request job.Request
-	size    int // of a batch
-	left    int // until the limit
+	size    int // letters per batch
+	left    int // promises left until the limit
 	batch   []job.JournalRow
 }
 
-// add returns errEnough at the limit.
+// add adds a dead letter, and promises the batch when it is full. It returns errEnough at the limit.
 func (b *bulk) add(ctx context.Context, d job.DeadLetter) error {
 	if !b.ledger.served(&d) {
-		return nil // a promise that cannot be kept is not made
+		return nil // its requeue could not be carried out
 	}
 	b.batch = append(b.batch, d.Next(b.ledger.priority(d.Tier)))
 	if len(b.batch) < min(b.size, b.left) {
@@ -89,8 +90,8 @@ func (b *bulk) add(ctx context.Context, d job.DeadLetter) error {
 	return b.flush(ctx)
 }
 
-// flush promises what was gathered, and gives it its new life. That Redis does not answer ends the whole: nothing more
-// is promised then.
+// flush promises the requeues of the batch and gives the jobs to Redis. An error of Redis ends the bulk requeue:
+// no more promises are made then.
 func (b *bulk) flush(ctx context.Context) error {
 	if len(b.batch) == 0 {
 		return nil
@@ -121,17 +122,17 @@ func (b *bulk) flush(ctx context.Context) error {
 	return nil
 }
 
-// pace lets so many a second through, in the order they come.
+// pace lets at most rate jobs per second pass, in the order of the calls.
 type pace struct {
 	rate int // per second
 	mu   sync.Mutex
-	next time.Time // when the next ones may go
+	next time.Time // when the next jobs may pass
 }
 
-// burst is how many go together: a tenth of a second's worth, at most one script call.
+// burst is how many jobs pass together: a tenth of a second's worth, at most one script call.
 func (p *pace) burst() int { return min(max(p.rate/10, 1), job.MaxBatch) }
 
-// wait returns when n more may go, or with ctx's error.
+// wait returns when n more jobs may pass, or with the error of ctx.
 func (p *pace) wait(ctx context.Context, n int) error {
 	p.mu.Lock()
 	now := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// dead is n open dead letters, of both tiers in turn, beside a completed job.
+// dead returns n open dead letters, of two tiers in turn, and a completed job.
 func dead(n int) map[job.ID]job.DeadLetter {
 	rows := map[job.ID]job.DeadLetter{testID(n): {Job: is(testID(n), job.Completed, 1)}}
 	for i := range n {
@@ -23,7 +23,7 @@ func dead(n int) map[job.ID]job.DeadLetter {
 	return rows
 }
 
-// alive counts new lives. The fake's lock is held, or nothing runs.
+// alive counts requeued jobs. The caller holds the fake's lock, or nothing else runs.
 func alive(r *fakeRedis) (n int) {
 	for _, j := range r.jobs {
 		if j.Status == job.Pending && j.Generation == 2 {
@@ -117,8 +117,8 @@ func TestRequeueDead_Rate(t *testing.T) {
 	})
 }
 
-// What stops half-way is an answer, not an error, if something was done; and nothing is promised to a Redis that is
-// down.
+// A bulk requeue that stops half-way returns its counts and no error, if something was requeued. Nothing is
+// promised once Redis is down.
 func TestRequeueDead_Partial(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -145,7 +145,7 @@ func TestRequeueDead_Partial(t *testing.T) {
 				}
 				return nil
 			}
-		}, 200, 100, nil}, // promised, and given later
+		}, 200, 100, nil}, // promised, and given to Redis later
 		{"the caller hangs up", func(_ *fakeRedis, s *fakeSQL, cancel context.CancelFunc) {
 			s.after = func(string) error { cancel(); return nil }
 		}, 100, 100, nil},
@@ -168,7 +168,7 @@ func TestRequeueDead_Partial(t *testing.T) {
 	}
 }
 
-// A tier without a plan is passed over: nobody could keep the promise.
+// A bulk requeue skips letters of a tier without a plan: their promises could not be fulfilled.
 func TestRequeueDead_TierWithoutPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, r, s := given(nil, dead(50))

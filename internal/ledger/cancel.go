@@ -11,9 +11,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Cancel ends a waiting job (job.WasCancelled) or asks a running one to end (job.Cancel): from then on it can only end
-// CANCELLED. Asked again it answers the same, also when the job has ended so. A job that ended otherwise is
-// job.ErrWrongState. After job.ErrAmbiguous it may have been cancelled, or will be.
+// Cancel ends a waiting job (job.WasCancelled) or asks a running job to end (job.Cancel); from then on the job can
+// only end CANCELLED. A repeat gets the same answer, also when the job has ended CANCELLED. A job that ended
+// otherwise is job.ErrWrongState. After job.ErrAmbiguous the job may have been cancelled, or will be.
 func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	if !l.ours(id) {
 		return "", fmt.Errorf("cancel %s: %w", id, job.ErrNotFound)
@@ -29,11 +29,12 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	return word, err
 }
 
-// CancelBecause is Cancel with a reason, which is kept in SQL before Redis is asked: a cancel that was answered has
-// its reason there. Where SQL does not answer nothing is cancelled: job.ErrNotKept. A crash in between leaves the
-// reason of a cancel that was not carried out, which Reasons passes over until the generation is cancelled: a later
-// reason takes its place, but a cancel without one does not ask SQL, and shows the reason that was left. A job that was
-// cancelled before keeps the reason it has.
+// CancelBecause is Cancel with a reason, which is stored in SQL before Redis is asked: a cancel that was answered
+// has its reason in SQL. If SQL does not answer, nothing is cancelled and the error is job.ErrNotKept.
+//
+// A crash in between leaves the reason of a cancel that was not carried out. Reasons leaves it out until the
+// generation is cancelled. A later reason replaces it; a later cancel without a reason does not ask SQL, and then
+// shows the reason that was left. A job that is already cancelled keeps the reason it has.
 func (l *Ledger) CancelBecause(ctx context.Context, id job.ID, reason string) (job.Word, error) {
 	if reason == "" || !l.ours(id) {
 		return l.Cancel(ctx, id)
@@ -47,7 +48,7 @@ func (l *Ledger) CancelBecause(ctx context.Context, id job.ID, reason string) (j
 		_, err := within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.Options.Reasons.KeepCancelReason(ctx, id, j.Generation, reason, over)
 		})
-		if err != nil { // nothing was cancelled, whether or not the reason is there now
+		if err != nil { // nothing was cancelled, whether or not SQL has the reason now
 			return "", fmt.Errorf("cancel %s: %w: %w", id, job.ErrNotKept, unread(err))
 		}
 		failpoint.Hit("reason.after", id)
@@ -55,9 +56,9 @@ func (l *Ledger) CancelBecause(ctx context.Context, id job.ID, reason string) (j
 	return l.Cancel(ctx, id)
 }
 
-// Reasons are why a job that Find found was requeued and cancelled, over all its generations, the oldest first; a
-// cancel that was asked for and not carried out is none. A job in its first generation whom nobody cancelled or
-// requeued has none, whether or not SQL answers.
+// Reasons returns why a job that Find found was requeued and cancelled, over all its generations, the oldest
+// first. It leaves out a cancel that was asked for and not carried out. A job in its first generation without a
+// cancel or failure has no reasons, whether or not SQL answers.
 func (l *Ledger) Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error) {
 	status := j.Status.Shown()
 	if j.Generation <= 1 && !j.CancelRequested && status != job.Cancelled && status != job.Failed {
@@ -79,11 +80,11 @@ func (l *Ledger) Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error) 
 	return reasons, nil
 }
 
-// cancel asks Redis: job.Empty is for a job that it does not know.
+// cancel asks Redis. It returns job.Empty for a job that Redis does not know.
 func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	run := l.Mover.KnownIncarnation(
 		id.Partition(),
-	) // before the script: a Redis that forgets what it did has another one
+	) // read before the script: a Redis that loses the script's effect has another incarnation
 	words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) {
 		return l.Mover.Cancel(ctx, id.Partition(), []job.Cancellation{{ID: id}})
 	})
@@ -114,9 +115,9 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	return "", fmt.Errorf("cancel %s: unexpected word %q", id, words[0])
 }
 
-// remember notes in the job's row, if it has one, that somebody is told of a cancel: a Redis that forgets it is told
-// again. Redis decided already. If SQL does not answer, the cancel stands as long as Redis does; with an accept journal
-// that is less than was promised, and job.ErrAmbiguous.
+// remember stores in the job's row, if it has one, that a caller is told of a cancel, so that a Redis that loses
+// the cancel gets it again. If SQL does not answer, the cancel is valid as long as this incarnation of Redis. With
+// an accept journal that is less than was promised, so the error is job.ErrAmbiguous.
 func (l *Ledger) remember(ctx context.Context, id job.ID, run string) error {
 	_, err := within(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.Rows.Cancelling(ctx, id, run)
@@ -130,10 +131,10 @@ func (l *Ledger) remember(ctx context.Context, id job.ID, run string) error {
 	return nil
 }
 
-// errBetween is the answer about a job whose end, or whose promised next life, is on its way to the other store.
+// errBetween is the error about a job whose end, or whose promised requeue, is on its way to the other store.
 var errBetween = fmt.Errorf("%w: it is between two states, ask again", job.ErrUnavailable)
 
-// cancelled answers for a job that Redis has forgotten.
+// cancelled answers a cancel for a job that Redis no longer knows.
 func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 	j, err := l.archived(ctx, id)
 	switch {
@@ -152,8 +153,8 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 	return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Status: j.Status, Reason: "it has ended"})
 }
 
-// cancelLost notes the cancel of a job that Redis does not have and is given. Redis decides: if it has not got the job
-// by now, nobody can say more.
+// cancelLost stores the cancel of a job that Redis does not have and will get from its row. If Redis still does
+// not have the job after that, the answer is job.ErrAmbiguous.
 func (l *Ledger) cancelLost(ctx context.Context, id job.ID, unknown error) (job.Word, error) {
 	_, err := l.row(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
@@ -174,7 +175,7 @@ func (l *Ledger) cancelLost(ctx context.Context, id job.ID, unknown error) (job.
 	return word, err
 }
 
-// ours says whether the id is of a partition that this cluster has.
+// ours says whether the id is of a partition of this cluster.
 func (l *Ledger) ours(id job.ID) bool {
 	p := id.Partition()
 	return p >= 0 && p < l.Partitions

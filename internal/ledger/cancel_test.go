@@ -44,7 +44,7 @@ func TestCancel(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l, r, s := given(tc.redis, tc.sql)
 			r.down, s.down = tc.redisErr, tc.sqlErr
-			for try := range 2 { // a repeat answers the same
+			for try := range 2 { // a repeat gets the same answer
 				word, err := l.Cancel(t.Context(), someID)
 				if word != tc.want || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
 					t.Errorf("try %d: %q, %v; want %q, %v", try, word, err, tc.want, tc.wantErr)
@@ -72,7 +72,7 @@ func TestCancel_OfAnotherCluster(t *testing.T) {
 	}
 }
 
-// A cancel whose answer was lost is sent again, and answers as if nothing had been.
+// A cancel whose answer was lost is sent again, and gets the same answer.
 func TestCancel_LostAnswer(t *testing.T) {
 	l, r, _ := given(living(job.Pending, 1), nil)
 	lost := 0
@@ -87,7 +87,7 @@ func TestCancel_LostAnswer(t *testing.T) {
 	}
 }
 
-// A job that Redis lost and the journal has is not nobody's: its cancel is noted, and done if Redis has it again by
+// The cancel of a job that Redis lost and the journal has is stored. The job is cancelled if Redis has it again by
 // then.
 func TestCancel_LostByRedis(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -128,8 +128,8 @@ func TestCancel_LostByRedis(t *testing.T) {
 	}
 }
 
-// The cancel of a requeued job is noted in the row of its new life: when Redis has lost both, the job comes back
-// CANCELLED.
+// The cancel of a requeued job is stored in the row of its next generation. If Redis loses both, the job comes
+// back CANCELLED.
 func TestCancel_OfARequeuedJob(t *testing.T) {
 	for name, lost := range map[string]bool{"Redis has it": false, "Redis lost it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestCancel_OfARequeuedJob(t *testing.T) {
 	}
 }
 
-// The cancel of a promised life that Redis does not have yet is noted, and the life comes CANCELLED.
+// The cancel of a promised generation that Redis does not have yet is stored, and the job is CANCELLED when Redis
+// gets it.
 func TestCancel_OfAPromise(t *testing.T) {
 	l, r, s := given(nil, promised(archived(job.Failed, 1)))
 	if _, err := l.Cancel(t.Context(), someID); !errors.Is(err, job.ErrAmbiguous) {

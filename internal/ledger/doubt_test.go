@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// answering lets the first tries of one call end so, whether or not they were carried out. It counts them.
+// answering makes the first tries of one call end with these errors, whether or not the call was carried out. It
+// counts the tries.
 func answering(call string, errs ...error) (after func(string) error, tries *int) {
 	tries = new(int)
 	return func(name string) error {
@@ -23,13 +24,13 @@ func answering(call string, errs ...error) (after func(string) error, tries *int
 	}, tries
 }
 
-// doubts are the ways in which two tries can end, and what the caller is told: in doubt if one of them was lost and
-// none was answered.
+// doubts are the ways in which two tries can end, and the caller's error: job.ErrAmbiguous if one of them was lost
+// and none was answered.
 var doubts = []struct {
 	name  string
 	errs  []error
 	tries int
-	want  error // nil: done
+	want  error // nil: the call succeeded
 }{
 	{"lost, then answered", []error{job.ErrAmbiguous}, 2, nil},
 	{"lost twice", []error{job.ErrAmbiguous, job.ErrAmbiguous}, 2, job.ErrAmbiguous},
@@ -37,7 +38,7 @@ var doubts = []struct {
 	{"refused", []error{job.ErrUnavailable}, 1, job.ErrUnavailable},
 }
 
-// told holds an error to what was wanted: it is never both, lost and refused.
+// told compares an error with want: it is never both job.ErrAmbiguous and job.ErrUnavailable.
 func told(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) || (err == nil) != (want == nil) ||
@@ -56,7 +57,7 @@ func TestRequeue_InDoubt(t *testing.T) {
 			if *tries != tc.tries || (r.jobs[someID].Generation == 2) != (tc.want == nil) {
 				t.Errorf("%d tries, job %+v", *tries, r.jobs[someID])
 			}
-			// The request that does not know what became of it asks again.
+			// The same request asks again, without knowing what became of its first try.
 			if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil || r.jobs[someID].Generation != 2 {
 				t.Errorf("asked again: %v, job %+v", err, r.jobs[someID])
 			}
@@ -113,7 +114,7 @@ func TestRequeue_ALostReadIsNoDoubt(t *testing.T) {
 	}
 }
 
-// A caller who has left is not asked for twice.
+// A call whose caller has left is not repeated.
 func TestTwice_CallerLeft(t *testing.T) {
 	l, r, _ := given(living(job.Pending, 1), nil)
 	ctx, cancel := context.WithCancel(t.Context())

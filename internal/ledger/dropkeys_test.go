@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// Expired Idempotency-Keys are dropped until none is left: within one call as many as it may, then in the next ones.
-// From then on it is a minute until the ledger looks again.
+// Expired Idempotency-Keys are dropped until none is left: each Reconcile drops as many as it may. After that the
+// ledger waits a minute until it looks again.
 func TestReconcile_DropsExpiredKeysUntilNoneIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, j := journaled(0)

@@ -12,25 +12,25 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fakeJournal keeps rows as SQL does, as far as a ledger can tell.
+// fakeJournal stores rows as SQL does, as far as a ledger can see.
 type fakeJournal struct {
 	mu         sync.Mutex
 	rows       map[job.ID]job.JournalRow
 	ended      map[job.ID]bool // have an outcome
 	young      map[job.ID]bool // their rows were written just now
 	cancelling []job.ID
-	noting     func()          // with a cancel
-	readRows   func()          // after rows were read
-	readRow    func()          // before one row is read
-	owing      func()          // before rows are owed
+	noting     func()          // called when a cancel is stored
+	readRows   func()          // called after rows were read
+	readRow    func()          // called before one row is read
+	owing      func()          // called before rows are owed
 	owed       []job.ID        // in the order of the calls
-	unowed     error           // what Owe answers, and owes nothing; nil = it does
+	unowed     error           // the error of Owe, which then owes nothing; nil = none
 	swept      []job.ID        // where sweeps began
-	asked      []string        // the runs whose rows were read
-	ages       []time.Duration // of those looks
+	asked      []string        // the incarnations whose rows were read
+	ages       []time.Duration // the ages of these reads
 	expired    int             // keys; DropKeys deletes one at a time
 	down       error
-	sql        *fakeSQL // the rest of the database; nil = none
+	sql        *fakeSQL // the fake of the other tables; nil = none
 }
 
 func (j *fakeJournal) set(l job.JournalRow) {
@@ -39,7 +39,7 @@ func (j *fakeJournal) set(l job.JournalRow) {
 	j.rows[l.ID] = l
 }
 
-// err is why the database does not answer.
+// err returns the error of a database that does not answer.
 func (j *fakeJournal) err() error {
 	if j.sql != nil {
 		return cmp.Or(j.down, j.sql.down)
@@ -163,20 +163,20 @@ func (j *fakeJournal) Cancelling(_ context.Context, id job.ID, run string) error
 	return j.err()
 }
 
-// restorer is the fake Redis, given back what it lost.
+// restorer is the fake Redis that gets back what it lost.
 type restorer struct {
 	*fakeRedis
 	others  bool // another process has the lease
-	late    int  // so many calls come too late
-	lost    int  // so many answers are lost
+	late    int  // how many calls come too late
+	lost    int  // how many answers are lost
 	batches []int
-	looked  []int  // batches that were looked for
-	before  func() // a look is answered
+	looked  []int  // sizes of the batches that were looked for
+	before  func() // called before a look is answered
 	broken  int    // the partition that fails; -1 = none
-	tries   int    // of it
+	tries   int    // tries on the broken partition
 
-	leaseless error           // where the lease is nobody answers
-	leases    []time.Duration // that were asked for
+	leaseless error           // the error of Lease; nil = none
+	leases    []time.Duration // the durations of the leases that were asked for
 }
 
 func (r *restorer) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, _ error) {
@@ -255,7 +255,8 @@ func (r *restorer) Lease(_ context.Context, _ string, ttl time.Duration) (bool, 
 	return !r.others, errors.Join(r.down, r.leaseless)
 }
 
-// journaled is a ledger with a journal of n jobs of an earlier run of Redis, which has none of them.
+// journaled returns a ledger with a journal of n jobs of an earlier incarnation of Redis. The present one has none
+// of them.
 func journaled(n int) (*Ledger, *restorer, *fakeJournal) {
 	l, _, _ := given(nil, nil)
 	j := l.Rows.(*fakeJournal)

@@ -9,17 +9,17 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fakeRedis keeps jobs as the scripts do, as far as a ledger can tell.
+// fakeRedis stores jobs as the scripts do, as far as a ledger can see.
 type fakeRedis struct {
 	mu       sync.Mutex
 	jobs     map[job.ID]job.Job
 	attempts map[job.ID][]job.Attempt
 	run      string
-	runs     map[int]string          // of partitions that have another; "" = its server does not answer
-	known    []string                // what may be noted; nil = what is
-	down     error                   // every call answers so
-	after    func(call string) error // an answer is lost after the call was done; nil = none is
-	word     func(job.Job) job.Word  // an answer of Restore in place of the script's; "" = none
+	runs     map[int]string          // incarnations of partitions that have another one; "" = the server does not answer
+	known    []string                // what KnownIncarnation returns; nil = the present incarnations
+	down     error                   // the error of every call
+	after    func(call string) error // its error replaces the answer after the call was done; nil = none
+	word     func(job.Job) job.Word  // an answer of Restore in place of the script's; "" = the script's
 	calls    []string
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fakeSQL keeps each job's latest outcome.
+// fakeSQL stores the latest outcome of each job.
 type fakeSQL struct {
 	mu       sync.Mutex
 	rows     map[job.ID]job.DeadLetter
 	attempts map[job.ID][]job.Attempt
-	living   *fakeJournal // the rows of promised lives
+	living   *fakeJournal // the rows of promised generations
 	requests map[job.ID][]string
-	reasons  []job.Reason // of all jobs: tests have one
+	reasons  []job.Reason // of all jobs: a test has one job
 	down     error
 	after    func(call string) error
 	calls    []string
@@ -60,7 +60,7 @@ func (s *fakeSQL) List(ctx context.Context, f job.Filter, cursor string, limit i
 	return listOf(jobs, f, cursor, limit)
 }
 
-// open are the open dead letters, the latest id first. The lock is held.
+// open returns the open dead letters, the latest id first. The caller holds the lock.
 func (s *fakeSQL) open(f job.Filter) (letters []job.DeadLetter) {
 	for _, d := range s.rows {
 		if d.Status == job.Failed && d.Open() && f.Takes(&d.Job) {

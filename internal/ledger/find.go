@@ -10,19 +10,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Find returns the job as users may see it, or job.ErrNotFound. While Redis is down it answers for jobs that have ended
-// for good, if SQL has their outcome; any other may have moved, which is the store's error. With Options.Outbox it
-// waits for an end's row in SQL, a second at most, and shows a job without one as it was before its end.
+// Find returns the job as users may see it, or job.ErrNotFound. While Redis is down, Find answers for jobs that
+// have ended for good, if SQL has their outcome; for any other job it returns the error of Redis, because the job
+// may have moved. With Options.Outbox, Find waits at most a second for the row of an ended job, and shows a job
+// without a row as it was before its end.
 func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	j, err := l.live(ctx, id)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		j, err := l.archived(ctx, id)
-		if errors.Is(err, job.ErrNotFound) { // Redis lost it, or gets it soon
+		if errors.Is(err, job.ErrNotFound) { // Redis lost the job, or gets it soon
 			return l.row(ctx, id)
 		}
 		if err == nil {
-			j, err = l.promised(ctx, j) // SQL alone knows the job: half of what it knows is no answer
+			j, err = l.promised(ctx, j) // only SQL knows the job: one of its two reads alone is no answer
 		}
 		return j, err
 	case job.Outage(err):
@@ -32,7 +33,7 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	case l.Outbox != nil && j.Status.Ended():
 		j, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.stored(ctx, j) })
 		if err == nil {
-			j, err = l.promised(ctx, j) // SQL alone knows the job: half of what it knows is no answer
+			j, err = l.promised(ctx, j) // only SQL knows the job: one of its two reads alone is no answer
 		}
 		return j, err
 	case j.Status == job.Completed && j.Result == nil:
@@ -43,14 +44,15 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		}
 		j = l.later(ctx, j)
 	case j.Status == job.Completed || j.Status == job.Cancelled:
-		j.Cause, j.LastError = "", "" // of an earlier attempt; the history has them. SQL's answer has none either
+		j.Cause, j.LastError = "", "" // they are of an earlier attempt: the history has them, and SQL's answer does not
 	}
 	return j, nil
 }
 
-// Whole adds to a job that Find found what only its detail shows: the payload and the options of a dead letter, which
-// Redis lets go once SQL has them. kept is false for a job that keeps neither any more: one that is COMPLETED or
-// CANCELLED, also while Redis still has them, and one whose dead letter is gone, or has moved on meanwhile.
+// Whole adds to a job that Find found what only its detail page shows: the payload and the options of a dead
+// letter, which Redis deletes once SQL has them. kept is false for a job without payload and options: a COMPLETED
+// or CANCELLED job, even while Redis still has them, and a job whose dead letter is gone or was requeued
+// meanwhile.
 func (l *Ledger) Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error) {
 	switch j.Status {
 	case job.Completed, job.Cancelled:
@@ -85,8 +87,8 @@ func (l *Ledger) letter(ctx context.Context, id job.ID) (job.DeadLetter, error) 
 		func(ctx context.Context) (job.DeadLetter, error) { return l.Promises.DeadLetter(ctx, id) })
 }
 
-// later is the job's later generation if SQL has one: a Redis that went back in time may still show an old FAILED.
-// Without SQL, what Redis says stands.
+// later returns SQL's generation of the job if it is later than j: a Redis that went back in time may still show
+// an old FAILED. If SQL does not answer, j stands.
 func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 	if archived, err := l.archived(ctx, j.ID); err == nil && archived.Generation > j.Generation {
 		return archived
@@ -94,16 +96,16 @@ func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 	return j
 }
 
-// promised is the next life that was promised to a job, where the stores still show the FAILED one. A client that was
-// answered 202 for the requeue is not told FAILED again, also when Redis has lost the new life or does not have it yet.
-// An error says that SQL does not tell.
+// promised returns the promised next generation of a job whose generation j is FAILED. A client whose requeue was
+// answered with 202 must not see FAILED again, even if Redis lost the next generation or does not have it yet. An
+// error says that SQL did not answer.
 func (l *Ledger) promised(ctx context.Context, j job.Job) (job.Job, error) {
 	if j.Status != job.Failed {
 		return j, nil
 	}
 	next, err := l.row(ctx, j.ID)
 	switch {
-	case errors.Is(err, job.ErrNotFound): // that life may have ended since j was read: then it has no row any more
+	case errors.Is(err, job.ErrNotFound): // the next generation may have ended since j was read, and then has no row
 		return l.later(ctx, j), nil
 	case err != nil || next.Generation <= j.Generation:
 		return j, err
@@ -111,13 +113,14 @@ func (l *Ledger) promised(ctx context.Context, j job.Job) (job.Job, error) {
 	return next, nil
 }
 
-// row is a living job as its row in SQL has it, job.ErrNotFound without one.
+// row returns a living job from its row in SQL, and job.ErrNotFound if there is none.
 func (l *Ledger) row(ctx context.Context, id job.ID) (job.Job, error) {
 	return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Rows.Journaled(ctx, id) })
 }
 
-// final is what SQL has of a job that nothing can move any more, although Redis does not answer: a completed or
-// cancelled one, or a dead letter that nobody asked to requeue. Of any other only Redis knows, so its error stands.
+// final returns SQL's answer about a job that nothing can change any more, while Redis is down: a completed or
+// cancelled job, or a dead letter without a requeue request. For any other job only Redis knows the state, so
+// final returns down.
 func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, error) {
 	j, err := l.archived(ctx, id)
 	if err != nil {
@@ -132,10 +135,10 @@ func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, err
 	return j, nil
 }
 
-// Attempts are the job's attempts that did not end well, over all generations, the oldest first. It is all of them or
-// an error: what a store that is down may have is not passed over in silence. A job that does not exist has none.
+// Attempts returns the unsuccessful attempts of a job, over all generations, the oldest first. It returns all of
+// them or an error, because a store that is down may have some. A job that does not exist has none.
 func (l *Ledger) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
-	// Redis first: what it drops at an acknowledge is in SQL by then.
+	// Redis is read first: what it deletes at the acknowledge is in SQL by then.
 	recent, liveErr := within(ctx, livePatience,
 		func(ctx context.Context) ([]job.Attempt, error) { return l.Live.Attempts(ctx, id) })
 	if errors.Is(liveErr, job.ErrNotFound) {
@@ -147,13 +150,13 @@ func (l *Ledger) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
 	case liveErr == nil && sqlErr == nil:
 		return union(kept, recent), nil
 	case sqlErr == nil && job.Outage(liveErr):
-		// An ended job's attempts are in SQL with its outcome.
+		// The attempts of an ended job are in SQL with its outcome.
 		if _, err := l.final(ctx, id, liveErr); err != nil {
 			return nil, fmt.Errorf("attempts: %w", err)
 		}
 		return union(kept, nil), nil
 	case liveErr == nil && job.Outage(sqlErr):
-		// In its first generation, and not yet in SQL, a job has all its attempts in Redis.
+		// A job in its first generation that is not yet in SQL has all its attempts in Redis.
 		if j, err := l.live(ctx, id); err == nil && j.Generation == 1 && (!j.Status.Ended() || j.Status == job.NeedDiscard) {
 			return union(recent, nil), nil
 		}
@@ -161,7 +164,7 @@ func (l *Ledger) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
 	return nil, fmt.Errorf("attempts: %w", errors.Join(liveErr, sqlErr))
 }
 
-// union is both lists by attempt number; one that is in both is taken once.
+// union merges both lists by attempt number, without duplicates.
 func union(a, b []job.Attempt) []job.Attempt {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(x, y job.Attempt) int { return cmp.Compare(x.Number, y.Number) })

@@ -77,8 +77,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The next life of a dead job ends between two reads of a poll, and its row is gone: the poll shows that end, and not
-// the dead generation, which somebody may have been shown before.
+// The next generation of a dead job ends between two reads of one poll, and its row is gone. The poll shows that
+// end, not the dead generation, which a client may have seen before.
 func TestFind_ThePromisedLifeEnds(t *testing.T) {
 	for name, redis := range map[string]map[job.ID]job.Job{
 		"Redis forgot it": nil, "Redis went back": living(job.Failed, 1),
@@ -96,8 +96,8 @@ func TestFind_ThePromisedLifeEnds(t *testing.T) {
 	}
 }
 
-// SQL answers the look at the outcome and not the look at the row. Where Redis has forgotten the job nobody knows then
-// whether it lives again; where Redis shows it FAILED, that stands.
+// SQL answers the read of the outcome and not the read of the row. If Redis no longer has the job, it is unknown
+// whether the job was requeued; if Redis shows it FAILED, that stands.
 func TestFind_HalfAnAnswer(t *testing.T) {
 	l, _, s := given(nil, promised(archived(job.Failed, 1)))
 	s.living.down = job.ErrUnavailable
@@ -111,8 +111,8 @@ func TestFind_HalfAnAnswer(t *testing.T) {
 	}
 }
 
-// What was submitted is kept while a job lives, and with a dead letter; nothing is told of it where it is not kept,
-// also not from what Redis has not let go yet.
+// Whole returns payload and options of a living job and of a dead letter. For other jobs it returns neither, even
+// if Redis has not deleted them yet.
 func TestWhole(t *testing.T) {
 	letter := func(generation int) map[job.ID]job.DeadLetter {
 		all := archived(job.Failed, generation)
@@ -176,7 +176,7 @@ func TestFind_AStoreThatHangs(t *testing.T) {
 	}
 }
 
-// hanging is a store that answers nothing until its deadline.
+// hanging is a store that does not answer until the deadline.
 type hanging struct {
 	Store
 	asked func(ctx context.Context)
@@ -194,7 +194,7 @@ func attempts(numbers ...int) (all []job.Attempt) {
 	return all
 }
 
-// The history is that of both stores, whole, over all generations, or an error.
+// The history has the attempts of both stores, over all generations, or is an error.
 func TestAttempts(t *testing.T) {
 	t.Attr("proves", "S1-P3 S0-P2")
 	for _, tc := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cursor is one that was handed out, to the letter, or it is refused.
+// readCursor accepts only cursors that cursorOf can have made, and refuses every other text.
 func FuzzCursor(f *testing.F) {
 	f.Attr("proves", "A21 A60")
 	fuzz.Text(f, func(t *testing.T, cursor string) {

@@ -12,12 +12,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// lateTries is how often rows are sent that came late: each time with the time that Redis then told.
+// lateTries is how many times rows are sent if they arrive too late. Each time the call has Redis' time from the
+// answer before.
 const lateTries = 3
 
 var errWords = errors.New("another number of words than entries")
 
-// present are the rows of partitions that have a run.
+// present returns those rows whose partition has an incarnation in runs.
 func (l *Ledger) present(rows []job.JournalRow, runs []string) []job.JournalRow {
 	ours := rows[:0:0]
 	for i := range rows {
@@ -31,8 +32,8 @@ func (l *Ledger) present(rows []job.JournalRow, runs []string) []job.JournalRow 
 	return ours
 }
 
-// unknown are those rows' jobs that Redis does not know, and what it has of an earlier life is not known. The others
-// are noted as found.
+// unknown returns the jobs of these rows that Redis does not have, or has in an earlier generation. It marks the
+// other rows as found.
 func (l *Ledger) unknown(
 	ctx context.Context,
 	rows []job.JournalRow,
@@ -74,7 +75,7 @@ func (l *Ledger) look(
 		if slices.Contains(missing, r.ID) {
 			continue
 		}
-		older := r.CancelRequested // it may not have heard of that
+		older := r.CancelRequested // Redis may not have the cancel
 		if r.Generation > 1 && !older {
 			j, err := l.live(ctx, r.ID)
 			if err != nil && !errors.Is(err, job.ErrNotFound) {
@@ -91,8 +92,9 @@ func (l *Ledger) look(
 	return there, missing, nil
 }
 
-// found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does. A cancel
-// that was noted while they were looked for is told to Redis first: nobody looks at a noted row again.
+// found stores which incarnation of a partition has these jobs, if that may be stored by now; otherwise a later
+// Reconcile does it. Before that it sends Redis the cancels that were stored meanwhile: a row that is marked as
+// found is not read again.
 func (l *Ledger) found(ctx context.Context, partition int, there []job.JournalRow, run string) error {
 	if len(there) == 0 {
 		return nil
@@ -120,8 +122,8 @@ func (l *Ledger) found(ctx context.Context, partition int, there []job.JournalRo
 	return err
 }
 
-// Give gives jobs to Redis that it may not have although SQL has their rows, and says how many were missing. What it
-// cannot give a later Reconcile gives.
+// Give gives Redis the jobs that SQL has rows of and Redis may lack, and returns how many were missing. A later
+// Reconcile gives those that it could not give.
 func (l *Ledger) Give(ctx context.Context, ids []job.ID) (missing int, err error) {
 	read := time.Now()
 	rows, err := l.rowsOf(ctx, archivePatience, ids)
@@ -140,19 +142,19 @@ func (l *Ledger) rowsOf(ctx context.Context, patience time.Duration, ids []job.I
 	)
 }
 
-// GiveRows is Give for rows that were read, or written, after read.
+// GiveRows is Give for rows that were read, or written, after the time read.
 func (l *Ledger) GiveRows(ctx context.Context, rows []job.JournalRow, read time.Time) (missing int, err error) {
 	runs := make([]string, l.Partitions)
 	for p := range runs {
-		// Known before the script: a Redis that forgets what the script did has another one afterwards.
+		// Read before the script: a Redis that loses the script's effect has another incarnation afterwards.
 		runs[p] = l.Mover.KnownIncarnation(p)
 	}
 	missing, failed := l.restoreRows(ctx, l.present(rows, runs), runs, read)
 	return missing, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// restoreRows restores rows partition by partition, and notes them as known to these runs of Redis, which were read
-// before.
+// restoreRows restores rows partition by partition, and stores that these incarnations of Redis have them. runs
+// was read before.
 func (l *Ledger) restoreRows(
 	ctx context.Context, rows []job.JournalRow, runs []string, read time.Time,
 ) (restored int, failed map[int]error) {
@@ -178,7 +180,7 @@ func (l *Ledger) restoreRows(
 	return restored, failed
 }
 
-// restore runs the script over one batch. there are the jobs that Redis has now.
+// restore runs the script over one batch. It returns the rows whose jobs Redis has now.
 func (l *Ledger) restore(
 	ctx context.Context, partition int, batch []job.JournalRow, read time.Time,
 ) (there []job.JournalRow, missing int, err error) {
@@ -202,7 +204,7 @@ func (l *Ledger) restore(
 				missing++
 			case job.Duplicate:
 				there = append(there, *r)
-				if r.CancelRequested { // it may be back from before that
+				if r.CancelRequested { // the job may be from before the cancel
 					cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
 				}
 			case job.Late:
@@ -223,7 +225,7 @@ func (l *Ledger) restore(
 	return there, missing, nil
 }
 
-// cancelAgain tells a Redis what was cancelled before it forgot that.
+// cancelAgain sends Redis cancels that it may have lost.
 func (l *Ledger) cancelAgain(ctx context.Context, partition int, batch []job.Cancellation) error {
 	if len(batch) == 0 {
 		return nil

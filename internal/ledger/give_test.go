@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A job that ends while the journal is read, and leaves nothing in Redis, is not given back, whichever look it ends
-// before.
+// A job that ends while the journal is read, and leaves nothing in Redis, is not restored, before whichever read
+// it ends.
 func TestReconcile_EndsMeanwhile(t *testing.T) {
 	for name, when := range map[string]func(r *restorer, ends func()){
 		"before Redis is asked": func(r *restorer, ends func()) { r.before = ends },
@@ -32,11 +32,12 @@ func TestReconcile_EndsMeanwhile(t *testing.T) {
 	}
 }
 
-// A cancel that is noted while its job is looked for, or given back, reaches Redis before the row is done with.
+// A cancel that is stored while its job is looked for, or restored, reaches Redis before the row is marked as
+// found.
 func TestReconcile_ACancelMeanwhile(t *testing.T) {
 	for _, verb := range []string{"missing", "restore"} {
 		l, r, j := journaled(2)
-		r.jobs[testID(1)] = is(testID(1), job.Pending, 1) // there, and the other one is not
+		r.jobs[testID(1)] = is(testID(1), job.Pending, 1) // Redis has this job and not the other one
 		noted := false
 		r.after = func(name string) error {
 			if name == verb && !noted {
@@ -57,7 +58,7 @@ func TestReconcile_ACancelMeanwhile(t *testing.T) {
 		}
 		for n := range 2 {
 			if verb == "restore" && n == 1 {
-				continue // that row was done with before
+				continue // that row was marked as found before
 			}
 			if got := r.jobs[testID(n)].Status; got != job.Cancelled {
 				t.Errorf("noted after %s: job %d is %s", verb, n, got)
@@ -66,7 +67,7 @@ func TestReconcile_ACancelMeanwhile(t *testing.T) {
 	}
 }
 
-// Redis may have an earlier life of a job: that one is not the row's.
+// Redis may have an earlier generation of a job: that is not the generation of the row.
 func TestReconcile_AnEarlierLife(t *testing.T) {
 	l, r, j := journaled(0)
 	for n, there := range []int{1, 2, 3, 0} {
@@ -76,7 +77,7 @@ func TestReconcile_AnEarlierLife(t *testing.T) {
 		}
 	}
 	reconcile(t, l, 1)
-	if !slices.Equal(r.batches, []int{1, 1}) { // the first one, which is busy, and the last one
+	if !slices.Equal(r.batches, []int{1, 1}) { // the first one, whose answer is busy, and the last one
 		t.Errorf("sent %v", r.batches)
 	}
 	for n, want := range []string{"run-0", "run-1", "run-1", "run-1"} {
@@ -86,7 +87,7 @@ func TestReconcile_AnEarlierLife(t *testing.T) {
 	}
 }
 
-// A job that somebody was told is cancelled is cancelled again when it comes back.
+// A job that was cancelled is cancelled again when it is restored.
 func TestReconcile_Cancels(t *testing.T) {
 	l, r, j := journaled(4)
 	for _, n := range []int{0, 2} {
@@ -94,7 +95,7 @@ func TestReconcile_Cancels(t *testing.T) {
 		row.CancelRequested = true
 		j.rows[testID(n)] = row
 	}
-	r.jobs[testID(2)] = is(testID(2), job.Pending, 1) // it survived, and that it was cancelled did not
+	r.jobs[testID(2)] = is(testID(2), job.Pending, 1) // the job survived, its cancel did not
 	reconcile(t, l, 3)
 	for n, want := range []job.Status{job.Cancelled, job.Pending, job.Cancelled, job.Pending} {
 		if got := r.jobs[testID(n)].Status; got != want {
@@ -108,13 +109,13 @@ func TestReconcile_Cancels(t *testing.T) {
 	if word, err := l.Cancel(t.Context(), testID(0)); !errors.Is(err, job.ErrAmbiguous) || word != "" {
 		t.Errorf("the journal down: %s, %v", word, err)
 	}
-	l.Journal = nil // what Redis keeps is all that is promised
+	l.Journal = nil // without a journal only Redis has to have the cancel
 	if word, err := l.Cancel(t.Context(), testID(0)); err != nil || word != job.WasCancelled {
 		t.Errorf("no journal, SQL down: %s, %v", word, err)
 	}
 }
 
-// lateSecond finds the first job of a batch there and is late for the others, and then away.
+// lateSecond has the first job of a batch, is late for the others, and then does not answer.
 type lateSecond struct {
 	*restorer
 	calls int
@@ -129,7 +130,7 @@ func (r *lateSecond) Restore(_ context.Context, _ int, batch []job.JournalRow, _
 	return words, nil
 }
 
-// What is to be cancelled is, although the rest of its call fails.
+// A cancelled job is cancelled again although the rest of its call fails.
 func TestGiveBack_CancelsWhatItCan(t *testing.T) {
 	l, r, j := journaled(3)
 	l.Restorer = &lateSecond{restorer: r}

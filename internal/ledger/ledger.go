@@ -1,6 +1,6 @@
-// Package ledger is what is known of a job over both stores, and what operators do to it: Redis has the living, SQL has
-// what ended. Between the end of a job and its row in SQL only Redis knows, so Redis is asked first; what it has
-// forgotten or shed, SQL answers.
+// Package ledger shows both stores as one, and does what operators ask of a job. Redis has the living jobs, SQL
+// the ended ones. Between the end of a job and its row in SQL only Redis knows the job, so the ledger asks Redis
+// first, and SQL for what Redis no longer has.
 package ledger
 
 import (
@@ -13,26 +13,30 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Store is one of the two places that know jobs. Find answers job.ErrNotFound for what is not there; Attempts are those
-// that did not end well, none for an unknown job; List pages through what is there ("" begins and ends),
-// job.ErrBadCursor for a cursor that is not its own.
+// Store is one of the two stores of jobs: Redis or SQL.
 type Store interface {
+	// Find returns job.ErrNotFound for a job that is not in the store.
 	Find(ctx context.Context, id job.ID) (job.Job, error)
+	// Attempts returns the unsuccessful attempts of a job, and none for an unknown job.
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
+	// List reads the store's jobs page by page: "" is the first cursor and the last next. It returns job.ErrBadCursor
+	// for a cursor that is not its own.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error)
 }
 
-// Mover is Redis, where jobs are moved: one word per entry, and each call may be sent twice. Incarnations names the
-// present life of each partition's data: another one when its server starts anew or another takes its place, "" (and an
-// error) where it does not answer. KnownIncarnation is what may be noted as the life that has what is sent now: as last
-// read, or an earlier one.
+// Mover is Redis, where jobs change their state. Each call may be sent twice.
 type Mover interface {
+	// Cancel answers one word per entry.
 	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
+	// Incarnations returns the present incarnation of each partition's data. It changes when the partition's server
+	// starts anew or is replaced by another; it is "", with an error, where the server does not answer.
 	Incarnations(ctx context.Context) ([]string, error)
+	// KnownIncarnation returns the incarnation that rows may name for jobs that are sent now: the one last read, or
+	// an earlier one.
 	KnownIncarnation(partition int) string
 }
 
-// DeadLetters are the dead letters that nobody has asked to requeue, the newest first.
+// DeadLetters lists the open dead letters: those without a requeue request. The newest come first.
 type DeadLetters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error)
@@ -40,40 +44,42 @@ type DeadLetters interface {
 	CountDead(ctx context.Context, f job.Filter) (int64, error)
 }
 
-// Promises are how dead letters get another life. DeadLetter is the one of the job's latest generation, with its
-// payload: job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. PromiseRequeues
-// takes the letters of lives to come and writes the lives' rows, in one step: true to the request that took a letter,
-// however often it asks, false to others; after job.ErrAmbiguous it may have taken some. Requested says whether a
-// request has taken a letter of the job, in any generation. AdoptPromises writes the rows that processes of an earlier
-// version did not write.
+// Promises are how dead letters get another generation.
 type Promises interface {
+	// DeadLetter returns the letter of the job's latest generation, with its payload: job.ErrNotFound if SQL does not
+	// know the job, job.ErrWrongState if the job ended otherwise.
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
+	// Requested says whether a request has taken a letter of the job, in any generation.
 	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
+	// PromiseRequeues takes the letters of the next generations and writes these generations' rows, in one step. It
+	// answers true to the request that took a letter, however often that asks, and false to others. After
+	// job.ErrAmbiguous it may have taken some letters.
 	PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error)
+	// AdoptPromises writes the rows that processes of an earlier version did not write, and returns how many.
 	AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error)
 }
 
-// Reasons are why jobs were cancelled and requeued.
+// Reasons stores why jobs were cancelled, and reads why they were cancelled and requeued.
 type Reasons interface {
-	// KeepCancelReason notes why a generation is to be cancelled; over: in place of an earlier request's reason. It may
-	// be called twice.
+	// KeepCancelReason stores why a generation is to be cancelled; over says that the reason replaces that of an
+	// earlier request. The call may be repeated.
 	KeepCancelReason(ctx context.Context, id job.ID, generation int, reason string, over bool) error
-	// Reasons are all that is noted of a job, also of cancels that were not carried out.
+	// Reasons returns all stored reasons of a job, including those of cancels that were not carried out.
 	Reasons(ctx context.Context, id job.ID) ([]job.Reason, error)
 }
 
-// Rooms say whether one more job would be taken in now: nil, job.ErrQueueFull, job.ErrQuota.
+// Rooms say whether one more job would be accepted now: nil, job.ErrQueueFull or job.ErrQuota.
 type Rooms interface {
 	Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error
 }
 
-// Plans are the tiers as this process knows them.
+// Plans are the tiers' plans as this process knows them.
 type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 }
 
-// Rows are the living jobs that SQL has: those that it owes Redis (requeued ones, callbacks), and with an accept
-// journal all. Each names the run of Redis that is known to have its job, "" for none.
+// Rows are the rows of living jobs in SQL: jobs that SQL owes Redis (requeued jobs, callbacks), and with an accept
+// journal all jobs. Each row names the incarnation of Redis that is known to have its job; "" for none.
 type Rows interface {
 	RowReader
 	RowWriter
@@ -81,46 +87,50 @@ type Rows interface {
 
 // RowReader reads rows of jobs that have not ended.
 type RowReader interface {
-	// Runs are the runs that rows name.
+	// Runs returns the incarnations that rows name.
 	Runs(ctx context.Context) ([]string, error)
-	// Lost are rows of one run, at least of an age, by id, beginning behind after: id, generation, and whether the job is
-	// to be cancelled.
+	// Lost returns rows of one incarnation that are at least of an age, by id, beginning behind after. Each has the
+	// id, the generation, and whether the job is to be cancelled.
 	Lost(ctx context.Context, incarnation string, age time.Duration, after job.ID, limit int) ([]job.JournalRow, error)
-	// LivingOf reads rows whole, but for those that their submits may still take back.
+	// LivingOf returns rows with payloads, without those that their submits may still take back.
 	LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error)
-	// Journaled is a living job as its row has it, job.ErrNotFound without one.
+	// Journaled returns a living job from its row, job.ErrNotFound without a row.
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
 }
 
-// RowWriter notes what becomes of rows.
+// RowWriter changes rows.
 type RowWriter interface {
-	// Owe takes rows from the submits that wrote them: those submits refuse nothing any more.
+	// Owe ends the right of submits to take back their rows.
 	Owe(ctx context.Context, ids []job.ID) error
-	// Found notes the run that has these generations of jobs now; a row of another generation stays.
+	// Found stores the incarnation that has these generations of jobs now; a row of another generation stays
+	// unchanged.
 	Found(ctx context.Context, rows []job.JournalRow, incarnation string) error
-	// Cancelling notes that a job is to end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
+	// Cancelling stores that a job is to end CANCELLED, if it has a row, and the incarnation of Redis that said so;
+	// "" for none.
 	Cancelling(ctx context.Context, id job.ID, incarnation string) error
-	// Sweep deletes rows of jobs that have ended, a page at a time, "" at the end.
+	// Sweep deletes the rows of ended jobs on the next page of rows; next is "" at the end.
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 }
 
-// Journal is the accept journal: with it each living job has a row, and Idempotency-Keys are SQL's. DropKeys deletes
-// some of the keys that have expired, and says whether there are more.
+// Journal is the accept journal: with it each living job has a row, and Idempotency-Keys are in SQL.
 type Journal interface {
+	// DropKeys deletes some expired keys, and says whether there are more.
 	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
 }
 
-// Restorer is a Redis that is given jobs. Missing are those of some ids that it does not know. Restore puts in jobs
-// whose rows were read, or written, after read: it does nothing when that is too long ago. Lease says whether this
-// process is the one to look for lost jobs now.
+// Restorer is a Redis that gets missing jobs.
 type Restorer interface {
+	// Missing returns those ids that Redis does not know.
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
+	// Restore inserts jobs whose rows were read, or written, after the time read. If that is too long ago it does
+	// nothing.
 	Restore(ctx context.Context, partition int, batch []job.JournalRow, read time.Time) ([]job.Word, error)
+	// Lease says whether this process is the one that looks for lost jobs now.
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Journal,
-// Outbox, Rate and Log are required.
+// Options are what a Ledger needs. All are required except Rooms (for RequeueOwn), Reasons (for CancelBecause and
+// Reasons), Journal, Outbox, Rate and Log.
 type Options struct {
 	Live        Store // Redis
 	Mover       Mover
@@ -133,21 +143,21 @@ type Options struct {
 	Rows        Rows
 	Restorer    Restorer
 	Journal     Journal
-	Outbox      Outbox // not nil: Redis dies with this process, so an end is told once SQL has it
+	Outbox      Outbox // not nil: Redis dies with this process, so a job is shown as ended only once SQL has its end
 	Partitions  int
-	Rate        int // lives per second that bulk requeues of this process give together; default 1000
+	Rate        int // jobs per second that all bulk requeues of this process requeue together; default 1000
 	Log         *slog.Logger
 }
 
-// Ledger answers for jobs over both stores. It is safe for concurrent use.
+// Ledger answers for the jobs of both stores. It is safe for concurrent use.
 type Ledger struct {
 	Options
 	pace pace
 
-	// Reconcile's.
-	began  bool      // one came to its end
-	swept  job.ID    // how far the sweep came
-	tidied time.Time // when tidy last came to its end
+	// Only Reconcile uses these.
+	began  bool      // a Reconcile has finished
+	swept  job.ID    // where the next sweep begins
+	tidied time.Time // when tidy last finished
 }
 
 // New makes a ledger.
@@ -161,7 +171,7 @@ func New(o Options) *Ledger {
 	return &Ledger{Options: o, pace: pace{rate: o.Rate}}
 }
 
-// How long a store is waited for.
+// The longest waits for a store.
 const (
 	livePatience    = 2 * time.Second // Redis, per call
 	archivePatience = time.Second     // SQL, for what a poll needs
@@ -169,15 +179,15 @@ const (
 	listPatience    = 5 * time.Second // SQL, for a page of a list
 )
 
-// within runs a call under a deadline of its own.
+// within runs a call with its own timeout.
 func within[T any](ctx context.Context, patience time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return call(ctx)
 }
 
-// twice sends a call once more if its answer was lost. It is for calls that may be sent twice. Without an answer to the
-// second one either, the error stays job.ErrAmbiguous.
+// twice repeats a call once if its answer was lost; the call must be safe to repeat. If the repeat gets no answer
+// either, the error stays job.ErrAmbiguous.
 func twice[T any](ctx context.Context, patience time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
 	v, lost := within(ctx, patience, call)
 	if !errors.Is(lost, job.ErrAmbiguous) || ctx.Err() != nil {
@@ -185,13 +195,14 @@ func twice[T any](ctx context.Context, patience time.Duration, call func(ctx con
 	}
 	v, err := within(ctx, patience, call)
 	if errors.Is(err, job.ErrUnavailable) {
-		// That the second was refused does not undo what the first may have done: the refusal's text is kept, not its kind.
+		// A refused repeat does not undo what the first call may have done: its text is kept, its kind is not.
 		err = fmt.Errorf("%w; and again: %s", lost, err.Error())
 	}
 	return v, err
 }
 
-// unread is a read's error on the way to a change: whether or not the read was carried out, nothing was changed.
+// unread converts the error of a read before a change: nothing was changed, so job.ErrAmbiguous becomes
+// job.ErrUnavailable.
 func unread(err error) error {
 	if !errors.Is(err, job.ErrAmbiguous) {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cursor names the source that comes next and where in it: "1l:<Redis' cursor>" or "1a:<SQL's cursor>" in base64url.
-// 1 is the version.
+// A cursor names the store that comes next and the place in it: "1l:<Redis' cursor>" or "1a:<SQL's cursor>" in
+// base64url. 1 is the version.
 const (
 	inLive    = "1l:"
 	inArchive = "1a:"
@@ -20,7 +20,8 @@ func cursorOf(source, place string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(source + place))
 }
 
-// readCursor takes a cursor apart. Only SQL's part may be empty: it is where the living end.
+// readCursor splits a cursor into store and place. Only SQL's place may be empty: it begins where the living jobs
+// end.
 func readCursor(cursor string) (source, place string, err error) {
 	if cursor == "" {
 		return inLive, "", nil
@@ -29,7 +30,7 @@ func readCursor(cursor string) (source, place string, err error) {
 		return "", "", job.ErrBadCursor
 	}
 	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || strings.ContainsAny(cursor, "\r\n") { // the decoder passes over line ends
+	if err != nil || strings.ContainsAny(cursor, "\r\n") { // the decoder ignores line ends
 		return "", "", job.ErrBadCursor
 	}
 	if place, ok := strings.CutPrefix(string(text), inArchive); ok {
@@ -41,9 +42,10 @@ func readCursor(cursor string) (source, place string, err error) {
 	return "", "", job.ErrBadCursor
 }
 
-// List reads the jobs that a filter takes, without payloads and results: the living first, with those that ended and
-// are not in SQL yet, then the archived ones. A page may be shorter than limit and still have a next; "" is the end. A
-// job that ends while the list is read may be seen twice. A cursor that is not of this list is job.ErrBadCursor.
+// List reads the jobs that a filter takes, without payloads and results: first the living jobs, with ended jobs
+// that are not yet in SQL, then the archived ones. A page may hold fewer than limit jobs and still have a next;
+// next is "" at the end. A job that ends while the list is read may appear twice. List returns job.ErrBadCursor
+// for a cursor of another list.
 func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
 	err error) {
 	source, place, err := readCursor(cursor)
@@ -70,7 +72,7 @@ func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit in
 	archived, next, err := page(ctx, l.Archive, f, place, limit-len(items))
 	switch {
 	case err != nil && len(items) > 0:
-		return items, cursorOf(inArchive, ""), nil // the next page says what is wrong
+		return items, cursorOf(inArchive, ""), nil // the next page returns the error
 	case err != nil:
 		return nil, "", err
 	case next != "":
@@ -92,15 +94,15 @@ func (l *Ledger) Dead(ctx context.Context, f job.Filter, cursor string, limit in
 	return l.DeadLetters.Dead(ctx, f, cursor, limit)
 }
 
-// DeadPage is the same by number, from 0, with how many there are in all.
+// DeadPage reads a page by its number, from 0, and returns how many open dead letters there are in all.
 func (l *Ledger) DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
 	return l.DeadLetters.DeadPage(ctx, f, page, size)
 }
 
-// EachDead calls each with every open dead letter that a filter takes, payload included. It takes as long as ctx and
-// each let it.
+// EachDead calls each with every open dead letter that a filter takes, with its payload. Only ctx and each bound
+// its time.
 func (l *Ledger) EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error {
 	return l.DeadLetters.EachDead(ctx, f, each)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// jobsFor puts pending jobs 1 to n into Redis and failed ones from 101 on into SQL.
+// jobsFor puts pending jobs from 1 on into Redis and failed jobs from 101 on into SQL.
 func jobsFor(inRedis, inSQL int) (map[job.ID]job.Job, map[job.ID]job.DeadLetter) {
 	redis, sql := map[job.ID]job.Job{}, map[job.ID]job.DeadLetter{}
 	for n := range inRedis {

@@ -21,7 +21,7 @@ var (
 	bystand = testID(2)
 )
 
-// listOf pages through jobs by id. The cursor is the number of those before.
+// listOf pages through jobs by id. The cursor is the number of jobs before the page.
 func listOf(jobs map[job.ID]job.Job, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
 	var all []job.Job
 	for _, j := range jobs {
@@ -43,7 +43,7 @@ func listOf(jobs map[job.ID]job.Job, f job.Filter, cursor string, limit int) (it
 	return all[from:to], next, nil
 }
 
-// given is a ledger over two fakes.
+// given returns a ledger over two fakes.
 func given(redis map[job.ID]job.Job, sql map[job.ID]job.DeadLetter) (*Ledger, *fakeRedis, *fakeSQL) {
 	r := &fakeRedis{jobs: redis, attempts: map[job.ID][]job.Attempt{}, run: "run-1"}
 	if redis == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// reasonsOf is what Reasons says of a job, in words.
+// reasonsOf returns the Reasons of a job as text.
 func reasonsOf(t *testing.T, l *Ledger, id job.ID) string {
 	t.Helper()
 	j, err := l.Find(t.Context(), id)
@@ -26,8 +26,8 @@ func reasonsOf(t *testing.T, l *Ledger, id job.ID) string {
 	return text
 }
 
-// A cancel's reason is in SQL before Redis is asked, so that one that was answered has it there; the first reason of a
-// cancel that was made stands.
+// The reason of a cancel is in SQL before Redis is asked, so that an answered cancel has its reason. The first
+// reason of a cancel that was carried out stays.
 func TestCancelBecause(t *testing.T) {
 	for name, c := range map[string]struct {
 		status job.Status
@@ -35,7 +35,7 @@ func TestCancelBecause(t *testing.T) {
 	}{"waiting": {job.Pending, job.WasCancelled}, "running": {job.Processing, job.Cancel}} {
 		t.Run(name, func(t *testing.T) {
 			l, r, s := given(living(c.status, 3), nil)
-			before := -1 // cancels that Redis had seen when the reason was first kept
+			before := -1 // cancels that Redis had seen when the reason was first stored
 			s.after = func(call string) error {
 				if call == "reason" && before < 0 {
 					before = 0
@@ -60,7 +60,8 @@ func TestCancelBecause(t *testing.T) {
 	}
 }
 
-// What cannot be kept is not done, and says so; without a reason SQL is not asked.
+// A cancel whose reason cannot be stored is not carried out, and the error says so. Without a reason SQL is not
+// asked.
 func TestCancelBecause_SQLAway(t *testing.T) {
 	for _, away := range []error{job.ErrUnavailable, job.ErrAmbiguous} {
 		l, r, s := given(living(job.Pending, 1), nil)
@@ -76,8 +77,8 @@ func TestCancelBecause_SQLAway(t *testing.T) {
 	}
 }
 
-// A crash between the two stores leaves the reason of a cancel that was not made: it is told of no job, and the next
-// one's stands.
+// A crash between the two stores leaves the reason of a cancel that was not carried out. It is shown for no job,
+// and a later reason replaces it.
 func TestCancelBecause_CrashBetween(t *testing.T) {
 	l, r, s := given(living(job.Processing, 2), nil)
 	r.down = job.ErrUnavailable
@@ -106,12 +107,13 @@ func TestCancelBecause_CrashBetween(t *testing.T) {
 	}
 }
 
-// A cancel without a reason does not ask SQL: the reason of a request that Redis did not hear of is then the job's.
+// A cancel without a reason does not ask SQL: the job then shows the reason of an earlier request that did not
+// reach Redis.
 func TestCancelBecause_LeftReason(t *testing.T) {
 	l, r, s := given(living(job.Processing, 2), nil)
 	s.after = func(call string) error {
 		if call == "reason" {
-			r.down = job.ErrUnavailable // the reason is kept, and then Redis goes
+			r.down = job.ErrUnavailable // the reason is stored, and then Redis goes down
 		}
 		return nil
 	}
@@ -149,8 +151,8 @@ func TestCancelBecause_OfTheEnded(t *testing.T) {
 	}
 }
 
-// A requeue's reason is in the promise itself; a repeat of the request changes nothing. One that SQL cannot promise
-// keeps none.
+// The reason of a requeue is stored with its promise; a repeat of the request changes nothing. A requeue that SQL
+// cannot promise stores no reason.
 func TestRequeueBecause(t *testing.T) {
 	l, _, s := given(nil, archived(job.Failed, 4))
 	for range 2 {
@@ -163,7 +165,7 @@ func TestRequeueBecause(t *testing.T) {
 	}
 }
 
-// Whoever looks at a job that has no reasons does not wait for SQL; where there may be some, what cannot be read is an
+// A job that can have no reasons is shown without asking SQL. For a job that may have some, a failed read is an
 // error.
 func TestReasons_SQLAway(t *testing.T) {
 	l, r, s := given(living(job.Pending, 1), nil)

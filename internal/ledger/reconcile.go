@@ -12,24 +12,27 @@ import (
 
 const (
 	reconcilePage  = 500
-	reconcileLease = 12 * time.Second // renewed with each look and each page
-	// youngRow is how old a row that no Redis is known to have must be to be looked for: before that, whoever wrote it is
-	// about to send it.
+	reconcileLease = 12 * time.Second // renewed with each page
+	// youngRow is the age from which a row without an incarnation is looked for: before that age its writer is about
+	// to send the job to Redis.
 	youngRow  = 5 * time.Second
 	tidyEvery = time.Minute
-	// sweepPages bounds what one Reconcile looks at for rows that outlived their jobs; the next one goes on from there.
+	// sweepPages bounds the pages that one Reconcile sweeps for rows of ended jobs. The next Reconcile goes on from
+	// there.
 	sweepPages = 20
-	// dropRounds bounds how many calls of DropKeys one Reconcile makes: what Redis lost must not wait for a long sweep.
+	// dropRounds bounds the calls of DropKeys in one Reconcile: lost jobs must not wait for a long cleanup.
 	dropRounds = 20
 )
 
-// Reconcile gives Redis what SQL has and it does not: jobs that no Redis had yet, and jobs that it lost, with their
-// arrival, generation and retries. A job that Redis has stays as it is; its row names the run that has it from then on.
-// Each partition is compared with the life of its own server; one that does not answer holds up no other, and is an
-// error in the end. It says how many jobs were missing. Several processes may call it at once, each one call at a time,
-// and one of them looks. Once a minute it also tidies up.
+// Reconcile gives Redis the jobs that SQL has and Redis lacks, with their arrival, generation and retries: jobs
+// that no Redis had yet, and jobs that Redis lost. A job that Redis has stays unchanged; its row then names the
+// incarnation that has it. Each partition is compared with the incarnation of its own server. A server that does
+// not answer delays no other partition, and its error is returned at the end.
+//
+// restored is how many jobs were missing. Several processes may call Reconcile at once, each one call at a time;
+// one of them does the work. Once a minute Reconcile also tidies up.
 func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
-	// Read before anything is looked for: a Redis that loses what follows has another one.
+	// Read before any job is looked for: a Redis that loses jobs after this has another incarnation.
 	runs, unread := within(ctx, livePatience, l.Mover.Incarnations)
 	if !slices.ContainsFunc(runs, func(run string) bool { return run != "" }) {
 		return 0, fmt.Errorf("reconcile: %w", unread)
@@ -55,8 +58,8 @@ func (l *Ledger) mine(ctx context.Context) (bool, error) {
 		func(ctx context.Context) (bool, error) { return l.Restorer.Lease(ctx, "reconcile", reconcileLease) })
 }
 
-// restoreLost looks for the rows that no Redis is known to have, and for those of each life that is over. One process
-// at a time looks.
+// restoreLost restores the jobs of rows without an incarnation, and of rows whose incarnation is over. One process
+// at a time does it.
 func (l *Ledger) restoreLost(ctx context.Context, runs []string) (restored int, err error) {
 	named, err := within(ctx, listPatience, l.Rows.Runs)
 	if err != nil {
@@ -64,7 +67,7 @@ func (l *Ledger) restoreLost(ctx context.Context, runs []string) (restored int, 
 	}
 	present := slices.Clone(runs)
 	for p, run := range runs {
-		if run == "" { // as far as is known it lives
+		if run == "" { // as far as is known this incarnation is not over
 			present = append(present, l.Mover.KnownIncarnation(p))
 		}
 	}
@@ -72,7 +75,8 @@ func (l *Ledger) restoreLost(ctx context.Context, runs []string) (restored int, 
 	if len(over) == 0 {
 		return 0, nil
 	}
-	// A lease that cannot be had is no reason to wait: it saves work, and its server may be the one that is away.
+	// Without an answer about the lease, the work is done anyway: the lease only saves work, and its server may be
+	// the one that is down.
 	mine, unasked := l.mine(ctx)
 	if unasked == nil && !mine {
 		return 0, nil
@@ -87,8 +91,8 @@ func (l *Ledger) restoreLost(ctx context.Context, runs []string) (restored int, 
 	return restored, errors.Join(problems...)
 }
 
-// young is how old rows of a run must be to be looked for. The embedded server's first look finds what an earlier
-// process left: no submit of that one goes on.
+// young returns the age from which rows of an incarnation are looked for. The first Reconcile of an embedded
+// server takes rows of any age, because the process that wrote them has ended.
 func (l *Ledger) young(run string) time.Duration {
 	if run != "" || l.Outbox != nil && !l.began {
 		return 0
@@ -96,8 +100,8 @@ func (l *Ledger) young(run string) time.Duration {
 	return youngRow
 }
 
-// restoreIncarnation gives back the rows of one life. A partition whose server fails on the way has no run from then
-// on.
+// restoreIncarnation restores the jobs whose rows name one incarnation. If the server of a partition fails, its
+// entry in runs becomes "" for the rest of the call.
 func (l *Ledger) restoreIncarnation(ctx context.Context, lost string, runs []string) (restored int, err error) {
 	var problems []error
 	after := job.ID("")
@@ -122,14 +126,15 @@ func (l *Ledger) restoreIncarnation(ctx context.Context, lost string, runs []str
 			problems = append(problems, without(runs, failed)...)
 		}
 		if len(ours) == 0 && slices.ContainsFunc(page, func(r job.JournalRow) bool { return l.ours(r.ID) }) {
-			return restored, errors.Join(problems...) // nobody is there to take these, and hardly those behind them
+			return restored, errors.Join(problems...) // no server is there for these rows, and hardly for the rows behind them
 		}
-		_, _ = l.mine(ctx) // one page more before another process begins
+		_, _ = l.mine(ctx) // the lease lasts for one page more before another process begins
 	}
 }
 
-// owed reads the rows of jobs that Redis did not know, and a time before that. A row that is still without an outcome
-// now is of a job that has not ended. One that its submit could take back is no submit's any more.
+// owed reads again the rows of jobs that Redis did not have, and returns a time before that read. A job whose row
+// is still without an outcome now has not ended. For run "", Owe first ends the right of the submits to take their
+// rows back.
 func (l *Ledger) owed(ctx context.Context, run string, missing []job.ID) (rows []job.JournalRow, read time.Time,
 	err error) {
 	if run == "" {
@@ -145,7 +150,7 @@ func (l *Ledger) owed(ctx context.Context, run string, missing []job.ID) (rows [
 	return rows, read, err
 }
 
-// without takes partitions that failed out of runs, and returns their errors.
+// without clears the partitions that failed in runs, and returns their errors.
 func without(runs []string, failed map[int]error) (problems []error) {
 	for p, err := range failed {
 		runs[p] = ""
@@ -154,9 +159,9 @@ func without(runs []string, failed map[int]error) (problems []error) {
 	return problems
 }
 
-// tidy deletes rows of jobs that have ended: they ended while no journal was kept, or in the hands of a process of an
-// earlier version. It also deletes Idempotency-Keys that have expired, and gives promises of such processes their
-// rows. Where there is more of it than one call does, the next Reconcile goes on.
+// tidy deletes rows of ended jobs: jobs that ended while there was no journal, or in a process of an earlier
+// version. It also deletes expired Idempotency-Keys, and writes the missing rows of promises of an earlier
+// version. What one call does not finish, the next Reconcile does.
 func (l *Ledger) tidy(ctx context.Context) error {
 	if _, err := within(ctx, listPatience, func(ctx context.Context) (int, error) {
 		return l.Promises.AdoptPromises(ctx, l.priority)
@@ -193,7 +198,7 @@ func (l *Ledger) tidy(ctx context.Context) error {
 	return nil
 }
 
-// priority is a tier's, 0 for one without a plan.
+// priority returns a tier's priority, 0 for a tier without a plan.
 func (l *Ledger) priority(t job.Tier) int {
 	plan, _ := l.Plans.Plan(t)
 	return plan.Priority

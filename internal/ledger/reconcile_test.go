@@ -16,12 +16,12 @@ func reconcile(t *testing.T, l *Ledger, want int) {
 	}
 }
 
-// Everything that Redis forgot comes back once; what is there stays, what has ended stays away, and the rows learn of
-// the new run.
+// Every job that Redis lost is restored once. A job that Redis has stays unchanged, an ended job is not restored,
+// and the rows name the new incarnation.
 func TestReconcile(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	l, r, j := journaled(2*reconcilePage + 3)
-	r.jobs[testID(5)] = is(testID(5), job.Processing, 1) // it survived
+	r.jobs[testID(5)] = is(testID(5), job.Processing, 1) // this job survived
 	j.ended[testID(6)] = true
 	reconcile(t, l, 2*reconcilePage+1)
 	if r.jobs[testID(5)].Status != job.Processing || r.jobs[testID(6)].ID != "" {
@@ -40,15 +40,15 @@ func TestReconcile(t *testing.T) {
 	reconcile(t, l, 2*reconcilePage+2)
 }
 
-// Of two servers one fails over: only its partition's rows are looked for again, and nothing of the other is held up
-// while it is away.
+// If one of two servers fails over, only its partition's rows are looked for again. While it is down, the other
+// partition is not delayed.
 func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
-	l, r, j := journaled(20) // testID gives even ones to partition 0
+	l, r, j := journaled(20) // testID puts even numbers into partition 0
 	r.runs = map[int]string{0: "run-a", 1: "run-b"}
 	reconcile(t, l, 20)
 	reconcile(t, l, 0)
 
-	// Away: its rows are not looked at, the other's are as they were, and it is said.
+	// The server is down: its rows are not read, the other rows stay as they are, and its error is returned.
 	r.runs, r.known, r.batches, j.asked = map[int]string{0: "run-a", 1: ""}, []string{"run-a", "run-b"}, nil, nil
 	if n, err := l.Reconcile(t.Context()); n != 0 || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
 		t.Errorf("away: %d restored, %v, batches %v", n, err, r.batches)
@@ -61,14 +61,15 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 		t.Errorf("owed to the other one: %d restored, %v", n, err)
 	}
 	r.batches = nil
-	// A process that never saw it: the same.
+	// A process that never saw that server does the same.
 	fresh := New(l.Options)
 	r.known[1] = ""
 	if n, err := fresh.Reconcile(t.Context()); n != 0 || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
 		t.Errorf("away, never seen: %d restored, %v, batches %v", n, err, r.batches)
 	}
 
-	// Promoted without three of its jobs. Until the old one cannot answer any more, they are asked about and not noted.
+	// A replica without three of the jobs is promoted. While the old server may still answer, the jobs are looked for
+	// and not marked as found.
 	for _, n := range []int{3, 5, 7} {
 		delete(r.jobs, testID(n))
 	}
@@ -92,7 +93,7 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 	}
 }
 
-// A server that fails in the middle of it costs its own partition the rest of the look, and no other.
+// A server that fails in the middle of a Reconcile costs only its own partition the rest of it.
 func TestReconcile_AServerFailsMeanwhile(t *testing.T) {
 	l, r, j := journaled(2*reconcilePage + 4)
 	r.broken = 1
@@ -110,7 +111,8 @@ func TestReconcile_AServerFailsMeanwhile(t *testing.T) {
 	}
 }
 
-// A server that has the lease and is away keeps no job of another from coming back, whether some Redis had it or none.
+// The server with the lease is down: jobs of other servers are restored all the same, with and without an
+// incarnation.
 func TestReconcile_OneSickServer(t *testing.T) {
 	for _, run := range []string{"run-0", ""} {
 		l, r, j := journaled(20)
@@ -126,8 +128,7 @@ func TestReconcile_OneSickServer(t *testing.T) {
 	}
 }
 
-// Answers that are lost and calls that come late are repeated; a store that is down is an error, and the next call goes
-// on.
+// Lost answers and late calls are repeated. A store that is down is an error, and the next call goes on.
 func TestReconcile_Repeats(t *testing.T) {
 	t.Attr("proves", "F27")
 	l, r, j := journaled(3)
@@ -152,7 +153,7 @@ func TestReconcile_Repeats(t *testing.T) {
 	reconcile(t, l, 3)
 }
 
-// Between Redis' loss and the reconcile a poll is answered from the row.
+// Between the loss in Redis and the Reconcile, a poll is answered from the row.
 func TestFind_Journaled(t *testing.T) {
 	t.Attr("proves", "S16")
 	l, _, j := journaled(1)

@@ -14,18 +14,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, a later Reconcile does. nil is
-// the promise, and the request's reason is kept with it. The same request.ID again is the same promise, also when the
-// new life has ended meanwhile; "" is a new request. A job that is not FAILED, whose failure is not in SQL yet, or that
-// somebody else asked for is job.ErrWrongState; one whose tier has no plan any more job.ErrUnknownTier. After
-// job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
+// Requeue promises to requeue a dead job, and gives it to Redis at once; if Redis does not answer, a later
+// Reconcile does. nil means that the promise, with the request's reason, is stored. A repeat with the same
+// request.ID is the same promise, also when the next generation has ended meanwhile; "" is a new request.
+//
+// The error is job.ErrWrongState for a job that is not FAILED, whose failure is not in SQL yet, or that another
+// request took. It is job.ErrUnknownTier if the tier no longer has a plan. After job.ErrAmbiguous the promise may
+// have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) error {
 	return l.requeue(ctx, id, request, nil)
 }
 
-// RequeueOwn is Requeue for the job's owner, who is held to what holds for his submits: job.ErrQueueFull where the
-// tier's share is taken, job.ErrQuota where as many jobs of his as quota live (0 = any number). What is asked at the
-// same time may go a little beyond it.
+// RequeueOwn is Requeue for the job's owner, with the limits of a submit: job.ErrQueueFull if the tier's share is
+// used up, job.ErrQuota if the owner has quota living jobs (0 = no quota). Concurrent requests may exceed the
+// limits a little.
 func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error {
 	return l.requeue(ctx, id, request, func(d *job.DeadLetter) error {
 		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) {
@@ -35,13 +37,13 @@ func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, request job.Request,
 	})
 }
 
-// requeue asks room, where there is one, before it makes a promise.
+// requeue calls room, if it is not nil, before it makes a promise.
 func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room func(*job.DeadLetter) error) error {
 	if !l.ours(id) {
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 	}
 	request := job.Request{ID: requestKey(asked.ID), Reason: asked.Reason}
-	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
+	live, liveErr := l.live(ctx, id) // first: a job that ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request.ID)
 	if errors.Is(err, job.ErrNotFound) {
@@ -50,7 +52,7 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 	err = unread(err)
 	if !promised && asked.ID != "" && (sqlErr == nil || errors.Is(sqlErr, job.ErrWrongState)) {
 		if earlier, err := l.requested(ctx, id, request.ID); err != nil || earlier {
-			return unread(err) // the promise was made for an earlier life, and kept
+			return unread(err) // the promise was made for an earlier generation, and fulfilled
 		}
 	}
 	if err == nil && !promised {
@@ -71,10 +73,11 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 	return nil
 }
 
-// fulfilPatience is for a caller who waits while a promise is kept.
+// fulfilPatience bounds how long a caller waits while a promise is fulfilled.
 const fulfilPatience = 2 * time.Second
 
-// fulfil gives promised lives to Redis now. The promise stands: keeping it is not the caller's to break off.
+// fulfil gives the promised generations to Redis now. The end of the caller's ctx does not stop it, because the
+// promise is made.
 func (l *Ledger) fulfil(ctx context.Context, patience time.Duration, promised []job.ID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -85,7 +88,7 @@ func (l *Ledger) fulfil(ctx context.Context, patience time.Duration, promised []
 	return err
 }
 
-// served says whether a dead letter can have a new life here; if not, the log has it.
+// served says whether a dead letter can be requeued here; if not, it logs why.
 func (l *Ledger) served(d *job.DeadLetter) bool {
 	_, planned := l.Plans.Plan(d.Tier)
 	if planned && l.ours(d.ID) {
@@ -96,7 +99,8 @@ func (l *Ledger) served(d *job.DeadLetter) bool {
 	return false
 }
 
-// lost is the error about a job that has no outcome and that Redis does not know, unless it has a row: Redis gets it.
+// lost returns the error about a job without an outcome that Redis does not know: unknown, or notFailed if the job
+// has a row and Redis will get it.
 func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
 	j, err := l.row(ctx, id)
 	switch {
@@ -113,7 +117,7 @@ func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool
 		func(ctx context.Context) (bool, error) { return l.Promises.Requested(ctx, id, request) })
 }
 
-// promise makes it, once and for one request.
+// promise makes the promise for one dead letter. It returns errTaken if another request has it.
 func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request job.Request) error {
 	made, err := l.promiseAll(ctx, actPatience, []job.JournalRow{d.Next(l.priority(d.Tier))}, request)
 	if err == nil && !made[0] {
@@ -122,7 +126,7 @@ func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request job.Req
 	return err
 }
 
-// promiseAll makes the promises of one request, and asks once more where the answer is lost.
+// promiseAll makes the promises of one request, and repeats the call once if the answer is lost.
 func (l *Ledger) promiseAll(
 	ctx context.Context, patience time.Duration, next []job.JournalRow, request job.Request,
 ) ([]bool, error) {
@@ -142,8 +146,8 @@ func notFailed(s job.Status) error {
 	return &job.StateError{Status: s.Shown(), Reason: "only a FAILED job can be requeued"}
 }
 
-// judge decides whether a job may be requeued, from what both stores said. promised: this very request has the promise
-// already.
+// judge decides from the answers of both stores whether a job may be requeued. promised is true if this very
+// request already has the promise.
 func judge(live *job.Job, liveErr error, d *job.DeadLetter, sqlErr error, request string) (promised bool, err error) {
 	known := liveErr == nil
 	switch {
@@ -169,7 +173,7 @@ func judge(live *job.Job, liveErr error, d *job.DeadLetter, sqlErr error, reques
 	return false, nil
 }
 
-// requestKey is a request id as it is kept: of one length and one case, whatever the client sent.
+// requestKey returns a request id as it is stored: with one length and one case, whatever the client sent.
 func requestKey(requestID string) string {
 	if requestID == "" {
 		requestID = rand.Text()

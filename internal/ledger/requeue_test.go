@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What may be requeued, and why not, from what the two stores say.
+// The answers of the two stores decide whether a job may be requeued, and with which error it is refused.
 func TestRequeue_WhatMayBe(t *testing.T) {
 	t.Attr("proves", "S0-E4 S1-E4 S3-I9")
 	for _, tc := range []struct {
@@ -67,14 +67,15 @@ func TestRequeue_WhatMayBe(t *testing.T) {
 	}
 }
 
-// The next generation waits with what the dead letter kept, and its row names the run that was known before.
+// The next generation is pending with the fields of its dead letter, and its row names the incarnation that was
+// known before the script.
 func TestRequeue_GivesANewLife(t *testing.T) {
 	t.Attr("proves", "S0-S7 S1-S5")
 	l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
 	d := s.rows[someID]
 	d.Options.CallbackURL, d.MaxRetries, d.Type, d.Owner, d.Attempt = "https://example.com/", 4, "SIMULATION", "k1", 7
 	s.rows[someID] = d
-	r.after = func(call string) error { // Redis started anew just after the script
+	r.after = func(call string) error { // Redis starts anew just after the script
 		if call == "restore" {
 			r.run = "run-2"
 		}
@@ -97,7 +98,7 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 		t.Errorf("the row names %q", run)
 	}
 	r.after = nil
-	for range 2 { // the same request is the same promise
+	for range 2 { // a repeat of the same request is the same promise
 		if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 			t.Errorf("again: %v", err)
 		}
@@ -110,7 +111,7 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 	}
 }
 
-// Many at once: one new life, one promise, and everybody else is told so.
+// Of many requests at once one gets the promise; there is one next generation, and the others get an error.
 func TestRequeue_ManyAtOnce(t *testing.T) {
 	t.Attr("proves", "S0-S7 S3-I12")
 	l, r, s := given(nil, archived(job.Failed, 1))
@@ -141,7 +142,7 @@ func TestRequeue_ManyAtOnce(t *testing.T) {
 	}
 }
 
-// meeting lets nobody on until all have read the dead letter.
+// meeting blocks every caller until all have read the dead letter.
 type meeting struct {
 	Promises
 	sync.WaitGroup
@@ -166,14 +167,14 @@ func TestRequeue_TierWithoutPlan(t *testing.T) {
 	}
 }
 
-// From the promise on the answer is nil, whatever happens to the rest; the next Reconcile keeps the promise, which may
-// be another process'.
+// Once the promise is made, the answer is nil, whatever happens to the rest. The next Reconcile, perhaps of
+// another process, fulfils it.
 func TestRequeue_CrashAfterThePromise(t *testing.T) {
 	t.Attr("proves", "S0-E4 S0-S7 S1-E4")
 	for _, tc := range []struct {
 		name   string
 		breaks func(r *fakeRedis, s *fakeSQL)
-		calls  int // of the script, before
+		calls  int // calls of the script before the Reconcile
 	}{
 		{"between promise and script", func(r *fakeRedis, s *fakeSQL) {
 			s.after = func(call string) error {
@@ -182,7 +183,7 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 				}
 				return nil
 			}
-		}, 1}, // refused
+		}, 1}, // the script was refused
 		{"the script's answer is lost, twice", func(r *fakeRedis, _ *fakeSQL) {
 			r.after = func(call string) error {
 				if call == "restore" {
@@ -236,7 +237,7 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 	}
 }
 
-// A caller who hangs up between promise and script does not break the promise off.
+// A caller that hangs up between promise and script does not stop the requeue.
 func TestRequeue_CallerHangsUp(t *testing.T) {
 	l, r, s := given(nil, archived(job.Failed, 1))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -246,7 +247,7 @@ func TestRequeue_CallerHangsUp(t *testing.T) {
 	}
 }
 
-// A promise whose answer is lost is asked for again under the same request id.
+// A promise whose answer was lost is repeated with the same request id.
 func TestRequeue_PromiseInDoubt(t *testing.T) {
 	l, r, s := given(nil, archived(job.Failed, 1))
 	lost := 0
@@ -261,13 +262,13 @@ func TestRequeue_PromiseInDoubt(t *testing.T) {
 	}
 }
 
-// One that cannot be given holds up no other, and a late one is sent again.
+// A job that cannot be given delays no other, and a late one is sent again.
 func TestGive_EachOnItsOwn(t *testing.T) {
 	l, r, j := journaled(0)
 	for n := range 5 {
 		j.rows[testID(n)] = job.JournalRow{Job: is(testID(n), "", 2)}
 	}
-	strange := job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4") // of no partition of ours
+	strange := job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4") // of a partition that this cluster does not have
 	j.rows[strange] = job.JournalRow{Job: is(strange, "", 2)}
 	r.jobs[testID(0)], r.jobs[testID(1)] = is(testID(0), job.Processing, 1), is(testID(1), job.Completed, 2)
 	late := 0
@@ -294,8 +295,8 @@ func TestGive_EachOnItsOwn(t *testing.T) {
 	}
 }
 
-// A client that repeats its request after a lost answer gets the same promise, also when the new life has ended by
-// then, however it did.
+// A client that repeats its request after a lost answer gets the same promise, also when the next generation has
+// ended by then, in whatever way.
 func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 	for _, ended := range []job.Status{job.Failed, job.Completed} {
 		l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
@@ -319,7 +320,7 @@ func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 	}
 }
 
-// full is a queue without room.
+// full is a queue that refuses each job with the error why.
 type full struct{ why error }
 
 func (f full) Room(_ context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
@@ -329,8 +330,8 @@ func (f full) Room(_ context.Context, id job.ID, tier job.Tier, owner string, qu
 	return f.why
 }
 
-// An owner's requeue is refused where his submit would be, before anything is promised; a promise that was made is kept
-// whatever the room.
+// An owner's requeue is refused, before any promise, if the owner's submit would be refused. A promise that was
+// made is fulfilled without that check.
 func TestRequeueOwn_NeedsRoom(t *testing.T) {
 	t.Attr("proves", "A29")
 	for _, why := range []error{job.ErrQueueFull, job.ErrQuota, job.ErrUnavailable, job.ErrAmbiguous, nil} {

@@ -9,9 +9,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A process stands still between a promise and its script. Meanwhile another one keeps the promise, and the new life
-// ends and is forgotten by Redis: when the first goes on, that life does not begin again. What nobody kept meanwhile,
-// it keeps.
+// A process stops between a promise and its script. Meanwhile another process fulfils the promise, the next
+// generation ends, and Redis forgets it. When the first process goes on, that generation does not begin again. A
+// promise that no other process fulfilled is fulfilled now.
 func TestRequeue_StoodStill(t *testing.T) {
 	for name, requeue := range map[string]func(ctx context.Context, l *Ledger) error{
 		"one": func(ctx context.Context, l *Ledger) error { return l.Requeue(ctx, someID, job.Request{ID: "mine"}) },

@@ -8,18 +8,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Outbox is the way of ended jobs to SQL in this process. The channel of Written is closed when SQL has the next batch
-// of outcomes. Wake has what waits in Redis' outbox written now.
+// Outbox is how ended jobs get to SQL in this process. The channel of Written is closed when SQL has the next
+// batch of outcomes. Wake makes the drainer write what is in Redis' outbox now.
 type Outbox interface {
 	Written() <-chan struct{}
 	Wake()
 }
 
-// stored shows an ended job as SQL has it, and waits until it has, or ctx ends. Until then the job is shown as it was
-// before its end. An error says that SQL could not be asked.
+// stored returns an ended job as SQL has it. It waits until SQL has it or ctx ends, and then returns the job as it
+// was before its end. An error says that SQL could not be asked.
 func (l *Ledger) stored(ctx context.Context, j job.Job) (job.Job, error) {
 	for missing := false; ; missing = true {
-		written := l.Outbox.Written() // before the look: what is written after the look closes it
+		written := l.Outbox.Written() // before Find: a write after Find closes it
 		found, err := l.Archive.Find(ctx, j.ID)
 		switch {
 		case err == nil && found.Generation >= j.Generation:
@@ -30,7 +30,7 @@ func (l *Ledger) stored(ctx context.Context, j job.Job) (job.Job, error) {
 		default:
 			return job.Job{}, err
 		}
-		if j.Status != job.Completed { // the pool has those written by itself
+		if j.Status != job.Completed { // the worker pool writes completed jobs itself
 			l.Outbox.Wake()
 		}
 		select {
@@ -41,19 +41,20 @@ func (l *Ledger) stored(ctx context.Context, j job.Job) (job.Job, error) {
 	}
 }
 
-// unended is a job as it was before it ended.
+// unended returns a job as it was before it ended.
 func unended(j job.Job) job.Job {
 	j.CancelRequested = j.CancelRequested || j.Status == job.Cancelled
 	j.Status = job.Processing
-	if j.Attempt == 0 { // cancelled before its first claim
+	if j.Attempt == 0 { // cancelled before the first claim
 		j.Status = job.Pending
 	}
 	j.EndedAt, j.Result, j.Note = time.Time{}, nil, ""
 	return j
 }
 
-// onlyStored leaves out of a page of Redis' list what SQL has by now, for SQL's part of the list shows it. A job that
-// ended and is not in SQL within a moment is shown as it was before, if the filter takes that.
+// onlyStored removes from a page of Redis' list the ended jobs that SQL has, because SQL's part of the list shows
+// them. An ended job that SQL does not have within a moment is shown as it was before its end, if the filter takes
+// that.
 func (l *Ledger) onlyStored(ctx context.Context, f job.Filter, items []job.Job) []job.Job {
 	ctx, cancel := context.WithTimeout(ctx, archivePatience)
 	defer cancel()

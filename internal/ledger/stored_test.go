@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fakeOutbox is the way to SQL; write is what the next batch brings there, once it is asked for.
+// fakeOutbox is the way to SQL; write is what the next batch writes there, after the poll waits for it.
 type fakeOutbox struct {
 	mu    sync.Mutex
 	next  chan struct{}
@@ -24,7 +24,7 @@ func (o *fakeOutbox) Written() <-chan struct{} {
 		o.next = make(chan struct{})
 		if o.write != nil {
 			go func(done chan struct{}) {
-				synctest.Wait() // the poll waits now
+				synctest.Wait() // the poll is waiting now
 				o.write()
 				close(done)
 			}(o.next)
@@ -35,7 +35,8 @@ func (o *fakeOutbox) Written() <-chan struct{} {
 
 func (o *fakeOutbox) Wake() { o.woken++ }
 
-// Where Redis dies with the process, an end is told once SQL has its row. Until then the job is shown as it was before.
+// If Redis dies with the process, an end is shown once SQL has its row. Until then the job is shown as it was
+// before.
 func TestFindWaitsForTheRow(t *testing.T) {
 	unclaimed := living(job.Cancelled, 1)
 	j := unclaimed[someID]
@@ -44,8 +45,8 @@ func TestFindWaitsForTheRow(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		redis   map[job.ID]job.Job
-		sql     job.Status // what SQL has of it, in generation 1; "" = nothing
-		written job.Status // what comes to SQL while it is waited for
+		sql     job.Status // SQL's outcome of generation 1; "" = none
+		written job.Status // the outcome that SQL gets while the poll waits
 		sqlErr  error
 		want    job.Status
 		wakes   bool
@@ -104,7 +105,7 @@ func TestFindWaitsForTheRow(t *testing.T) {
 	}
 }
 
-// A list tells no end that SQL does not have, and no job twice.
+// A list shows no end that SQL does not have, and no job twice.
 func TestListTellsStoredEndsOnly(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// submitted are n rows of submits that no Redis is known to have, and a bystander that Redis lost.
+// submitted returns a ledger with n rows of submits without an incarnation, and one other row of a job that Redis
+// lost.
 func submitted(n int) (*Ledger, *restorer, *fakeJournal) {
 	l, r, j := journaled(0)
 	for i := range n {
@@ -19,8 +20,8 @@ func submitted(n int) (*Ledger, *restorer, *fakeJournal) {
 	return l, r, j
 }
 
-// The row of a job that Redis does not know is taken from its submit before Redis is given the job: a submit that Redis
-// refused cannot take it back from then on. A row whose job Redis has is found, and not owed.
+// Owe is called for the row of a job that Redis does not have before the job is restored: from then on a refused
+// submit cannot take the row back. A row whose job Redis has is marked as found, and not owed.
 func TestReconcile_OwesBeforeItRestores(t *testing.T) {
 	t.Attr("proves", "F19")
 	l, r, j := submitted(3)
@@ -34,7 +35,8 @@ func TestReconcile_OwesBeforeItRestores(t *testing.T) {
 	j.readRows = func() { order = append(order, "read") }
 	delete(j.rows, testID(9000))
 	reconcile(t, l, 2)
-	// Both partitions are looked for; the one in which a job was there reads its row, to see whether it was cancelled.
+	// Both partitions are looked for. The partition in which a job was there reads its row, to see whether it was
+	// cancelled.
 	owed := slices.Index(order, "owe")
 	if owed < 0 || slices.Index(order, "restore") < owed || order[owed+1] != "read" ||
 		slices.Contains(order[owed:], "missing") {
@@ -50,8 +52,8 @@ func TestReconcile_OwesBeforeItRestores(t *testing.T) {
 	}
 }
 
-// A row that its submit took back after it was looked for is not given to Redis: its submitter was told that it was
-// refused. Nor is anything given while SQL does not say whose a row is.
+// A row that its submit took back after the look is not given to Redis: its client was told that the submit was
+// refused. Nothing is given either while SQL does not say to whom a row belongs.
 func TestReconcile_TakenBackMeanwhile(t *testing.T) {
 	t.Attr("proves", "F19")
 	for name, when := range map[string]func(r *restorer, j *fakeJournal, back func()){
@@ -78,7 +80,7 @@ func TestReconcile_TakenBackMeanwhile(t *testing.T) {
 	reconcile(t, l, 3)
 }
 
-// onceAfter does something behind the first call of a name.
+// onceAfter calls do after the first call with that name.
 func onceAfter(name string, do func()) func(string) error {
 	done := false
 	return func(call string) error {
@@ -90,7 +92,8 @@ func onceAfter(name string, do func()) func(string) error {
 	}
 }
 
-// A job whose submit nobody told of, and that Redis had when it was looked for, comes back when Redis loses it later.
+// A job that Redis had when it was looked for is restored when Redis loses it later, although its submit never
+// stored an incarnation.
 func TestReconcile_FoundAndLost(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	l, r, j := submitted(2)
@@ -107,8 +110,8 @@ func TestReconcile_FoundAndLost(t *testing.T) {
 	reconcile(t, l, 2)
 }
 
-// One process looks for the jobs that no Redis is known to have: the lease lasts 12 s, and each page renews it. Where
-// nothing is to be looked for nobody asks for it.
+// One process looks for the jobs of rows without an incarnation: the lease lasts 12 s, and each page renews it. If
+// there is nothing to look for, no process asks for the lease.
 func TestReconcile_LeaseForRowsWithoutARun(t *testing.T) {
 	l, r, j := submitted(reconcilePage + 3)
 	delete(j.rows, testID(9000))
@@ -128,8 +131,8 @@ func TestReconcile_LeaseForRowsWithoutARun(t *testing.T) {
 	}
 }
 
-// A row that no Redis is known to have is looked for when it is 5 s old: before that its submit is about to send it. A
-// row of a run that is over may be of any age.
+// A row without an incarnation is looked for when it is 5 s old: before that its submit is about to send it. A row
+// of an incarnation that is over may be of any age.
 func TestReconcile_YoungRows(t *testing.T) {
 	l, r, j := submitted(2)
 	j.young = map[job.ID]bool{testID(1): true, testID(9000): true}
@@ -150,8 +153,8 @@ func TestReconcile_YoungRows(t *testing.T) {
 	}
 }
 
-// With the embedded server the first look takes rows of any age: the process that wrote them is gone with its Redis. A
-// first look that comes to no end is taken again.
+// The first Reconcile of an embedded server takes rows of any age: the process that wrote them has ended, with its
+// Redis. If it fails, the next one takes rows of any age again.
 func TestReconcile_EmbeddedFirstLook(t *testing.T) {
 	l, r, j := submitted(2)
 	l.Outbox = &fakeOutbox{}
@@ -178,8 +181,8 @@ func TestReconcile_EmbeddedFirstLook(t *testing.T) {
 	reconcile(t, l, 1)
 }
 
-// Between the look at Redis and the note the job's life may end, and its requeue be promised: the row is of the next
-// life then, which Redis does not have. It is not noted, and the next look gives it.
+// Between the look at Redis and Found the job may end, and its requeue may be promised. The row is then of the
+// next generation, which Redis does not have. It is not marked as found, and the next Reconcile restores it.
 func TestReconcile_TheNextLifeIsNotFound(t *testing.T) {
 	t.Attr("proves", "F19")
 	l, r, j := submitted(1)

@@ -12,35 +12,36 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// LivePlans are the plans in Redis. Every process serves those, and reads them into its book once a second.
+// LivePlans are the plans in Redis. Every process serves these, and reads them into its PlanBook once a second.
 type LivePlans interface {
-	// LoadPlans reads the plans into the book. Before that it gives back to Redis the plans that Redis lost.
+	// LoadPlans reads the plans into the PlanBook. Before that it restores in Redis the plans that Redis lost.
 	LoadPlans(ctx context.Context) error
-	// DoubtPlans makes the next LoadPlans look into SQL, too.
+	// DoubtPlans makes the next LoadPlans read SQL too.
 	DoubtPlans()
-	// StorePlan stores a plan with the version after seen, and returns it so. It returns job.ErrChanged if Redis has
-	// another version than seen.
+	// StorePlan stores a plan with the version after seen, and returns it with that version. It returns
+	// job.ErrChanged if Redis has another version than seen.
 	StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error)
 }
 
-// PlanTable is the plans in SQL, which outlive Redis.
+// PlanTable holds the plans in SQL, which outlive Redis.
 type PlanTable interface {
 	// Plans reads all plans.
 	Plans(ctx context.Context) ([]job.Plan, error)
 	// ReplacePlan stores a plan in place of an older version if then, called before the commit, returns nil.
 	ReplacePlan(ctx context.Context, p job.Plan, then func(ctx context.Context) error) error
-	// KeepPlans stores plans as Redis has them, but for those of which SQL has a later version.
+	// KeepPlans stores plans as Redis has them, except those of which SQL has a later version.
 	KeepPlans(ctx context.Context, plans []job.Plan) error
 }
 
-// PlanBook is the plans as this process last read them from Redis.
+// PlanBook holds the plans as this process last read them from Redis.
 type PlanBook interface {
 	Plan(t job.Tier) (job.Plan, bool)
 	All() []job.Plan
 }
 
-// Tiers changes the tiers' plans in both stores. Redis decides which plan is served, SQL remembers it: of two versions
-// of a plan the later one is right, and of two texts of one version Redis' is. It is safe for concurrent use.
+// Tiers changes the tiers' plans in both stores. Redis decides which plan is in force, SQL stores it: of two
+// versions of a plan the later one is right, and of two texts of one version that of Redis is. It is safe for
+// concurrent use.
 type Tiers struct {
 	redis LivePlans
 	sql   PlanTable
@@ -48,8 +49,8 @@ type Tiers struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	inSQL  map[job.Tier]job.Plan // as last read or written; nil = not read yet
-	next   time.Time             // SQL is not asked again before
+	inSQL  map[job.Tier]job.Plan // the plans in SQL as last read or written; nil = not yet read
+	next   time.Time             // SQL is not asked before this time
 	failed bool
 }
 
@@ -58,18 +59,18 @@ func NewTiers(redis LivePlans, sql PlanTable, book PlanBook, log *slog.Logger) *
 	return &Tiers{redis: redis, sql: sql, book: book, log: log}
 }
 
-// AnyVersion lets StorePlan replace whatever version is there.
+// AnyVersion lets StorePlan replace any version.
 const AnyVersion = -1
 
 const (
-	planTries    = 10               // of a change that meets other changes
-	rememberRest = 10 * time.Second // after SQL failed to keep plans
+	planTries    = 10               // tries of a change that meets other changes
+	rememberRest = 10 * time.Second // pause after SQL failed to store plans
 )
 
-// StorePlan stores a plan in both stores, or in none, and returns it with its new version. seen is the version that it
-// must replace: 0 = there must be none, AnyVersion = any. It returns job.ErrChanged if there is another version, and
-// job.ErrUnavailable if a store does not answer: then nothing was stored. After job.ErrAmbiguous the plan may have been
-// stored, in Redis alone perhaps, from where SQL gets it a moment later.
+// StorePlan stores a plan in both stores, or in none, and returns it with its new version. seen is the version
+// that it must replace: 0 = there must be no plan, AnyVersion = any version. It returns job.ErrChanged if there is
+// another version, and job.ErrUnavailable if a store does not answer; then nothing was stored. After
+// job.ErrAmbiguous the plan may have been stored, perhaps in Redis alone; then SQL gets it a moment later.
 func (t *Tiers) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error) {
 	for range planTries {
 		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) { return nil, t.redis.LoadPlans(ctx) })
@@ -99,7 +100,8 @@ func (t *Tiers) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan
 	return p, fmt.Errorf("store plan %s: %w: other changes of it are in the way", p.Tier, job.ErrUnavailable)
 }
 
-// stored reads a plan that was just stored into this process' book: others read it with their next look.
+// stored loads a plan that was just stored into this process' PlanBook. Other processes load it at their next
+// LoadPlans.
 func (t *Tiers) stored(ctx context.Context, p job.Plan) {
 	t.mu.Lock()
 	if t.inSQL != nil {
@@ -111,8 +113,9 @@ func (t *Tiers) stored(ctx context.Context, p job.Plan) {
 	}
 }
 
-// Remember brings SQL what Redis has and SQL has not: changes by a process of an older version or by hand, and what a
-// lost answer left open. While nothing changes it asks neither store. Its error was logged.
+// Remember copies to SQL the plans that Redis has and SQL lacks: changes by hand or by a process of an older
+// version, and changes whose answer was lost. While nothing changes it asks neither store. It logs the error that
+// it returns.
 func (t *Tiers) Remember(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +158,7 @@ func (t *Tiers) remember(ctx context.Context, plans []job.Plan) error {
 	var unstored []job.Plan
 	for _, p := range plans {
 		switch is, ok := inSQL[p.Tier]; {
-		case ok && is.Version > p.Version: // just changed; or Redis lost the change
+		case ok && is.Version > p.Version: // the plan was just changed, or Redis lost the change
 			t.redis.DoubtPlans()
 		case !ok || !reflect.DeepEqual(is, p):
 			unstored = append(unstored, p)

@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// planStores are both stores of plans; each can be away.
+// planStores are both stores of plans; each can be made to fail.
 type planStores struct {
 	redis, sql         map[job.Tier]job.Plan
 	book               job.PlanBook
 	redisErr, sqlErr   error
 	commitErr          error
 	doubts, read, kept int
-	meanwhile          func() // another process' change, between the reading and the storing
+	meanwhile          func() // a change by another process between LoadPlans and StorePlan
 }
 
 func newPlanStores() *planStores {
@@ -92,7 +92,7 @@ func (s *planStores) KeepPlans(_ context.Context, plans []job.Plan) error {
 
 func (s *planStores) tiers() *Tiers { return NewTiers(s, s, &s.book, slog.New(slog.DiscardHandler)) }
 
-// state says which versions of PAID and GOLD the stores and the book have.
+// state returns the versions of PAID and GOLD in the stores and the book.
 func (s *planStores) state() string {
 	var b strings.Builder
 	for _, t := range []job.Tier{job.Paid, "GOLD"} {
@@ -102,7 +102,7 @@ func (s *planStores) state() string {
 	return b.String()
 }
 
-// A change is in both stores, or in none: which errors leave what.
+// A change is stored in both stores, or in none, depending on the errors.
 func TestStorePlan(t *testing.T) {
 	t.Parallel()
 	paid := job.DefaultPlans()[0]
@@ -169,7 +169,7 @@ func TestStorePlan(t *testing.T) {
 	}
 }
 
-// SQL gets what Redis has, once for each change, and never loses a later version.
+// SQL gets what Redis has, once per change, and never loses a later version.
 func TestRememberPlans(t *testing.T) {
 	t.Parallel()
 	s := newPlanStores()
@@ -188,7 +188,7 @@ func TestRememberPlans(t *testing.T) {
 	}
 	remember(1, 0, 0)
 	byHand := job.DefaultPlans()[0]
-	byHand.Share = 50 // of the same version
+	byHand.Share = 50 // with the same version
 	s.redis[job.Paid] = byHand
 	gold := byHand
 	gold.Tier, gold.Version = "GOLD", 2 // by a process of an older version
@@ -200,7 +200,7 @@ func TestRememberPlans(t *testing.T) {
 	if s.sql[job.Paid].Share != 50 || s.sql["GOLD"].Version != 2 {
 		t.Errorf("SQL has %+v", s.sql)
 	}
-	gold.Version = 7 // Redis lost that
+	gold.Version = 7 // a change that Redis lost
 	s.sql["GOLD"] = gold
 	public := s.redis[job.Public]
 	public.Share = 7

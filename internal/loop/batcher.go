@@ -5,20 +5,20 @@ import (
 	"sort"
 )
 
-// Batcher holds entries until a call takes them: the next call takes all that wait, up to its bounds, and entries that
-// arrive during that call wait for the one after it. The owner of a batcher guards it with a lock. Neither the size nor
-// the order of an entry changes while the entry waits.
+// Batcher holds entries until a call takes them: the next call takes all waiting entries, up to its limits, and
+// entries that arrive during that call wait for the one after it. The owner of a batcher guards it with a lock.
+// Neither the size nor the order of an entry may change while the entry waits.
 type Batcher[T any] struct {
-	MaxEntries int               // of one call
-	MaxBytes   int               // of one call; a larger entry has a call for itself
-	Size       func(entry T) int // about how many bytes an entry adds to a call
-	Compare    func(x, y T) int  // negative if x goes before y; nil = first come, first served
+	MaxEntries int               // the limit of one call
+	MaxBytes   int               // the limit of one call; a larger entry gets a call of its own
+	Size       func(entry T) int // roughly how many bytes an entry adds to a call
+	Compare    func(x, y T) int  // negative if x goes before y; nil = in the order of Add
 
-	waiting []T // in their order
+	waiting []T // in the order of their calls
 	bytes   int
 }
 
-// Add puts each entry behind those that go before it, and behind its equals.
+// Add adds entries, each behind the entries that go before it and behind its equals.
 func (b *Batcher[T]) Add(entries ...T) {
 	for _, e := range entries {
 		at := len(b.waiting)
@@ -30,7 +30,7 @@ func (b *Batcher[T]) Add(entries ...T) {
 	}
 }
 
-// AddFirst puts entries before all others, in a batcher without Compare.
+// AddFirst adds entries before all others. The batcher must have no Compare.
 func (b *Batcher[T]) AddFirst(entries ...T) {
 	b.waiting = slices.Insert(b.waiting, 0, entries...)
 	for _, e := range entries {
@@ -38,9 +38,9 @@ func (b *Batcher[T]) AddFirst(entries ...T) {
 	}
 }
 
-// Next moves the entries of the next call into batch, whose memory it reuses. It asks skip, if that is not nil, about
-// each of them: an entry that skip returns true for leaves the batcher without coming into the batch, and the entry
-// behind it gets its place. After an empty batch nothing waits any more.
+// Next moves the entries of the next call into batch, whose memory it reuses. If skip is not nil, Next calls it
+// for each of these entries: an entry for which skip returns true leaves the batcher without entering the batch,
+// and the next entry takes its place. An empty batch means that no entry is left.
 func (b *Batcher[T]) Next(batch []T, skip func(entry T) bool) []T {
 	batch = slices.Grow(batch[:0], min(b.MaxEntries, len(b.waiting)))
 	removed, bytes := 0, 0
@@ -60,7 +60,7 @@ func (b *Batcher[T]) Next(batch []T, skip func(entry T) bool) []T {
 	return batch
 }
 
-// Remove removes the entries that gone returns true for. It asks about each entry once.
+// Remove removes the entries for which gone returns true. It calls gone once per entry.
 func (b *Batcher[T]) Remove(gone func(entry T) bool) {
 	b.waiting = slices.DeleteFunc(b.waiting, func(e T) bool {
 		if !gone(e) {
@@ -71,8 +71,8 @@ func (b *Batcher[T]) Remove(gone func(entry T) bool) {
 	})
 }
 
-// Len is how many entries wait.
+// Len returns how many entries wait.
 func (b *Batcher[T]) Len() int { return len(b.waiting) }
 
-// Bytes is the size of all entries that wait.
+// Bytes returns the size of all waiting entries.
 func (b *Batcher[T]) Bytes() int { return b.bytes }

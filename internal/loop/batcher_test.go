@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// batcherOf makes a batcher of words: the size of each is its length.
+// batcherOf makes a batcher of words; the size of a word is its length.
 func batcherOf(waiting ...string) *Batcher[string] {
 	b := &Batcher[string]{MaxEntries: 3, MaxBytes: 10, Size: func(s string) int { return len(s) }}
 	b.Add(waiting...)
@@ -70,7 +70,7 @@ func TestBatcher_NextReusesMemory(t *testing.T) {
 	}
 }
 
-// A skipped entry leaves the batcher, and takes no place in the call; Next asks about no entry of a later call.
+// A skipped entry leaves the batcher and takes no place in the call. Next calls skip for no entry of a later call.
 func TestBatcher_NextSkips(t *testing.T) {
 	b := batcherOf("-1", "a", "-2", "b", "-3", "c", "-4", "d")
 	var asked []string

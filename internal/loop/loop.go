@@ -1,5 +1,5 @@
-// Package loop is what runs again and again in the background, how such a loop is woken, how long it waits, and the
-// batcher of entries that share a call.
+// Package loop has the tools for repeated background work: the loop itself, the signal that wakes it, the pace
+// that sets its delay, and the batcher of entries that share a call.
 package loop
 
 import (
@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and
-// before it starts.
+// Loop calls runOnce, waits for the time that runOnce returned or until it is woken, and starts over. It may be
+// stopped twice, and before it starts.
 type Loop struct {
 	runOnce func(ctx context.Context) (wait time.Duration)
 	wake    Signal
-	next    atomic.Pointer[time.Time] // when the next run is due; nil = the first one is not over
+	next    atomic.Pointer[time.Time] // when the next run is due; nil = the first run is not over
 
 	mu     sync.Mutex
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// New makes a loop that stands still until Start. runOnce says how long to wait before the next run.
+// New makes a loop that does nothing until Start. runOnce returns how long to wait before the next run.
 func New(runOnce func(ctx context.Context) time.Duration) *Loop {
 	return &Loop{runOnce: runOnce, wake: NewSignal()}
 }
 
-// Start begins to run, until Stop.
+// Start starts the loop, which then runs until Stop; the context is not used. A second Start, or a Start after
+// Stop, does nothing.
 func (l *Loop) Start(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +56,7 @@ func (l *Loop) Start(context.Context) error {
 	return nil
 }
 
-// Stop ends the loop and waits until the run under way has returned, or ctx ends.
+// Stop ends the loop and waits until the present run has returned, or until ctx ends, which is an error.
 func (l *Loop) Stop(ctx context.Context) error {
 	l.mu.Lock()
 	cancel, done := l.cancel, l.done
@@ -67,7 +68,7 @@ func (l *Loop) Stop(ctx context.Context) error {
 	return Ended(ctx, done)
 }
 
-// Ended waits until a channel is closed, or ctx ends, which is the error.
+// Ended waits until done is closed, or until ctx ends, whose error it returns.
 func Ended(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -77,7 +78,7 @@ func Ended(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// Waited is Ended for a group.
+// Waited is Ended for a WaitGroup.
 func Waited(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {
@@ -87,7 +88,7 @@ func Waited(ctx context.Context, group *sync.WaitGroup) error {
 	return Ended(ctx, done)
 }
 
-// Running says whether the loop was started and not yet stopped.
+// Running says whether the loop was started and its last run has not ended.
 func (l *Loop) Running() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +103,8 @@ func (l *Loop) Running() bool {
 	}
 }
 
-// Next is in how long the next run begins: 0 = it is due, or under way. false: the loop stands still.
+// Next returns in how long the next run begins; 0 means that a run is due or under way. moves is false if the loop
+// is not running.
 func (l *Loop) Next() (in time.Duration, moves bool) {
 	if !l.Running() {
 		return 0, false
@@ -113,16 +115,16 @@ func (l *Loop) Next() (in time.Duration, moves bool) {
 	return in, true
 }
 
-// Wake makes the next run come at once. It never blocks.
+// Wake makes the next run begin at once. It never blocks.
 func (l *Loop) Wake() { l.wake.Set() }
 
-// Signal tells one goroutine that there is something to do. Signals that come before it looks are one.
+// Signal tells one goroutine that there is work. Several signals before the goroutine receives count as one.
 type Signal chan struct{}
 
 // NewSignal makes a signal that is not set.
 func NewSignal() Signal { return make(Signal, 1) }
 
-// Set never blocks.
+// Set sets the signal. It never blocks.
 func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:
@@ -130,7 +132,7 @@ func (s Signal) Set() {
 	}
 }
 
-// Pace is how long a loop waits between runs: never less than Floor, never more than Ceiling.
+// Pace bounds the wait between a loop's runs: at least Floor, at most Ceiling.
 type Pace struct{ Floor, Ceiling time.Duration }
 
 // Next doubles the wait after a run that failed and halves it after one that succeeded.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A loop knows when it runs next: from its start to its end, and also after it was woken.
+// Next is right from the loop's start to its end, also after a wake.
 func TestLoop_Next(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under, wait := make(chan struct{}), 3*time.Second
@@ -47,7 +47,7 @@ func TestLoop_Next(t *testing.T) {
 	})
 }
 
-// It may be stopped before it starts, and twice, and waits for the run that is under way no longer than it is told to.
+// A loop may be stopped before it starts, and twice. Stop waits for the present run until its context ends.
 func TestLoop_Stop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		under := make(chan struct{})
@@ -75,7 +75,7 @@ func TestLoop_Stop(t *testing.T) {
 	})
 }
 
-// Signals that come before somebody looks are one.
+// Several signals before a receive count as one.
 func TestSignal(t *testing.T) {
 	s := NewSignal()
 	s.Set()

@@ -16,8 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// compose makes the message as RFC 5322 has it, in UTF-8, and its Message-ID without the brackets. It checks once more
-// what could break out of a header or a command; an error is permanent.
+// compose makes an RFC 5322 message in UTF-8, and returns its Message-ID without the brackets. It checks again
+// that no text can become a header or a command; its errors are permanent.
 func compose(m Message, from *netmail.Address) (text []byte, messageID string, err error) {
 	if err := check(m); err != nil {
 		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
@@ -32,7 +32,7 @@ func compose(m Message, from *netmail.Address) (text []byte, messageID string, e
 	msg.FromMailAddress(from)
 	msg.SetMessageIDWithValue(messageID)
 	msg.SetDateWithValue(time.Now())
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office answers, please
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: asks for no out-of-office answers
 	msg.Subject(literal(m.Subject))
 	if err := msg.To(m.To...); err != nil {
 		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
@@ -71,8 +71,8 @@ func check(m Message) error {
 	return nil
 }
 
-// literal keeps a text from being read as what it looks like: =?utf-8?q?=0d=0aBcc:?= in a subject is an encoded line
-// break to whoever reads the mail. Encoded as a whole it is shown as it was written.
+// literal encodes a subject that contains =?, so that mail readers show it as written. A reader would decode
+// =?utf-8?q?=0d=0aBcc:?= to a line break and a header.
 func literal(subject string) string {
 	if !strings.Contains(subject, "=?") {
 		return subject
@@ -89,5 +89,5 @@ func literal(subject string) string {
 	return strings.Join(words, " ")
 }
 
-// wordBytes is what fits into one encoded word of 75 characters (RFC 2047).
+// wordBytes is the number of bytes that fit into one encoded word of 75 characters (RFC 2047).
 const wordBytes = 45

@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// folder writes each message to a file of its own, <job id>.eml, in place of an earlier attempt's.
+// folder writes each message to a file of its own, <job id>.eml, and replaces that of an earlier attempt.
 type folder struct{ dir string }
 
 var nobody = &netmail.Address{Name: "tierq", Address: "tierq@localhost"}
 
-// Send writes the message, whole or not at all, readable by this user only.
+// Send writes the file, readable by this user only. On an error no new file exists.
 func (f *folder) Send(ctx context.Context, m Message) (Delivery, error) {
 	if ctx.Err() != nil {
 		return Delivery{}, fmt.Errorf("write mail: %w", context.Cause(ctx))
@@ -32,7 +32,7 @@ func (f *folder) Send(ctx context.Context, m Message) (Delivery, error) {
 	return Delivery{MessageID: id, Accepted: m.To}, nil
 }
 
-// Describe says that nothing leaves this machine.
+// Describe says that mail stays on this machine.
 func (f *folder) Describe() string {
 	return "written to " + f.dir + " as .eml files; TIERQ_SMTP_URL sends it"
 }
@@ -42,7 +42,7 @@ func write(dir, name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // it is gone already if all went well
+	defer func() { _ = os.Remove(file.Name()) }() // fails after a success, because the file was renamed
 	_, err = file.Write(text)
 	if err == nil {
 		err = file.Sync()

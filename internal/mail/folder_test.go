@@ -20,7 +20,7 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{"first", "Überweisung"} { // another attempt takes the place of the first
+	for _, subject := range []string{"first", "Überweisung"} { // the second attempt replaces the first one's file
 		m := greeting
 		m.Subject = subject
 		got, err := s.Send(t.Context(), m)

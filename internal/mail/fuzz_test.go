@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whatever stands in a message, it comes out as one message to the same people: with the headers that every message
-// has, and no other.
+// Every message, whatever its texts contain, becomes one mail to the same recipients, with the headers of every
+// mail and no other.
 func FuzzCompose(f *testing.F) {
 	f.Attr("proves", "A55 A56")
 	const id = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
@@ -60,10 +60,11 @@ func FuzzCompose(f *testing.F) {
 		"a@b\x1f \x1f\x00")
 }
 
-// The URL of a mail server: what is taken sends from one good address, to one host, and not a password in the clear.
+// An accepted URL of a mail server names one valid sender and one host, and never sends a password without
+// encryption.
 func FuzzURL(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
-		if strings.Contains(text, "ca=") { // a file's name: it would be read
+		if strings.Contains(text, "ca=") { // the name of a file, which parse would read
 			return
 		}
 		s, err := parse(text, nil)
@@ -87,7 +88,7 @@ func FuzzURL(f *testing.F) {
 		"smtp://[::1]:25?from=a@b&tls=none")
 }
 
-// A mail server's words are shown in one short line.
+// A mail server's answer is shown in one short line.
 func FuzzSaid(f *testing.F) {
 	f.Attr("proves", "A53 A54")
 	fuzz.Text(f, func(t *testing.T, words string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// chat is a server's end of a connection.
+// chat is the server's end of a connection.
 type chat struct {
 	net.Conn
 	lines *bufio.Scanner
@@ -20,7 +20,7 @@ type chat struct {
 func (c *chat) say(line string) bool { _, err := c.Write([]byte(line + "\r\n")); return err == nil }
 func (c *chat) hear() bool           { return c.lines.Scan() }
 
-// talker is a server that serves one connection by a script.
+// talker starts a server that serves one connection by a script.
 func talker(t *testing.T, script func(*chat)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func talker(t *testing.T, script func(*chat)) (addr string) {
 	return l.Addr().String()
 }
 
-// A53: a server that never stops talking is hung up on, wherever it begins.
+// A53: the client hangs up on a server that sends endless replies, in any step of the session.
 func TestEndlessReplies(t *testing.T) {
 	t.Attr("proves", "A53")
 	for name, script := range map[string]func(*chat){
@@ -121,8 +121,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// A password is not given to a server that says it does TLS and then talks on in the clear, with what was sent along
-// before it.
+// The client does not send a password to a server that offers TLS and then continues in the clear with text
+// injected before TLS.
 func TestInjectedBeforeTLS(t *testing.T) {
 	t.Attr("proves", "A48")
 	heard := make(chan string, 100)

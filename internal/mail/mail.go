@@ -1,4 +1,4 @@
-// Package mail sends messages: through an SMTP server, or, where none is configured, into a folder.
+// Package mail sends messages: through an SMTP server or, without one, into a folder.
 package mail
 
 import (
@@ -9,35 +9,35 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Message is one mail to up to fifty recipients, all of whom see each other's address.
+// Message is one mail to at most fifty recipients, who all see each other's addresses.
 type Message struct {
-	ID      job.ID   // the Message-ID is made of it: every attempt sends the same message
-	To      []string // addresses that handler.ReadAddress takes
+	ID      job.ID   // the Message-ID is made from it: every attempt sends the same message
+	To      []string // valid addresses according to handler.ReadAddress
 	Subject string
 	Text    string
-	HTML    string // "" = none; else the better alternative to Text
-	Last    bool   // nobody will try again: who can be reached now, should be
+	HTML    string // "" = none; otherwise the preferred alternative to Text
+	Last    bool   // no attempt follows: reach all recipients that can be reached now
 }
 
-// Delivery is what became of a message: who will get it. Those of To who are missing were refused for good (or, at the
-// last try, for now).
+// Delivery is the result of a sent message. Accepted are the recipients who will get it. Those of To who are
+// missing were refused for good (or, at the last attempt, for now).
 type Delivery struct {
 	MessageID string
 	Accepted  []string
 }
 
-// Sender sends messages. An error that is permanent (see handler.Judge) says that the message itself is refused; after
-// any other the same message may be sent again. Nobody got the message when an error is returned, except when the
-// server's last answer was lost.
+// Sender sends messages. After a permanent error (see handler.Judge) the message itself is refused; after any
+// other error the same message may be sent again. An error means that no recipient gets the message, except when
+// the server's last answer was lost.
 type Sender interface {
 	Send(ctx context.Context, m Message) (Delivery, error)
 	// Describe says where mail goes, without secrets.
 	Describe() string
 }
 
-// Open reads TIERQ_SMTP_URL, see parse. Without a URL messages become .eml files in the folder mail below dir. It does
-// not call the server. roots are the authorities that may sign the server's certificate where the URL has no ca; nil =
-// the system's.
+// Open reads TIERQ_SMTP_URL, see parse. Without a URL messages become .eml files in the folder mail below dir.
+// Open does not call the server. roots are the authorities that may sign the server's certificate if the URL has
+// no ca; nil = the system's.
 func Open(url, dir string, roots *x509.CertPool) (Sender, error) {
 	if url == "" {
 		return &folder{dir: filepath.Join(dir, "mail")}, nil

@@ -31,24 +31,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const jobID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
-// office is a real SMTP server with one user, me:secret. Its fields say how it behaves; its mails are what it took.
+// office is a real SMTP server with one user, me:secret. Its fields control its behaviour; mails are the messages
+// it accepted.
 type office struct {
 	t      *testing.T
 	addr   string
 	caFile string
 	certs  *tls.Config
 
-	open      bool // takes mail without a login
+	open      bool // accepts mail without a login
 	ways      []string
-	rcpt      map[string]*smtp.SMTPError // its answer to some recipients
-	sender    *smtp.SMTPError            // to MAIL FROM
-	data      *smtp.SMTPError            // after the message
+	rcpt      map[string]*smtp.SMTPError // the answers to some recipients
+	sender    *smtp.SMTPError            // the answer to MAIL FROM
+	data      *smtp.SMTPError            // the answer after the message
 	noTLS     bool
 	host      string // in its certificate
-	expired   bool   // its certificate
+	expired   bool   // the certificate has expired
 	mu        sync.Mutex
 	mails     []mailed
-	passwords []string // that it was told
+	passwords []string // received passwords
 }
 
 type mailed struct {
@@ -58,7 +59,7 @@ type mailed struct {
 	tls  bool
 }
 
-// start serves; implicit means TLS from the first byte.
+// start starts the server; implicit means TLS from the first byte.
 func (o *office) start(t *testing.T, implicit bool) {
 	t.Helper()
 	o.t = t
@@ -83,7 +84,7 @@ func (o *office) start(t *testing.T, implicit bool) {
 		return &session{office: o, conn: c}, nil
 	}))
 	server.Domain = "localhost"
-	server.AllowInsecureAuth = true // a careless server: the client must be the careful one
+	server.AllowInsecureAuth = true // the server is careless, so the client must be careful
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	if !o.noTLS {
 		server.TLSConfig = o.certs
@@ -95,14 +96,14 @@ func (o *office) start(t *testing.T, implicit bool) {
 	go func() { done <- server.Serve(l) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = l.Close() // a server that is closed before it began to serve knows no listener
+		_ = l.Close() // a server that is closed before it serves does not close its listener
 		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})
 }
 
-// url is the URL of a sender that uses this office by the name localhost.
+// url returns the URL of a sender that uses this server under the name localhost.
 func (o *office) url(scheme, user string, query url.Values) string {
 	_, port, err := net.SplitHostPort(o.addr)
 	if err != nil {
@@ -200,7 +201,7 @@ func (s *session) Data(r io.Reader) error {
 func (s *session) Reset()        {}
 func (s *session) Logout() error { return nil }
 
-// login is the server's side of AUTH LOGIN, which the library has not.
+// login is the server's side of AUTH LOGIN, which the library lacks.
 type login struct {
 	check func(user, password string) error
 	user  *string
@@ -220,7 +221,7 @@ func (l *login) Next(response []byte) (challenge []byte, done bool, err error) {
 	return nil, true, l.check(*l.user, string(response))
 }
 
-// authority makes a throw-away CA and a certificate of it for one host.
+// authority makes a throwaway CA and a certificate from it for one host.
 func authority(t *testing.T, host string, until time.Time) (caFile string, server *tls.Config) {
 	t.Helper()
 	sign := func(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {

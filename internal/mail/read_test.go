@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// letter is a message as a reader sees it.
+// letter is a message as a mail reader parses it.
 type letter struct {
 	head       netmail.Header
 	subject    string
@@ -21,7 +21,7 @@ type letter struct {
 	recipients []string
 }
 
-// readMail parses a message with the standard library, and holds it to what every message promises.
+// readMail parses a message with the standard library, and checks what every message promises.
 func readMail(t *testing.T, text string) letter {
 	t.Helper()
 	if strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\n") ||

@@ -11,12 +11,12 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// maxReplies bounds what a server may say in one session, in bytes, TLS included.
+// maxReplies limits what a server may send in one session, in bytes, TLS included.
 const maxReplies = 256 << 10
 
 var errChatty = errors.New("the server says too much")
 
-// capped is a connection that reads no more than left bytes.
+// capped is a connection that reads at most left bytes.
 type capped struct {
 	net.Conn
 	left int
@@ -31,7 +31,7 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyCode is the code of a server's refusal, 0 for any other error.
+// replyCode returns the code of a server's refusal; 0 for any other error.
 func replyCode(err error) int {
 	var reply *textproto.Error
 	if errors.As(err, &reply) {
@@ -40,7 +40,7 @@ func replyCode(err error) int {
 	return 0
 }
 
-// failure is what failed and why, in words that are fit for a log line and a user's eyes; the reason is behind it.
+// failure is an error whose text may be shown in logs and to users. It wraps the cause.
 type failure struct {
 	text string
 	err  error
@@ -49,8 +49,8 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
-// said says what failed: with the server's answer, if that was the reason. Of either at most 200 characters are kept,
-// and only those that can be printed: they may be the server's own.
+// said returns an error with what failed and the server's answer, or the cause if there was no answer. It keeps at
+// most 200 characters of either, and only printable ones, because the server may have chosen them.
 func said(what string, err error) error {
 	text := err.Error()
 	if reply := (*textproto.Error)(nil); errors.As(err, &reply) {
@@ -65,7 +65,7 @@ func said(what string, err error) error {
 	return &failure{what + ": " + string(runes[:min(len(runes), 200)]), err}
 }
 
-// refused is said; a code of 500 and above is the server's last word.
+// refused returns the error of said. A code of 500 and above makes the error permanent.
 func refused(what string, err error) error {
 	if replyCode(err) >= 500 {
 		return handler.Permanent(said(what, err))

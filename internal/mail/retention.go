@@ -14,11 +14,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// filesAtOnce is how many names are read from the folder at once.
+// filesAtOnce is the number of names read from the folder at once.
 const filesAtOnce = 500
 
-// DeleteOld deletes the messages that Open's folder below dir got before a time, and what a crash left of unfinished
-// ones, and says how many. A folder that is not there has none. Files that are not ours stay.
+// DeleteOld deletes messages older than before from Open's folder below dir, also unfinished ones that a crash
+// left, and returns their number. A missing folder counts as empty. Files with other names stay.
 func DeleteOld(ctx context.Context, dir string, before time.Time) (deleted int64, err error) {
 	dir = filepath.Join(dir, "mail")
 	folder, err := os.Open(dir)
@@ -58,7 +58,8 @@ func DeleteOld(ctx context.Context, dir string, before time.Time) (deleted int64
 	}
 }
 
-// ours says whether a name is one that write gives: <job id>.eml, or .<job id>.eml.<number> while it is written.
+// ours reports whether the folder's Send may have given a file this name: <job id>.eml, or .<job id>.eml.<number>
+// while it is written.
 func ours(name string) bool {
 	unfinished := strings.HasPrefix(name, ".")
 	id, end, _ := strings.Cut(strings.TrimPrefix(name, "."), ".eml")

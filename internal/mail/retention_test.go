@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Old messages go, young ones and files of others stay, however many there are.
+// DeleteOld deletes old messages and keeps young ones and foreign files, in a folder of any size.
 func TestDeleteOldMail(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()

@@ -38,8 +38,9 @@ func (s *server) Describe() string {
 	return fmt.Sprintf("sent through %s (%s) from %s", s.addr, how, s.from.Address)
 }
 
-// Send sends the message to those whom the server takes. One recipient refused for now means that nobody gets it yet,
-// so that the next try can reach all of them and nobody twice; at the last try it goes to those who can be reached.
+// Send sends the message to the recipients that the server accepts. If the server refuses one recipient for now,
+// nobody gets the message yet: the next attempt can then reach everybody, and nobody twice. At the last attempt
+// the message goes to the recipients that can be reached.
 func (s *server) Send(ctx context.Context, m Message) (Delivery, error) {
 	text, id, err := compose(m, s.from)
 	if err != nil {
@@ -84,11 +85,11 @@ func (s *server) session(ctx context.Context, m Message, text []byte) ([]string,
 	if err := w.Close(); err != nil {
 		return nil, refused("the message", err)
 	}
-	_ = client.Quit() // it has the message: a poor farewell changes nothing
+	_ = client.Quit() // the server has the message, so an error here changes nothing
 	return accepted, nil
 }
 
-// greet brings the connection to where a message can be sent: TLS, then the login.
+// greet prepares the connection for a message: TLS, then the login.
 func (s *server) greet(ctx context.Context, conn net.Conn) (*smtp.Client, error) {
 	conn = &capped{Conn: conn, left: maxReplies}
 	if s.implicit {
@@ -120,7 +121,7 @@ func (s *server) greet(ctx context.Context, conn net.Conn) (*smtp.Client, error)
 	return client, nil
 }
 
-// login never sends the password without TLS: parse sees to it that there is none then.
+// login sends the password. It needs no check for TLS: parse allows no password without TLS.
 func (s *server) login(client *smtp.Client) error {
 	_, ways := client.Extension("AUTH")
 	var way smtp.Auth
@@ -138,10 +139,10 @@ func (s *server) login(client *smtp.Client) error {
 	return nil
 }
 
-// recipients names sender and recipients to the server, and returns those it takes.
+// recipients sends the sender and the recipients to the server, and returns the recipients that it accepts.
 func recipients(client *smtp.Client, from string, m Message) ([]string, error) {
 	if err := client.Mail("<" + from + ">"); err != nil {
-		return nil, said("the sender", err) // the set-up's fault, not the message's: worth another try
+		return nil, said("the sender", err) // not permanent: the configuration is wrong, not the message
 	}
 	var accepted []string
 	var forNow, forGood []error
@@ -161,7 +162,7 @@ func recipients(client *smtp.Client, from string, m Message) ([]string, error) {
 	return decide(accepted, forNow, forGood, m.Last)
 }
 
-// decide says who gets the message, or why nobody does.
+// decide returns the recipients who get the message, or the reason why nobody gets it.
 func decide(accepted []string, forNow, forGood []error, last bool) ([]string, error) {
 	switch {
 	case len(forNow) > 0 && (!last || len(accepted) == 0):
@@ -173,7 +174,7 @@ func decide(accepted []string, forNow, forGood []error, last bool) ([]string, er
 	return accepted, nil
 }
 
-// hostname is how we introduce ourselves.
+// hostname returns the name by which tierq introduces itself to the server.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil || handler.ReadAddress("x@"+name) != nil {

@@ -67,7 +67,7 @@ func TestSendReadBack(t *testing.T) {
 	}
 }
 
-// What the TLS of a server, or the lack of it, must stop.
+// Bad TLS, or none, prevents a message.
 func TestTLSIsMandatory(t *testing.T) {
 	t.Attr("proves", "A48")
 	refuse := func(t *testing.T, o *office, s Sender, want string) {
@@ -135,7 +135,7 @@ func TestTLSIsMandatory(t *testing.T) {
 	})
 }
 
-// 5xx about the message or its recipients is final; everything else is worth another try.
+// A 5xx about the message or its recipients is permanent; after any other error the message may be sent again.
 func TestRefusals(t *testing.T) {
 	t.Attr("proves", "S1-P4")
 	no := func(code int) *smtp.SMTPError {
@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 		last      bool
 		accepted  []string
 		permanent bool
-		want      string // in the error
+		want      string // part of the error
 	}{
 		{"the message, for good", &office{data: no(554)}, false, nil, true, "554"},
 		{"the message, for now", &office{data: no(451)}, false, nil, false, "451"},
@@ -213,7 +213,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A55, A56: what the handler's check would have caught is not sent either.
+// A55, A56: Send refuses the texts that the handler's own check refuses.
 func TestSendChecksAgain(t *testing.T) {
 	t.Attr("proves", "A55 A56")
 	o := &office{}
@@ -236,7 +236,7 @@ func TestSendChecksAgain(t *testing.T) {
 	}
 }
 
-// A subject that looks like an encoded one, with a line break and a header in it, is read as it was written.
+// A subject that looks like an encoded line break with a header is read as it was written.
 func TestSubjectThatLooksEncoded(t *testing.T) {
 	t.Attr("proves", "A55")
 	o := &office{}

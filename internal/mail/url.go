@@ -20,9 +20,9 @@ import (
 //	smtp://user:password@host:587?from=tierq@example.org    STARTTLS; the port is 587 if none is given
 //	smtps://user:password@host:465?from=tierq@example.org   TLS from the first byte; port 465
 //
-// from is required: an address, or "Name <address>", escaped as in any URL. The server's certificate must be valid for
-// the host; ca=/file names the certificates (PEM) to trust in place of roots. tls=none, with smtp:// only, sends in the
-// clear; then there can be no password. Errors do not repeat the URL.
+// from is required: an address, or "Name <address>", escaped as in any URL. The server's certificate must be valid
+// for the host. ca=/file names the certificates (PEM) to trust instead of roots. tls=none, with smtp:// only,
+// sends without encryption; then the URL must have no password. Errors do not contain the URL.
 func parse(text string, roots *x509.CertPool) (*server, error) {
 	wrong := func(reason string, args ...any) (*server, error) {
 		return nil, fmt.Errorf("mail server's URL: "+reason, args...)
@@ -72,7 +72,7 @@ func parse(text string, roots *x509.CertPool) (*server, error) {
 	return s, nil
 }
 
-// tlsConfig is nil for tls=none.
+// tlsConfig returns nil for tls=none.
 func tlsConfig(scheme, host string, query url.Values, roots *x509.CertPool) (*tls.Config, error) {
 	switch mode := query.Get("tls"); {
 	case scheme == "smtp" && mode == "none":
@@ -99,5 +99,5 @@ func tlsConfig(scheme, host string, query url.Values, roots *x509.CertPool) (*tl
 	return c, nil
 }
 
-// patience is how long one message may take, from the first byte to the last answer.
+// patience is the time limit for one message, from the first byte to the last answer.
 const patience = time.Minute

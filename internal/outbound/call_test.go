@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// A redirect is an answer; where it points is not called, and no header travels on.
+// A redirect counts as an answer: the client does not call its target, and sends no header there.
 func TestRedirects(t *testing.T) {
 	t.Attr("proves", "A37")
 	inner := receive(t, func(http.ResponseWriter, *http.Request) {})
@@ -45,7 +45,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// A receiver that answers too much, never ends or sends headers without end costs a bounded time and memory.
+// A receiver that answers too much, never ends or sends endless headers costs a limited time and limited memory.
 func TestHostileAnswers(t *testing.T) {
 	t.Attr("proves", "A52")
 	gone := make(chan struct{}, 1)
@@ -77,7 +77,7 @@ func TestHostileAnswers(t *testing.T) {
 	if answer, err := get(t, c, r.URL+"/huge"); err != nil || len(answer.Body) != 32<<10 || !answer.Truncated {
 		t.Errorf("huge: %d bytes, truncated %v, %v", len(answer.Body), answer.Truncated, err)
 	}
-	<-gone // the connection was closed, not read to its end
+	<-gone // the client closed the connection before the answer's end
 	begun := time.Now()
 	var failed *CallError
 	_, err := c.Do(t.Context(), Request{Method: "GET", URL: r.URL + "/endless", Timeout: time.Second})
@@ -92,8 +92,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that answers a byte now and then, in its headers or its body, is left when the call's time is over: each
-// byte is no new chance.
+// A receiver that sends a byte now and then, in its headers or its body, is cut off at the call's time limit: a
+// byte does not prolong that limit.
 func TestSlowAnswers(t *testing.T) {
 	t.Attr("proves", "A52")
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestSlowAnswers(t *testing.T) {
 				took > 10*time.Second {
 				t.Errorf("%v after %v", err, took)
 			}
-			<-left // the connection was closed
+			<-left // the client closed the connection
 		})
 	}
 }
@@ -145,7 +145,7 @@ func TestErrorsTellTheHostOnly(t *testing.T) {
 	closed.Close()
 	broken := receive(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of the client that does not trust it
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs that the client does not trust it
 	secure.StartTLS()
 	defer secure.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -172,7 +172,8 @@ func TestErrorsTellTheHostOnly(t *testing.T) {
 	}
 }
 
-// Whoever ends the context is told so: a job that was cancelled did not fail.
+// The error of a call whose context ended is the context's cause, so that a cancelled job does not count as
+// failed.
 func TestContextsCause(t *testing.T) {
 	begun := make(chan struct{})
 	r := receive(t, func(_ http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() })

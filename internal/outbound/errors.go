@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// RefusedError is a call that the guard does not let out. A repeat would be refused too, so the error comes as
+// RefusedError means that the guard refused a call. A repeat would be refused too, so the error comes wrapped in
 // handler.Permanent.
 type RefusedError struct{ Host, Reason string }
 
@@ -23,8 +23,8 @@ func (e *RefusedError) Error() string {
 	return "the call to " + e.Host + " is refused: " + e.Reason
 }
 
-// CallError is a call without an answer, or without a whole one. The host may have received the call. The text leaves
-// out what a network error would tell: the URL with its query, and addresses.
+// CallError means that a call got no answer, or only a part of one. The host may have received the call. The text
+// hides parts of the network's error: the URL with its query, and addresses.
 type CallError struct {
 	Host, Reason string
 	err          error
@@ -32,15 +32,15 @@ type CallError struct {
 
 func (e *CallError) Error() string { return "call " + e.Host + ": " + e.Reason }
 
-// Unwrap is what the network said.
+// Unwrap returns the network's error.
 func (e *CallError) Unwrap() error { return e.err }
 
-// noAddress is what a caller reads of a name, be it that there is no such name, or that it leads where nothing is
-// called.
+// noAddress is the reason that a caller reads both for a name that does not exist and for a name whose addresses
+// the guard refuses.
 const noAddress = "it has no address that is called"
 
-// failure turns what the transport said into a RefusedError or a CallError, and logs what the caller must not read in
-// them.
+// failure turns a transport's error into a RefusedError or a CallError, and logs the details that the caller must
+// not read.
 func failure(ctx context.Context, host string, err error) error {
 	var lookup *net.DNSError
 	switch {
@@ -53,7 +53,7 @@ func failure(ctx context.Context, host string, err error) error {
 		}
 		handler.Logger(ctx).WarnContext(ctx, "a call was refused", "why", "the host "+why.Error(), "address",
 			addressOf(err))
-		if net.ParseIP(host) != nil { // the caller wrote the address: there is nothing to learn
+		if net.ParseIP(host) != nil { // the caller wrote the address, so the reason tells nothing new
 			return handler.Permanent(&RefusedError{Host: host, Reason: "it " + errAddress.Error()})
 		}
 		return &CallError{Host: host, Reason: noAddress, err: err}
@@ -68,7 +68,7 @@ func failure(ctx context.Context, host string, err error) error {
 	return &CallError{Host: host, Reason: reason(err), err: err}
 }
 
-// addressOf is the address that was not called.
+// addressOf returns the address that the guard refused; "" if the error has none.
 func addressOf(err error) string {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Addr != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// denied are the addresses that no call reaches unless an operator allows them. Of IPv6 only global unicast (2000::/3)
-// is called at all: loopback, link-local, unique local (fd00:ec2::254 is a metadata service), multicast, v4-mapped and
-// NAT64 addresses lie outside it.
+// denied are the addresses that no call reaches unless an operator allows them. In IPv6 only global unicast
+// (2000::/3) is called at all. Outside it lie loopback, link-local, unique local (fd00:ec2::254 is a metadata
+// service), multicast, v4-mapped and NAT64 addresses.
 var denied = prefixes(
 	"0.0.0.0/8",         // this host
 	"10.0.0.0/8",        // private
@@ -52,10 +52,10 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// guard decides which addresses and ports are called.
+// guard decides which addresses and ports may be called.
 type guard struct {
 	allow      []netip.Prefix
-	interfaces func() ([]net.Addr, error) // the addresses of this machine, at the moment
+	interfaces func() ([]net.Addr, error) // this machine's addresses now
 }
 
 func newGuard(allow []netip.Prefix) guard {
@@ -76,26 +76,26 @@ var (
 	errName    = errors.New("has a host name that is kept for a machine itself, or for a network's own")
 )
 
-// ownName says whether a name never leads anywhere public: RFC 6761 keeps localhost for that, ICANN internal, which
-// clouds use for their metadata services.
+// ownName reports whether a name can never lead anywhere public. RFC 6761 reserves localhost for that, and ICANN
+// internal, which clouds use for their metadata services.
 func ownName(host string) bool {
 	host = strings.ToLower(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "internal" ||
 		strings.HasSuffix(host, ".internal")
 }
 
-// allowed says whether the operator opened an address.
+// allowed reports whether the operator allows an address.
 func (g guard) allowed(addr netip.Addr) bool {
 	return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// check is nil for an address and port that may be called.
+// check returns nil if this address and port may be called.
 func (g guard) check(addr netip.Addr, port uint16) error {
 	addr = addr.Unmap()
 	if g.allowed(addr) {
 		return nil
 	}
-	if addr.Is6() && !globalUnicast.Contains(addr) { // nor does it contain addresses with a zone
+	if addr.Is6() && !globalUnicast.Contains(addr) { // it contains no address with a zone either
 		return errAddress
 	}
 	for _, p := range denied {
@@ -109,7 +109,7 @@ func (g guard) check(addr netip.Addr, port uint16) error {
 	return nil
 }
 
-// control is the dialer's last word before it connects: address is what the name resolved to.
+// control is called by the dialer immediately before it connects. address is an address that the name resolved to.
 func (g guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
@@ -125,9 +125,9 @@ func (g guard) control(_ context.Context, network, address string, _ syscall.Raw
 	return err
 }
 
-// isOwn says whether an address is one of this machine's, which may be public ones. The system is asked at each dial:
-// it may get and lose addresses while the process runs. An address that only a router in front of this machine has is
-// not among them.
+// isOwn reports whether an address, which may be a public one, is one of this machine's. It asks the system at
+// each dial, because the addresses may change while the process runs. It does not know an address that only a
+// router in front of this machine has.
 func (g guard) isOwn(addr netip.Addr) (bool, error) {
 	all, err := g.interfaces()
 	if err != nil {
@@ -141,10 +141,10 @@ func (g guard) isOwn(addr netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// CheckURL says, without any lookup, whether a URL could be called: well formed, and its address and port, as far as
-// they are in it, open to calls. The error continues a sentence whose subject is the URL. Names are judged by their
-// address, when they are called; only such as never lead anywhere public are refused here already, unless something is
-// allowed that they may lead to.
+// CheckURL returns nil if the URL may be called, as far as that is known without a lookup: the URL is well formed,
+// and the guard allows the address and port written in it. The error continues a sentence whose subject is the
+// URL. A name's addresses are checked at the call. CheckURL refuses only names that never lead anywhere public,
+// and only while the operator allows no addresses to which such a name may lead.
 func (c *Client) CheckURL(s string) error {
 	_, err := c.read(s)
 	return err
@@ -170,7 +170,7 @@ func (c *Client) read(s string) (*url.URL, error) {
 		if err := c.guard.check(addr, uint16(port)); err != nil {
 			return nil, err
 		}
-	case len(c.guard.allow) > 0: // the name may lead to what is allowed
+	case len(c.guard.allow) > 0: // the name may lead to an allowed address
 	case ownName(u.Hostname()):
 		return nil, errName
 	case port != 80 && port != 443:

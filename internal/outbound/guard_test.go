@@ -97,7 +97,7 @@ func TestCheckURL(t *testing.T) {
 			}
 		}
 		opened := len(opt.Allow) > 0
-		for _, u := range []string{ // a name may lead to what is allowed
+		for _, u := range []string{ // a name may lead to an allowed address
 			"http://10.0.0.1:9000/", "http://hooks.example:9000/", "http://localhost/", "http://LocalHost/",
 			"http://a.localhost/",
 			"http://metadata.google.internal/", "http://Billing.Internal/", "http://internal/",
@@ -109,7 +109,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// Every address a name resolves to is judged when it is called, not before.
+// Each address that a name resolves to is checked at the call, not before.
 func TestNames(t *testing.T) {
 	t.Attr("proves", "A35 A36")
 	dns := &names{answers: map[string][]string{
@@ -138,7 +138,7 @@ func TestNames(t *testing.T) {
 	notCalled(t, "a name that is not there", err)
 }
 
-// watchDials keeps connections from being made, and tells what the guard let through.
+// watchDials prevents connections, and returns a function that lists the addresses that the guard let through.
 func (c *Client) watchDials() func() []string {
 	var mu sync.Mutex
 	var reached []string
@@ -159,8 +159,8 @@ func (c *Client) watchDials() func() []string {
 	}
 }
 
-// With a proxy in the environment (see TestMain) the guard would see the proxy's address only, which is an allowed one
-// here.
+// The client ignores a proxy in the environment (see TestMain). Through a proxy, the guard would see only the
+// proxy's address, which is allowed here.
 func TestNoProxy(t *testing.T) {
 	t.Attr("proves", "A41")
 	dns := &names{answers: map[string][]string{"private.example": {"10.0.0.7"}}}
@@ -172,7 +172,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-// A listener on this host is not reached unless its address is allowed; its port is open then, too.
+// A listener on this host is reachable only if its address is allowed; then its port is allowed too.
 func TestLoopback(t *testing.T) {
 	t.Attr("proves", "A32 A40")
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hi")) })

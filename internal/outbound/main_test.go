@@ -18,7 +18,7 @@ import (
 // proxy is a listener that never answers.
 var proxy net.Listener
 
-// TestMain puts the proxy into the environment, before anything reads it.
+// TestMain puts the proxy into the environment, before any code reads it.
 func TestMain(m *testing.M) {
 	var err error
 	if proxy, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// loopback is what an operator allows so that tests can be called.
+// loopback is the operator's list that lets the client call test servers.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 
-// elsewhere is what an operator allows who has nothing to do with the test: every name is looked up then.
+// elsewhere is an operator's list of addresses that no test uses. With such a list, every name is looked up.
 var elsewhere = []netip.Prefix{netip.MustParsePrefix("198.18.77.0/24")}
 
 func client(t *testing.T, opt Options) *Client {
@@ -45,7 +45,7 @@ func client(t *testing.T, opt Options) *Client {
 	return c
 }
 
-// receiver is a real listener that counts what reaches it.
+// receiver is a real server that counts the requests it gets.
 type receiver struct {
 	*httptest.Server
 	hits atomic.Int32
@@ -67,7 +67,7 @@ func get(t *testing.T, c *Client, url string) (Response, error) {
 	return c.Do(t.Context(), Request{Method: http.MethodGet, URL: url})
 }
 
-// refused fails the test unless err is the guard's and final.
+// refused fails the test unless err is a permanent RefusedError.
 func refused(t *testing.T, what string, err error) {
 	t.Helper()
 	var r *RefusedError
@@ -76,7 +76,7 @@ func refused(t *testing.T, what string, err error) {
 	}
 }
 
-// notCalled fails the test unless err is what is said of a name without an address that is called.
+// notCalled fails the test unless err is the CallError for a name without a permitted address.
 func notCalled(t *testing.T, what string, err error) {
 	t.Helper()
 	var failed *CallError
@@ -85,7 +85,7 @@ func notCalled(t *testing.T, what string, err error) {
 	}
 }
 
-// keptOut fails the test unless a URL was refused as what is written in it, or its name was not called.
+// keptOut fails the test unless the URL was refused as written, or its name was not called.
 func keptOut(t *testing.T, c *Client, what, url string, err error) {
 	t.Helper()
 	if c.CheckURL(url) != nil {

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// names is a DNS server: each lookup of a name's A records answers its next list of addresses, the last one again and
-// again. A list may begin with another name: >other.example makes it an alias, whose addresses follow.
+// names is a DNS server. Each lookup of a name's A records returns the name's next list of addresses; the last
+// list repeats. A list may begin with another name: >other.example makes the name an alias, whose addresses
+// follow.
 type names struct {
 	mu      sync.Mutex
 	answers map[string][]string // by name: lists of addresses, separated by spaces
@@ -46,7 +47,7 @@ func (n *names) serve(t *testing.T, c *Client) {
 
 const (
 	recordA, recordCNAME, recordAAAA = 1, 5, 28
-	question                         = "\xc0\x0c" // the name that was asked for, by its place in the message
+	question                         = "\xc0\x0c" // the name of the question, by its place in the message
 )
 
 func (n *names) answer(query []byte) []byte {
@@ -90,7 +91,7 @@ func (n *names) answer(query []byte) []byte {
 	return reply
 }
 
-// wire is a name as it is written in a message.
+// wire encodes a name for a DNS message.
 func wire(name string) (b []byte) {
 	for label := range strings.SplitSeq(name, ".") {
 		b = append(append(b, byte(len(label))), label...)

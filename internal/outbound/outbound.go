@@ -1,10 +1,11 @@
-// Package outbound is the one HTTP client that calls what users name: webhooks, callbacks, the endpoints of forwarded
-// documents.
+// Package outbound holds the one HTTP client that calls URLs from users: webhooks, callbacks, the endpoints of
+// forwarded documents.
 //
-// A user's URL must not make this server speak to its own network. So only ports 80 and 443 of public addresses are
-// called; the check is made on the resolved address, immediately before connecting, so a name that changes its address
-// between two lookups gains nothing. No proxy is used, no redirect is followed, and answers are bounded in time,
-// headers and body. Options.Allow opens what an operator wants opened. Messages are signed as Standard Webhooks say.
+// A user's URL must not make this server call its own network. So the client calls only ports 80 and 443 of public
+// addresses. It checks the resolved address immediately before it connects, so that a name cannot change its
+// address between two lookups. It uses no proxy, follows no redirect, and limits an answer's time, headers and
+// body. Options.Allow adds the addresses that an operator wants to allow. Messages are signed according to
+// Standard Webhooks.
 package outbound
 
 import (
@@ -21,38 +22,40 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// What bounds a call beside its total time.
+// The limits of a call, in addition to its total time.
 const (
 	dialTimeout = 5 * time.Second
 	maxHeaders  = 32 << 10 // bytes of an answer's headers
 	idleTimeout = 30 * time.Second
 )
 
-// Options of a Client. The zero value calls public addresses only and signs nothing.
+// Options configure a Client. The zero value calls public addresses only and signs nothing.
 type Options struct {
-	Allow     []netip.Prefix // called although they are not public, on any port (TIERQ_EGRESS_ALLOW)
+	Allow     []netip.Prefix // called though not public, on any port (TIERQ_EGRESS_ALLOW)
 	Timeout   time.Duration  // of a whole call, from the lookup to the last byte; 0 = 15 s
-	MaxBody   int64          // bytes read of an answer's body; 0 = 64 KiB
+	MaxBody   int64          // the most bytes read of an answer's body; 0 = 64 KiB
 	UserAgent string         // "" = tierq
-	Signer    Signer         // of messages; the zero Signer signs none
+	Signer    Signer         // signs messages; the zero Signer signs none
 
-	// Interfaces lists this machine's addresses, which are not called unless Allow has them; nil = the system's list.
+	// Interfaces lists this machine's addresses, which are called only if Allow contains them; nil = the system's
+	// list.
 	Interfaces func() ([]net.Addr, error)
-	// Span is the span a call belongs to, as hexadecimal digits; nil = the calls are not traced, each has a span of its
-	// own.
+	// Span returns the ids of the span that a call belongs to, in hexadecimal digits. nil = calls are not traced, and
+	// each gets a new span id.
 	Span func(context.Context) (traceID, spanID string, ok bool)
 }
 
-// Request is a call. What the client sets itself (webhook-*, traceparent, X-Trace-Id, User-Agent) wins over Header.
+// Request is a call. The headers that the client sets itself (webhook-*, traceparent, X-Trace-Id, User-Agent)
+// replace those in Header.
 type Request struct {
 	Method    string
 	URL       string
 	Header    http.Header
 	Body      []byte
-	Timeout   time.Duration // of the whole call; 0 = the client's
-	MessageID string        // makes it a Standard Webhooks message of this id, the same at each repeat; "" = none
+	Timeout   time.Duration // of the whole call; 0 = the client's default
+	MessageID string        // makes the call a Standard Webhooks message with this id, the same at each repeat; "" = none
 	TraceID   string        // of the job; "" = none
-	Owner     string        // of the job: who signs a message; "" = none
+	Owner     string        // of the job, whose keys sign a message; "" = none
 }
 
 // Response is an answer, whatever its status.
@@ -71,7 +74,7 @@ type Client struct {
 	http   *http.Client
 }
 
-// New makes a Client. Close it when no call is under way any more.
+// New makes a Client. The caller closes it after the last call has ended.
 func New(opt Options) *Client {
 	if opt.Timeout <= 0 {
 		opt.Timeout = 15 * time.Second
@@ -90,12 +93,12 @@ func New(opt Options) *Client {
 	c.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy's address is what the guard would see
+			Proxy:                  nil, // with a proxy the guard would see only the proxy's address
 			DialContext:            c.dialer.DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTimeout,
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // MaxBody bounds what is read, so what is read must be what was sent
+			DisableCompression:     true, // MaxBody limits the bytes as they were sent
 			MaxResponseHeaderBytes: maxHeaders,
 			MaxIdleConns:           64,
 			MaxIdleConnsPerHost:    2,
@@ -108,11 +111,15 @@ func New(opt Options) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as
-// handler.Permanent, if the guard refuses what is written in the URL; the context's cause, if it ended; *CallError
-// for everything else, worth a repeat. Their texts name the host, never the URL. A refused host name and an unknown
-// host name get the same text and the same number of tries: otherwise a submitter could learn which names an
-// internal network has. The job's log says which of the two it was.
+// Do makes the call and returns any answer as a Response, also a redirect or a 500. Its errors are:
+//
+//   - a *RefusedError in a handler.Permanent, if the guard refuses something written in the URL;
+//   - the context's cause, if the context ended;
+//   - a *CallError in all other cases, in which a repeat may succeed.
+//
+// The texts name the host, never the URL. A refused host name and an unknown host name get the same text and the
+// same number of tries. Otherwise a submitter could learn which names an internal network has. The job's log says
+// which of the two it was.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	u, err := c.read(r.URL)
 	if err != nil {

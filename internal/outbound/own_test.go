@@ -10,9 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// A server with a public address of its own is not called there either, by whichever name or spelling: its API, and
-// whatever else listens, would take the call for one from outside. The addresses are those of the moment. An operator
-// may allow them.
+// A server with a public address does not call itself there, under any name or spelling: its API and other
+// listeners would take the call for one from outside. The addresses are read at each call. An operator may allow
+// them.
 func TestOwnAddresses(t *testing.T) {
 	t.Attr("proves", "A32 A36")
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestOwnAddresses(t *testing.T) {
 	for _, url := range []string{"http://93.184.216.34/", "https://93.184.216.34/", "http://[2606:4700::1]/",
 		"http://[2606:4700:0::1]/"} {
 		if c.CheckURL(url) != nil {
-			continue // another spelling: refused before
+			continue // another spelling, refused as written
 		}
 		_, err := get(t, c, url)
 		refused(t, url, err)
@@ -53,16 +53,16 @@ func TestOwnAddresses(t *testing.T) {
 	if got := reached(); len(got) > 0 {
 		t.Fatalf("reached %v", got)
 	}
-	_, _ = get(t, c, "http://next.example/") // the next address is another machine's
+	_, _ = get(t, c, "http://next.example/") // the next address belongs to another machine
 	if got := reached(); len(got) != 1 || got[0] != "93.184.216.35:80" {
 		t.Errorf("a neighbour: reached %v", got)
 	}
 
-	has = []string{"127.0.0.1/8"} // the address went to another machine
+	has = []string{"127.0.0.1/8"} // the address moved to another machine
 	if _, _ = get(t, c, "http://me.example/"); len(reached()) != 2 {
 		t.Errorf("it is not this machine's any more: reached %v", reached())
 	}
-	has = nil // the system does not say
+	has = nil // the system does not list its addresses
 	_, err := get(t, c, "http://me.example/")
 	var failed *CallError
 	if !errors.As(err, &failed) || handler.Judge(err).Permanent || len(reached()) != 2 {
@@ -80,7 +80,7 @@ func TestOwnAddresses(t *testing.T) {
 	}
 }
 
-// Where no test says otherwise the system's own list is asked, and it has this machine's addresses.
+// Without Options.Interfaces the guard asks the system, whose list has this machine's addresses.
 func TestOwnAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr(ownAddress(t))
@@ -93,8 +93,8 @@ func TestOwnAddressesOfThisMachine(t *testing.T) {
 	}
 }
 
-// A submitter cannot find out which names exist in an internal network: a name that exists and one that does not are
-// answered with the same text, after the same number of tries.
+// A submitter cannot find out which names exist in an internal network. A name that exists and one that does not
+// give the same text after the same number of tries.
 func TestScannersLearnNothing(t *testing.T) {
 	t.Attr("proves", "A36 A47")
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ParseSecrets reads TIERQ_WEBHOOK_SECRET, which all receivers share: one secret, or several with spaces between them.
-// While a secret is being replaced, messages carry a signature of the new one and of the old one.
+// ParseSecrets reads TIERQ_WEBHOOK_SECRET, which all receivers share: one secret, or several separated by spaces.
+// While a secret is being replaced, messages carry a signature by the new one and one by the old one.
 func ParseSecrets(text string) ([][]byte, error) {
 	var all [][]byte
 	for _, s := range strings.Fields(text) {
@@ -25,7 +25,7 @@ func ParseSecrets(text string) ([][]byte, error) {
 }
 
 // ParseSecret reads a secret in the form of Standard Webhooks: whsec_ and the base64 of 24 to 64 random bytes. The
-// error does not repeat it.
+// error does not contain the secret.
 func ParseSecret(s string) ([]byte, error) {
 	text, prefixed := strings.CutPrefix(s, "whsec_")
 	secret, err := base64.StdEncoding.DecodeString(text)
@@ -35,18 +35,18 @@ func ParseSecret(s string) ([]byte, error) {
 	return secret, nil
 }
 
-// Sign is a message's signature: v1 and the base64 of HMAC-SHA256 over id, time in Unix seconds and body, joined by
-// full stops. The id must have none in it.
+// Sign returns a message's signature: v1 and the base64 of HMAC-SHA256 over the id, the time in Unix seconds and
+// the body, joined by full stops. The id must not contain a full stop.
 func Sign(secret []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(signed(id, at, body))
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// signed is what is signed of a message.
+// signed returns the bytes of a message that its signature covers.
 func signed(id string, at time.Time, body []byte) []byte {
 	return append([]byte(id+"."+stamp(at)+"."), body...)
 }
 
-// stamp is the time of a message as its header has it.
+// stamp formats a message's time for its header.
 func stamp(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }

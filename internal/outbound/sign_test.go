@@ -18,7 +18,7 @@ func secretText(n int) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(n)}, n))
 }
 
-// Another implementation verifies what goes over the wire, also while the secret is being replaced.
+// Another implementation verifies the messages that the client sends, also while the secret is being replaced.
 func TestSignature(t *testing.T) {
 	t.Attr("proves", "S1-P4")
 	type message struct {
@@ -67,8 +67,8 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// Somebody recorded a message and sends it again later: the time is part of what was signed, so it can neither be kept,
-// for receivers take no old ones, nor set anew.
+// A recorded message cannot be sent again later. Its time is signed: receivers refuse the old time, and no
+// attacker can sign a new one.
 func TestReplayedMessage(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestReplayedMessage(t *testing.T) {
 	}
 }
 
-// The specification's own example.
+// Sign gives the signature of the specification's own example.
 func TestSign(t *testing.T) {
 	secret, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -124,8 +124,8 @@ func TestParseSecrets(t *testing.T) {
 	}
 }
 
-// The messages of an owner verify with the keys of that owner only, whichever of the masters made the keys. The shared
-// secret signs them too, for receivers of earlier versions, but it signs no message that may be a stranger's.
+// The messages of an owner verify with the keys of that owner only, for each of the masters. The shared secret
+// signs them too, for receivers of earlier versions, but it signs no message that may be a stranger's.
 func TestSigner(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()

@@ -11,25 +11,27 @@ import (
 	"time"
 )
 
-// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair, derived from
-// a master that no receiver has: a receiver that can verify one owner's messages cannot forge another owner's.
+// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair, derived
+// from a master secret that no receiver has. So a receiver that can verify one owner's messages cannot forge
+// another owner's.
 type Signer struct {
-	// Masters are what owners' keys are derived from; several while one is being replaced, the new one first. None = no
-	// owner has keys.
+	// Masters are the secrets from which owners' keys are derived. There are several while one is being replaced, the
+	// new one first. Without any, owners have no keys.
 	Masters [][]byte
-	// Shared signs every owner's messages, for receivers that were given it before owners had keys.
+	// Shared signs every owner's messages, for receivers that got it before owners had keys.
 	Shared [][]byte
-	// Strangers says that jobs without an owner may be strangers': Shared signs none of theirs.
+	// Strangers means that jobs without an owner may come from strangers: Shared does not sign their messages.
 	Strangers bool
 }
 
-// The names of what is derived from a master, before the owner's. An owner is the id of an API key, or "" without one.
+// The prefixes of the names under which keys are derived from a master. The owner follows: the id of an API key,
+// or "".
 const (
 	secretInfo = "tierq webhook v1 "
 	pairInfo   = "tierq webhook v1a "
 )
 
-// ParseMasters reads TIERQ_WEBHOOK_MASTER: one master, or several with spaces between them. The error does not repeat
+// ParseMasters reads TIERQ_WEBHOOK_MASTER: one master, or several separated by spaces. The error does not contain
 // them.
 func ParseMasters(text string) ([][]byte, error) {
 	var all [][]byte
@@ -44,11 +46,12 @@ func ParseMasters(text string) ([][]byte, error) {
 	return all, nil
 }
 
-// derive makes 32 bytes of a master: other ones for another name, and none of them tells the master or another one.
+// derive makes 32 bytes from a master and a name. Nobody can compute the master, or the bytes of another name,
+// from them.
 func derive(master []byte, name string) []byte {
 	key, err := hkdf.Key(sha256.New, master, nil, name, 32)
 	if err != nil {
-		panic("outbound: " + err.Error()) // 32 bytes are within every bound of HKDF
+		panic("outbound: " + err.Error()) // cannot happen: 32 bytes are within the limits of HKDF
 	}
 	return key
 }
@@ -59,18 +62,19 @@ func pairOf(master []byte, owner string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(derive(master, pairInfo+owner))
 }
 
-// Keys are what an owner's receivers verify with, in the form of Standard Webhooks: a secret, whsec_, that also signs,
-// and a public key, whpk_, that does not. Of several masters they are the first one's; "" without a master.
+// Keys returns the keys with which an owner's receivers verify messages, in the form of Standard Webhooks: a
+// secret, whsec_, that can also sign, and a public key, whpk_, that cannot. They are derived from the first
+// master; without a master both are "".
 func (s *Signer) Keys(owner string) (secret, public string) {
 	if len(s.Masters) == 0 {
 		return "", ""
 	}
-	pair, _ := pairOf(s.Masters[0], owner).Public().(ed25519.PublicKey) // of an ed25519.PrivateKey it is one
+	pair, _ := pairOf(s.Masters[0], owner).Public().(ed25519.PublicKey) // always of this type
 	return "whsec_" + base64.StdEncoding.EncodeToString(secretOf(s.Masters[0], owner)),
 		"whpk_" + base64.StdEncoding.EncodeToString(pair)
 }
 
-// sign sets the three headers of a message; without anything to sign with there is no signature.
+// sign sets the three headers of a message. Without a key it sets no signature.
 func (s *Signer) sign(h http.Header, owner, id string, at time.Time, body []byte) {
 	h.Set("Webhook-Id", id)
 	h.Set("Webhook-Timestamp", stamp(at))

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// inwards are URLs that lead into the house, by whichever way. PORT is that of a listener which all addresses of this
-// machine have.
+// inwards are URLs that lead to this machine or its network, each in another way. PORT stands for the port of a
+// listener on all addresses of this machine.
 var inwards = []struct{ id, what, url string }{
 	{"A32", "loopback", "http://127.0.0.1:PORT/"},
 	{"A32", "another loopback", "http://127.255.255.254:PORT/"},
@@ -71,9 +71,9 @@ var inwards = []struct{ id, what, url string }{
 	{"A40", "MySQL's port, anywhere", "http://[2606:4700::1111]:3306/"},
 }
 
-// Each way into the house is refused: by the resolver's answer, before a connection is made, and by what is written, at
-// submit. Behind the URLs are a real DNS server and a real listener on all addresses of this machine; a proxy is in the
-// environment. Nobody is called.
+// Each way into the own network is refused: at submit if the URL itself shows it, otherwise after the lookup,
+// before the connection. Behind the URLs are a real DNS server and a real listener on all addresses of this
+// machine, and the environment names a proxy. The listener gets no connection.
 func TestNothingLeadsIntoTheHouse(t *testing.T) {
 	t.Attr("proves", "A32 A33 A34 A35 A36 A38 A39 A40 A41")
 	house := listen(t)
@@ -100,7 +100,7 @@ func TestNothingLeadsIntoTheHouse(t *testing.T) {
 		}
 		_, err := get(t, loose, written)
 		keptOut(t, loose, row.what+" "+written, written, err)
-		if where == "by its address" { // the name's own port, so that nothing but the name is looked at
+		if where == "by its address" { // the name's own port, so that only the name can be refused
 			written = strings.Replace(written, ":"+house.port, "", 1)
 			if strict.CheckURL(written) != nil {
 				where += ", or at submit"
@@ -116,8 +116,7 @@ func TestNothingLeadsIntoTheHouse(t *testing.T) {
 	t.Log(table + strconv.Itoa(len(inwards)) + " ways, 0 connections to the house or the proxy")
 }
 
-// A name that answers with a public address at first, and with others later or beside it: the public one is all that is
-// ever called.
+// If a name gives a public address first and others later or together with it, only the public one is called.
 func TestRebinding(t *testing.T) {
 	t.Attr("proves", "A36")
 	house := listen(t)
@@ -153,8 +152,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// An address that may be called redirects into the house: nobody goes there, whatever the status and the way it is
-// written.
+// A redirect from an allowed address into the own network is not followed, for any status and spelling.
 func TestRedirectsIntoTheHouse(t *testing.T) {
 	t.Attr("proves", "A37")
 	house := listen(t)
@@ -184,7 +182,8 @@ func TestRedirectsIntoTheHouse(t *testing.T) {
 	}
 }
 
-// house is a listener on every address of this machine. The kernel takes connections for it; nobody answers them.
+// house is a listener on every address of this machine. The kernel accepts connections for it; no code answers
+// them.
 type house struct {
 	net.Listener
 	port string
@@ -203,7 +202,7 @@ func listen(t *testing.T) house {
 func (h house) arrivals(t *testing.T) int {
 	t.Helper()
 	n := arrivals(t, h)
-	probe, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", h.port)) // it would have seen them
+	probe, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", h.port)) // shows that connections are counted
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +213,7 @@ func (h house) arrivals(t *testing.T) int {
 	return n
 }
 
-// arrivals counts the connections that a listener got and nobody took.
+// arrivals counts the connections that a listener got and that no code accepted.
 func arrivals(t *testing.T, l net.Listener) (n int) {
 	t.Helper()
 	if h, ok := l.(house); ok {
@@ -235,7 +234,7 @@ func arrivals(t *testing.T, l net.Listener) (n int) {
 	}
 }
 
-// ownAddress is an address of this machine by which its network knows it, or loopback if it has none.
+// ownAddress returns an address of this machine in its network, or loopback if it has none.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

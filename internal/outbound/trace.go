@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// traceparent is W3C's header of a call: the running span if there is one, else the job's trace with a new span.
+// traceparent returns the W3C header of a call: the running span if there is one, otherwise the job's trace with a
+// new span.
 func (c *Client) traceparent(ctx context.Context, id string) string {
 	if c.opt.Span != nil {
 		if trace, span, ok := c.opt.Span(ctx); ok {
@@ -19,8 +20,8 @@ func (c *Client) traceparent(ctx context.Context, id string) string {
 	return "00-" + traceOf(id) + "-" + newSpan() + "-01"
 }
 
-// traceOf is a job's trace id as 32 hexadecimal digits: itself if it is that already, else the first half of its hash,
-// so that all calls of one trace share it; a new one if there is none.
+// traceOf returns a job's trace id as 32 hexadecimal digits. An id of that form stays; of any other id it takes
+// the first half of the hash, so that all calls of one trace share it. Without an id it makes a new one.
 func traceOf(id string) string {
 	if id == "" {
 		return newSpan() + newSpan()
@@ -32,14 +33,14 @@ func traceOf(id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// newSpan is random, not secret, and never zero.
+// newSpan returns a span id that is random, not secret, and never zero.
 func newSpan() string {
 	var span [8]byte
 	binary.BigEndian.PutUint64(span[:], rand.Uint64()|1)
 	return hex.EncodeToString(span[:])
 }
 
-// isTrace says whether a trace id is fit to be sent as it is.
+// isTrace reports whether a trace id may be sent unchanged.
 func isTrace(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false

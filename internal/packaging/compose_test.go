@@ -1,5 +1,4 @@
-// Package packaging holds docker-compose.yml and the Dockerfile to what the docs say of them. It is read by its tests
-// only.
+// Package packaging checks docker-compose.yml and the Dockerfile against the docs. It contains only tests.
 package packaging
 
 import (
@@ -36,7 +35,7 @@ func loadCompose(t *testing.T, environ ...string) (*types.Project, error) {
 	return options.LoadProject(t.Context())
 }
 
-// dotenv is the .env of somebody who did what the head of docker-compose.yml says.
+// dotenv is the .env of a user who followed the head of docker-compose.yml.
 var dotenv = []string{
 	"MYSQL_ROOT_PASSWORD=ro@t:1", "MYSQL_TIERQ_PASSWORD=p@ss/word:1", "MYSQL_SCHEMA_PASSWORD=it's \\ one",
 	"REDIS_PASSWORD=a1b2c3",
@@ -66,7 +65,7 @@ func TestComposeServices(t *testing.T) {
 			t.Errorf("%s has no health check with a start period", name)
 			continue
 		}
-		// The first start of MySQL takes 10 to 15 s, on a slow disk much more.
+		// The first start of MySQL takes 10 to 15 s, and much longer on a slow disk.
 		if name == "mysql" && time.Duration(*s.HealthCheck.StartPeriod) < 30*time.Second {
 			t.Errorf("mysql is given only %v to set itself up", *s.HealthCheck.StartPeriod)
 		}
@@ -84,7 +83,7 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
-// The server is published on loopback, and nothing else is published at all.
+// Only the server is published, and only on loopback.
 func TestComposeIsOnLoopbackOnly(t *testing.T) {
 	t.Attr("proves", "S2-N15")
 	for name, s := range compose(t).Services {
@@ -105,7 +104,7 @@ func TestComposeIsOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// What the server is given is what the server knows, and it starts with it.
+// The server knows every setting that the compose file gives it, and starts with them.
 func TestComposeServerSettings(t *testing.T) {
 	t.Attr("proves", "S2-C1")
 	s := compose(t).Services["server"]
@@ -146,14 +145,14 @@ func TestComposeServerSettings(t *testing.T) {
 		t.Error("TIERQ_WORKERS of .env does not reach the server")
 	}
 	for _, setting := range config.Settings() {
-		own := slices.Contains([]string{"TIERQ_DATA_DIR", "TIERQ_ADMIN_KEY"}, setting.Name) // the image's, and a file
+		own := slices.Contains([]string{"TIERQ_DATA_DIR", "TIERQ_ADMIN_KEY"}, setting.Name) // set otherwise
 		if _, passed := s.Environment[setting.Name]; !passed && !own {
 			t.Errorf("%s of .env does not reach the server", setting.Name)
 		}
 	}
 }
 
-// adminKey stands in for the file that the server is given its admin key in.
+// adminKey replaces the file in which the server gets its admin key.
 func adminKey(t *testing.T, path string) *string {
 	t.Helper()
 	p := compose(t)
@@ -169,7 +168,7 @@ func adminKey(t *testing.T, path string) *string {
 	return &file
 }
 
-// The admin key is in no image and no commit, and there is no default one.
+// The admin key is in no image and no commit, and there is no default key.
 func TestComposeAdminKeyStaysHere(t *testing.T) {
 	t.Attr("proves", "A49")
 	name := filepath.Base(compose(t).Secrets["tierq_admin_key"].File)
@@ -211,14 +210,14 @@ func TestComposeRefusesToStartWithoutPassword(t *testing.T) {
 	}
 }
 
-// The flags of the compose file's Redis, given to a real one.
+// A real Redis starts with the flags of the compose file.
 func TestComposeRedisStarts(t *testing.T) {
 	t.Attr("proves", "S2-C2")
 	command := compose(t).Services["redis"].Command
 	if len(command) == 0 || command[0] != "redis-server" {
 		t.Fatalf("command %q", command)
 	}
-	password := slices.Index(command, "--requirepass") // of which testkit's own client knows nothing
+	password := slices.Index(command, "--requirepass") // testkit's own client has no password
 	if password < 0 || command[password+1] != "a1b2c3" {
 		t.Fatalf("Redis asks for no password: %q", command)
 	}
@@ -252,8 +251,7 @@ func configOf(t *testing.T, addr, name string) string {
 	return lines.Text()
 }
 
-// The users that the compose file's MySQL gets are those of docs/SECURITY.md, with the passwords that the processes
-// show.
+// The compose file creates the MySQL users of docs/SECURITY.md, with the passwords that the processes use.
 func TestComposeMySQLUsers(t *testing.T) {
 	p := compose(t)
 	s := p.Services["mysql"]
@@ -294,7 +292,7 @@ func TestComposeMySQLUsers(t *testing.T) {
 	}
 	defer db.Close()
 	unique := strings.NewReplacer("'tierq'", "'compose_tierq'", "'tierq_schema'", "'compose_schema'")
-	for range 2 { // by hand once more
+	for range 2 { // a second run by hand must work too
 		if _, err := db.ExecContext(t.Context(), unique.Replace(string(out))); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Whatever the binary is built of reaches the image's build: .dockerignore leaves none of its files out.
+// The image's build gets every file of the binary: .dockerignore excludes none of them.
 func TestBuildContextIsWhole(t *testing.T) {
 	const root = "../.."
 	rules, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
@@ -72,7 +72,8 @@ func TestBuildContextIsWhole(t *testing.T) {
 	}
 }
 
-// ignored is Docker's rule for the patterns that we use: the last one that takes a file, or a folder above it, decides.
+// ignored applies Docker's rule to the kinds of patterns in .dockerignore: the last pattern that matches a file,
+// or a folder above it, decides.
 func ignored(rules, name string) bool {
 	out := false
 	for lines := bufio.NewScanner(strings.NewReader(rules)); lines.Scan(); {

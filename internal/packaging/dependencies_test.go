@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever go.mod asks for by itself has its reason on docs/DEPENDENCIES.md, and nothing is there that go.mod does not
-// know.
+// Every direct requirement of go.mod has its reason in docs/DEPENDENCIES.md, and that page names no other module.
 func TestDependenciesPage(t *testing.T) {
 	page, err := os.ReadFile(root + "/docs/DEPENDENCIES.md")
 	if err != nil {
@@ -62,7 +61,7 @@ func TestDependenciesPage(t *testing.T) {
 	}
 }
 
-// Known holes are looked for by every check of a commit, with a pinned tool; what was downloaded is what go.sum says.
+// Every check of a commit looks for known vulnerabilities with a pinned tool, and compares downloads with go.sum.
 func TestSupplyChainIsChecked(t *testing.T) {
 	for file, parts := range map[string][]string{
 		"/.ci/run":  {"\nmake lint\n", "\n.ci/vuln ", "\nmake test\n"},

@@ -15,7 +15,7 @@ import (
 
 type instruction struct{ verb, rest string }
 
-// dockerfile gives the stages of the Dockerfile. The first instruction of each is its FROM.
+// dockerfile returns the stages of the Dockerfile. The first instruction of each is its FROM.
 func dockerfile(t *testing.T) [][]instruction {
 	t.Helper()
 	text, err := os.ReadFile(root + "/Dockerfile")
@@ -40,7 +40,7 @@ func dockerfile(t *testing.T) [][]instruction {
 	return stages
 }
 
-// find gives the only instruction of a stage that begins like this.
+// find returns the only instruction of a stage that has this verb and contains part.
 func find(t *testing.T, stage []instruction, verb, part string) string {
 	t.Helper()
 	var found []string
@@ -90,8 +90,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// The image by itself would open to its network, which the server refuses as long as there is no key; one setting lets
-// it.
+// The image opens exactly one address to its network. It sets neither TIERQ_ADMIN_KEY nor TIERQ_INSECURE: the user
+// decides who may call the server.
 func TestImageSettings(t *testing.T) {
 	stages := dockerfile(t)
 	environ := strings.Fields(find(t, stages[len(stages)-1], "ENV", "TIERQ_"))
@@ -101,10 +101,10 @@ func TestImageSettings(t *testing.T) {
 	}
 }
 
-// mounts are what BuildKit takes of an instruction before the shell sees it.
+// mounts matches the options of an instruction that BuildKit removes before the shell sees the command.
 var mounts = regexp.MustCompile(`--mount=\S+ `)
 
-// The very command of the Dockerfile makes a binary that needs nothing of the image it runs in.
+// The command of the Dockerfile makes a binary that needs no file of its image.
 func TestImageBinaryIsStatic(t *testing.T) {
 	build := find(t, dockerfile(t)[0], "RUN", "go build")
 	binary := filepath.Join(t.TempDir(), "tierq")
@@ -124,7 +124,7 @@ func TestImageBinaryIsStatic(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = root
-	// The Makefile's flags, for who runs this test without make: what was compiled before serves here too.
+	// The Makefile's flags let this test use Go's build cache also when it runs without make.
 	cmd.Env = append(os.Environ(), "VERSION=v9.8.7", "GOOS=linux", "GOFLAGS=-trimpath -tags=nomsgpack")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)
@@ -151,8 +151,8 @@ func TestImageBinaryIsStatic(t *testing.T) {
 	}
 }
 
-// What make builds and .env hold stays out of the image's context; a registry's or a private image name has no place
-// here.
+// The image's build context contains no build results and no .env, and the Dockerfile names no registry and no
+// private image.
 func TestImageContext(t *testing.T) {
 	ignored, err := os.ReadFile(root + "/.dockerignore")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const installed = "v1.98.7"
 
 // `go install github.com/tierq/tierq/cmd/tierq@version` works from a module proxy that has the two modules of this
-// checkout, though go.work is part of it, and the binary says which version it is.
+// checkout, although they contain go.work, and the binary prints its version.
 func TestGoInstall(t *testing.T) {
 	t.Parallel()
 	proxy, bin := t.TempDir(), t.TempDir()
@@ -39,7 +39,7 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// Every target of a release compiles: what one system has and another has not is seen nowhere else.
+// Every target of a release compiles. No other test sees code that only some systems have.
 func TestReleaseTargets(t *testing.T) {
 	dir := t.TempDir()
 	for _, target := range release.Targets {

@@ -17,7 +17,7 @@ const (
 	untagged = "v0.1.0" // of the client, as go.mod requires it
 )
 
-// goCommand runs go in a folder with a module cache of the test's own and these proxies, and gives what it prints.
+// goCommand runs go in a folder, with its own module cache and these proxies, and returns its output.
 func goCommand(t *testing.T, dir string, environ []string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -47,7 +47,8 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// A module that requires old versions of what the server uses, and imports the client, keeps its go.mod to the letter.
+// A module that requires old versions of the server's libraries, and imports the client, keeps its go.mod
+// unchanged.
 func TestClientRaisesNothing(t *testing.T) {
 	t.Parallel()
 	proxy, dir := t.TempDir(), t.TempDir()
@@ -63,7 +64,7 @@ func TestClientRaisesNothing(t *testing.T) {
 			continue
 		}
 		main += "\t_ \"" + old[0] + "\"\n"
-		// What the proxy has of them is small: only their versions matter.
+		// The modules in the proxy are tiny: only their versions matter.
 		for _, version := range []string{old[1], "v1.99.0"} {
 			files := map[string][]byte{"x.go": []byte("package x\n")}
 			if err := release.PutFiles(proxy, old[0], version, []byte("module "+old[0]+"\n\ngo 1.26.0\n"), files); err != nil {
@@ -91,7 +92,7 @@ func TestClientRaisesNothing(t *testing.T) {
 		t.Errorf("the module graph is %q", all)
 	}
 
-	// The check sees what it is there for: a client with one requirement raises it.
+	// A client with one requirement raises it, so the check works.
 	files := map[string][]byte{"x.go": []byte("package client\n\nimport _ \"google.golang.org/grpc\"\n")}
 	heavy := []byte("module " + sdk + "\n\ngo 1.26.0\n\nrequire google.golang.org/grpc v1.99.0\n")
 	if err := release.PutFiles(proxy, sdk, "v0.2.0", heavy, files); err != nil {
@@ -104,8 +105,8 @@ func TestClientRaisesNothing(t *testing.T) {
 	}
 }
 
-// go.work stands in for the client's version that go.mod requires, which nobody may have published yet; bench's own
-// go.work keeps it out of there.
+// go.work replaces the client's version that go.mod requires, which may not be published yet. bench is not
+// affected, because it has a go.work of its own.
 func TestWorkspace(t *testing.T) {
 	if mod := readMod(t, root); len(mod.Replace) > 0 {
 		t.Errorf("go.mod replaces %v: go install refuses such a module", mod.Replace)
@@ -138,7 +139,7 @@ func readMod(t *testing.T, dir string) (mod modFile) {
 	return mod
 }
 
-// requiredClient is the version of the client that the server requires.
+// requiredClient returns the version of the client that the server requires.
 func requiredClient(t *testing.T) string {
 	t.Helper()
 	for _, r := range readMod(t, root).Require {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/release"
 )
 
-// The same commit makes the same bytes twice; the list names what is in the binary; the sums are those of the files;
-// the binary says its version.
+// The same commit gives the same bytes twice. The list names the binary's modules, the checksums match the files,
+// and the binary prints its version.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	here := release.Target{OS: runtime.GOOS, Arch: runtime.GOARCH}

@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// The seeds' ports, and a process of its own for each part: settings, no code. Stores are wherever their addresses say.
+// The seeds' ports, and a separate process for each role, need only settings and no code. The stores are at the
+// addresses in the settings.
 func TestPorts(t *testing.T) {
 	t.Attr("proves", "S0-N6 S1-N4 S4-E7")
 	for port, roles := range map[int]string{8080: "api", 8081: "recovery", 8082: "worker", 8083: "api,worker,recovery"} {
@@ -32,8 +33,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// One command starts the server with its stores, and each is asked whether it is well; without Docker nothing but the
-// binary is needed.
+// One command starts the server with its stores, and each has a health check. Without Docker the binary alone is
+// enough.
 func TestOneCommand(t *testing.T) {
 	t.Attr("proves", "S0-P10 S1-P8 S4-D1 S4-O3")
 	p := compose(t)

@@ -9,13 +9,13 @@ import (
 	"github.com/tierq/tierq/internal/release"
 )
 
-// Bounds of what a first build brings: it was 770 packages and 807 MB once, most of which served two features.
+// The limits of a first build. It once was 770 packages and 807 MB, most of which served two features.
 const (
 	mostPackages = 560
-	mostMB       = 290 // of modules; the go.mod files of others come on top
+	mostMB       = 290 // of modules, without the go.mod files of others
 )
 
-// The binary stays light, and the page says what each module weighs.
+// The binary stays within the limits, and the page shows the weight of each module.
 func TestWeight(t *testing.T) {
 	all, err := release.Weights(t.Context(), root, false)
 	if err != nil {

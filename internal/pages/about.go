@@ -16,7 +16,7 @@ const (
 	adr        = repository + "docs/adr/"
 )
 
-// decisions are the design's, each with its reason in a sentence or two.
+// decisions are the design decisions, each with its reason in a sentence or two.
 var decisions = []web.Decision{
 	{Title: "Redis decides, SQL remembers",
 		Reason: "What happens to a job is decided once, inside one Lua script. SQL gets the outcome in batches and may be " +
@@ -65,14 +65,14 @@ var documents = []web.Link{
 	{Text: "Proof", Href: repository + "docs/proof/PROOF.md", About: "how it was tried to lose a job"},
 }
 
-// licences are tierq's own and those of what is in the pages and not ours; web/VENDOR.md has the same.
+// licences are tierq's own licence and those of the third-party files in the pages; web/VENDOR.md lists the same.
 var licences = []web.Licence{
 	{Name: "tierq", Licence: "MIT"},
 	{Name: "uPlot", Version: "1.6.32", Licence: "MIT"},
 	{Name: "Swagger UI", Version: "5.35.0", Licence: "Apache 2.0"},
 }
 
-// revision is the source that the binary was made of; "" = it does not know.
+// revision returns the source revision that the binary was built from; "" = unknown.
 var revision = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -97,7 +97,7 @@ func revisionOf(settings []debug.BuildSetting) string {
 	return rev
 }
 
-// getAbout is /about.
+// getAbout serves /about.
 func (p *Pages) getAbout(w http.ResponseWriter, r *http.Request) {
 	v := web.AboutView{
 		Frame: p.frame(r), GoVersion: runtime.Version(), Revision: revision(),

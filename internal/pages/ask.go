@@ -16,28 +16,28 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// mostAnswer bounds one answer of the API, as the client does.
+// mostAnswer bounds the size of one answer of the API, as the client does.
 const mostAnswer = 16 << 20
 
-// carried are the headers that make what a page asks its caller's request: who he is, where he comes from, and whose
-// page sent him.
+// carried are the headers of the browser's request that a page's requests to the API repeat: the caller's
+// credentials and network address, and the site that sent the caller.
 var carried = []string{
 	"Authorization", "Cookie", "Origin", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Traceparent", "X-Forwarded-For",
 	"X-Forwarded-Proto",
 }
 
-// apiError is a refusal by the API: everything in it may be shown.
+// apiError is a refusal by the API. All of it may be shown to the user.
 type apiError struct {
 	Status              int
 	Code, Title, Detail string
 	Fields              []web.FieldError
-	RetryAfter          time.Duration // when to come again; 0 = it was not said
+	RetryAfter          time.Duration // when to try again; 0 = the API did not say
 	TraceID, JobID      string
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Detail) }
 
-// code is the API's code; INTERNAL for an answer that had none.
+// code returns the API's code, or INTERNAL for an answer without one.
 func (e *apiError) code() string { return cmp.Or(e.Code, "INTERNAL") }
 
 // refusedWith says whether an error is a refusal with one of these statuses.
@@ -54,16 +54,17 @@ func refusedWith(err error, statuses ...int) bool {
 	return false
 }
 
-// answer is what the API said.
+// answer is an answer of the API.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// ask asks the API as the browser that sent r would, in this process. path has its query with it. body is sent as JSON;
-// nil = none, and []byte and json.RawMessage are JSON already. into gets what a good answer says; nil = nobody wants to
-// know. The error is a *apiError where the API refused, or whatever went wrong on the way.
+// ask calls the API within this process, with the rights of the browser that sent r. path includes the query. body
+// is sent as JSON: nil = no body, and []byte and json.RawMessage are JSON already. The body of a successful answer
+// is decoded into into, unless that is nil. The error is an *apiError if the API refused, or another error if the
+// call failed.
 func (p *Pages) ask(r *http.Request, method, path string, body any, into any) error {
 	a, err := p.call(r, method, path, body)
 	if err != nil {
@@ -85,7 +86,7 @@ func (a *answer) read(method, path string, into any) error {
 	return nil
 }
 
-// understood reads the JSON of an answer, whatever its status.
+// understood decodes the JSON of an answer with any status.
 func (a *answer) understood(into any) error {
 	if err := json.Unmarshal(a.body, into); err != nil {
 		return fmt.Errorf("the answer is not understood: %w", err)
@@ -93,7 +94,7 @@ func (a *answer) understood(into any) error {
 	return nil
 }
 
-// with gives the asks of a request one more header: If-Match, Idempotency-Key.
+// with adds one header, such as If-Match or Idempotency-Key, to the API calls made with the returned request.
 func with(r *http.Request, name, value string) *http.Request {
 	h := http.Header{}
 	if had, ok := r.Context().Value(withKey{}).(http.Header); ok {
@@ -105,11 +106,11 @@ func with(r *http.Request, name, value string) *http.Request {
 
 type withKey struct{}
 
-// call is ask for answers whose status is not all there is to them.
+// call is ask for callers that also need the status or the headers.
 func (p *Pages) call(r *http.Request, method, path string, body any) (answer, error) {
 	v := visitOf(r)
 	if v != nil && path != mePath {
-		p.who(r) // a cookie that opens nothing any more is found out first
+		p.who(r) // detects a cookie that is no longer valid
 	}
 	q, err := p.request(r, v, method, path, body)
 	if err != nil {
@@ -142,7 +143,7 @@ func (p *Pages) request(r *http.Request, v *visit, method, path string, body any
 		return nil, err
 	}
 	if q.Body == nil {
-		q.Body = http.NoBody // a handler may count on one
+		q.Body = http.NoBody // handlers may expect a body
 	}
 	q.RequestURI, q.Host, q.RemoteAddr, q.TLS = path, r.Host, r.RemoteAddr, r.TLS
 	for _, name := range carried {
@@ -184,8 +185,8 @@ var (
 	errBrokeOff = errors.New("the answer broke off")
 )
 
-// serve lets the API answer. One that breaks its answer off, which on a connection ends the connection, ends this ask
-// and not the page.
+// serve lets the API answer. If the API aborts its answer, which on a network connection would close the
+// connection, serve returns an error and the page goes on.
 func (p *Pages) serve(w *recorder, q *http.Request) (err error) {
 	defer func() {
 		switch value := recover(); value {
@@ -203,7 +204,8 @@ func (p *Pages) serve(w *recorder, q *http.Request) (err error) {
 	return nil
 }
 
-// recorder keeps an answer, up to its bound. More time for the answer is more time for the page.
+// recorder stores an answer, up to mostAnswer bytes. When the API extends its write deadline, the page's deadline
+// is extended too.
 type recorder struct {
 	header  http.Header
 	status  int
@@ -229,7 +231,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// SetWriteDeadline is what net/http's ResponseController looks for.
+// SetWriteDeadline is called by net/http's ResponseController.
 func (w *recorder) SetWriteDeadline(t time.Time) error {
 	if w.control == nil {
 		return http.ErrNotSupported
@@ -237,7 +239,7 @@ func (w *recorder) SetWriteDeadline(t time.Time) error {
 	return w.control.SetWriteDeadline(t)
 }
 
-// refusal reads the one shape that the API's errors have; of what has another shape the status is left.
+// refusal decodes an error in the API's format. Of an answer in another format it keeps only the status.
 func (a *answer) refusal() *apiError {
 	e := &apiError{Status: a.status, TraceID: a.header.Get(traceHeader)}
 	var said struct {

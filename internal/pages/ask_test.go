@@ -24,8 +24,8 @@ func fromBrowser(header ...string) *http.Request {
 	return r
 }
 
-// What a page asks is its caller's own request: his key, his address, his trace; and nothing else that the browser
-// sent.
+// A page's calls to the API carry the caller's key, network address and trace, and nothing else of what the
+// browser sent.
 func TestAsk_AsItsCaller(t *testing.T) {
 	f := newFace(t, annMe)
 	s := f.get("/", "Cookie", shownTo, "Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
@@ -53,7 +53,7 @@ func TestAsk_AsItsCaller(t *testing.T) {
 			t.Errorf("%s: %v, host %s, from %s, %s", r.URL, h, r.Host, r.RemoteAddr, r.RequestURI)
 		}
 	}
-	// Who he is is asked once for a page.
+	// The API is asked for the caller once per page.
 	if me, _ := f.api.asked("GET", mePath); len(me) != 1 {
 		t.Errorf("/api/me was asked %d times", len(me))
 	}
@@ -131,7 +131,7 @@ func TestAsk_Refusals(t *testing.T) {
 	}
 }
 
-// An answer without end is cut, one that breaks off ends the ask, and a panic of the API is the guard's to contain.
+// An endless answer is cut off, an aborted answer fails the call, and a panic of the API is left to the guard.
 func TestAsk_Answers(t *testing.T) {
 	t.Attr("proves", "A24")
 	f := newFace(t, openMe)
@@ -169,7 +169,7 @@ func TestAsk_Answers(t *testing.T) {
 	_ = f.pages.ask(fromBrowser(), "GET", "/x", nil, nil)
 }
 
-// Whoever has left is answered nothing.
+// A caller who has left gets no answer.
 func TestAsk_HasLeft(t *testing.T) {
 	f := newFace(t, openMe)
 	ctx, leave := context.WithCancel(t.Context())
@@ -186,7 +186,7 @@ func TestAsk_HasLeft(t *testing.T) {
 	}
 }
 
-// patient is a connection whose deadline can be moved.
+// patient is a connection whose write deadline can be moved.
 type patient struct {
 	*httptest.ResponseRecorder
 	until time.Time
@@ -197,7 +197,7 @@ func (p *patient) SetWriteDeadline(until time.Time) error {
 	return nil
 }
 
-// What the API takes more time for, the page may take more time to write.
+// When the API extends its write deadline, the page's deadline is extended too.
 func TestAsk_MoreTime(t *testing.T) {
 	f := newFace(t, openMe)
 	f.api.serve = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -215,7 +215,7 @@ func TestAsk_MoreTime(t *testing.T) {
 	}
 }
 
-// A cookie that opens nothing any more is taken from the browser, and is no reason to turn its owner away.
+// A session cookie that is no longer valid is deleted, and its owner still gets the page.
 func TestWho_ASessionThatIsNoneAnyMore(t *testing.T) {
 	for name, me := range map[string]string{"a server with keys": strangerMe, "an open server": openMe} {
 		f := newFace(t, me).say("with a key", problem(401, "UNAUTHORIZED", "This needs an API key."))
@@ -231,7 +231,7 @@ func TestWho_ASessionThatIsNoneAnyMore(t *testing.T) {
 			t.Errorf("%s: the cookie was shown %d times", name, cookies)
 		}
 	}
-	// A header that opens nothing is the caller's own affair.
+	// An Authorization header that is not valid does not delete the cookie.
 	f := newFace(t, strangerMe).say("with a key", problem(401, "UNAUTHORIZED", "This needs an API key."))
 	if s := f.get("/", "Authorization", "Bearer x", "Cookie", shownTo); s.Header().Get("Set-Cookie") != "" {
 		t.Error(s.Header())
@@ -287,7 +287,7 @@ func TestFrame_Gate(t *testing.T) {
 	}
 }
 
-// A page is written whole or not at all; what went wrong inside stays there.
+// A page is written whole or not at all. The cause of an error is not shown.
 func TestShow_WhatCannotBeWritten(t *testing.T) {
 	f := newFace(t, openMe)
 	for name, c := range map[string]struct {
@@ -313,7 +313,8 @@ func TestShow_WhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What a form did is told in texts of ours, whatever an address says; and not to a browser that another site sent.
+// A form's result is shown in the pages' own texts only, whatever the address says, and not to a browser that
+// another site sent.
 func TestSaid(t *testing.T) {
 	t.Attr("proves", "A46")
 	f := newFace(t, openMe)
@@ -345,7 +346,7 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// Every text that a form of ours may say has its code, and every code its text.
+// Every text of a form can be encoded and decoded.
 func TestSaid_EveryCode(t *testing.T) {
 	for code, text := range formTexts {
 		for reason := range reasons {

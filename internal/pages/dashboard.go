@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// dashboards are the operators' pages.
+// dashboards returns the pages for operators.
 func (p *Pages) dashboards() []Page {
 	return []Page{
 		{http.MethodGet, "/dashboard", http.HandlerFunc(p.getDashboard)},
@@ -25,10 +25,10 @@ func (p *Pages) dashboards() []Page {
 	}
 }
 
-// shownFeed is how much of the feed a page is opened with; its script keeps as many.
+// shownFeed is how many items of the feed a page is opened with; its script keeps as many.
 const shownFeed = 100
 
-// getDashboard comes also while Redis is away: it says so, and heals by itself.
+// getDashboard serves the dashboard, also while Redis is down: the page says so, and recovers by itself.
 func (p *Pages) getDashboard(w http.ResponseWriter, r *http.Request) {
 	figures, err := p.stats(r)
 	v := web.DashboardView{Frame: p.frame(r), Base: p.base(r)}
@@ -36,7 +36,7 @@ func (p *Pages) getDashboard(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		v.Snapshot = p.snapshot(r, figures)
 		v.Gate = &v.Snapshot.Gate
-	case refusedWith(err, http.StatusForbidden): // the page says it
+	case refusedWith(err, http.StatusForbidden): // the page says so
 	case refusedWith(err, http.StatusServiceUnavailable, http.StatusGatewayTimeout):
 		v.Problem = storeAway
 	default:
@@ -45,7 +45,7 @@ func (p *Pages) getDashboard(w http.ResponseWriter, r *http.Request) {
 	}
 	if v.Live != "" {
 		items, after := p.o.Hub.Recent(shownFeed)
-		v.Live += "?after=" + url.QueryEscape(after) // nothing is missed between this page and its stream
+		v.Live += "?after=" + url.QueryEscape(after) // no item is lost between this page and its stream
 		if v.Snapshot != nil {
 			v.Snapshot.Recoveries = shownItems(items)
 		}
@@ -53,7 +53,8 @@ func (p *Pages) getDashboard(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Dashboard(w, v) })
 }
 
-// snapshot is what the stream shows; where it shows nothing, what the API's figures are enough for.
+// snapshot returns what the stream shows. If the stream cannot make a snapshot, it returns what the figures of the
+// API contain.
 func (p *Pages) snapshot(r *http.Request, figures *web.Snapshot) *web.Snapshot {
 	if p.o.Hub != nil {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -76,7 +77,7 @@ func (p *Pages) snapshot(r *http.Request, figures *web.Snapshot) *web.Snapshot {
 	return figures
 }
 
-// shownItems are the feed's items as a page shows them.
+// shownItems converts the feed's items for a page.
 func shownItems(items []Item) []web.FeedItem {
 	var list []web.FeedItem
 	for _, i := range items {
@@ -90,7 +91,7 @@ func shownItems(items []Item) []web.FeedItem {
 	return list
 }
 
-// tellRequeue puts what an operator did into the feed.
+// tellRequeue adds an operator's requeue to the feed.
 func (p *Pages) tellRequeue(r *http.Request, id, what string) {
 	if p.o.Hub == nil {
 		return

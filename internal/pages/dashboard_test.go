@@ -16,10 +16,10 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// ops is the API as the dashboard's pages ask it, in the test's hand: what it does not know is 404.
+// ops is a fake of the API for the dashboard's pages: unknown addresses are 404.
 type ops struct {
 	replies map[string]func(r *http.Request, body string) (int, any) // by method and path
-	// method, address and body of each, but for those that every page asks
+	// method, address and body of each call, except those that every page makes
 	asked []string
 	hub   *Hub
 }
@@ -58,7 +58,7 @@ func (o *ops) says(address string, status int, body string) {
 	o.replies[address] = func(*http.Request, string) (int, any) { return status, json.RawMessage(body) }
 }
 
-// refuses is an error as the API writes it.
+// refuses sets an error in the API's format as the answer of an address.
 func (o *ops) refuses(address string, status int, code, detail string) {
 	body, _ := json.Marshal(map[string]any{"status": status, "title": http.StatusText(status), "errorCode": code,
 		"detail": detail, "traceId": "t1"})
@@ -86,7 +86,7 @@ func (o *ops) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// open asks a page for an address; form = nil is a GET.
+// open requests a page; form = nil means a GET.
 func (o *ops) open(t *testing.T, address string, form url.Values) *httptest.ResponseRecorder {
 	t.Helper()
 	o.asked = nil
@@ -106,7 +106,7 @@ func (o *ops) open(t *testing.T, address string, form url.Values) *httptest.Resp
 	return w
 }
 
-// served is the page of an address.
+// served returns the handler of an address.
 func served(t *testing.T, p *Pages, method, path string) http.Handler {
 	t.Helper()
 	for _, page := range p.dashboards() {
@@ -126,7 +126,7 @@ func (o *ops) did(t *testing.T, want ...string) {
 	}
 }
 
-// holds wants a status, and every text in the page.
+// holds checks the status, and that the page contains every text.
 func holds(t *testing.T, w *httptest.ResponseRecorder, status int, texts ...string) {
 	t.Helper()
 	if w.Code != status {
@@ -148,7 +148,7 @@ func lacks(t *testing.T, w *httptest.ResponseRecorder, texts ...string) {
 	}
 }
 
-// goes wants a way back with what was done, or the trouble.
+// goes checks a redirect with the text of what was done, or of the trouble.
 func goes(t *testing.T, w *httptest.ResponseRecorder, path, name, text string) {
 	t.Helper()
 	to, err := url.Parse(w.Header().Get("Location"))
@@ -189,7 +189,7 @@ func TestDashboard_IsDrawnFromWhatTheStreamShows(t *testing.T) {
 	lacks(t, w, "<script>alert", "<img src=x", "data-heal")
 	o.did(t, "GET /api/stats")
 
-	err = errors.New("hunter2") // the figures are there: they are shown without the leases
+	err = errors.New("hunter2") // the figures are available: the page is shown without the leases
 	w = o.open(t, "/dashboard", nil)
 	holds(t, w, 200, "1,204", "5 retries", `data-b="inFlight" data-as="count">7<`,
 		`data-b="slots.total" data-as="count">16<`, `data-b="ended" data-as="count">120<`)
@@ -229,7 +229,7 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 	}
 }
 
-// A form of another site's page changes nothing, whatever cookie came with it.
+// A form of another site's page changes nothing, whatever cookie it comes with.
 func TestDashboard_FormsOfOtherSites(t *testing.T) {
 	t.Attr("proves", "A45")
 	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID"} {

@@ -13,11 +13,11 @@ import (
 const (
 	deadPath    = "/dashboard/dead"
 	requeuePath = "/admin/dead/requeue"
-	mostRequeue = 10000 // of one bulk requeue, and of what is counted
-	mostChosen  = 100   // rows of a page: more were not there to choose
+	mostRequeue = 10000 // the limit of one bulk requeue, and of a count
+	mostChosen  = 100   // the rows of a page: a form cannot select more
 )
 
-// getDead lists the dead letters.
+// getDead serves the list of dead letters.
 func (p *Pages) getDead(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	v := web.DeadView{Frame: p.frame(r), Base: p.base(r), Query: asked(q), Total: -1}
@@ -52,7 +52,7 @@ func (p *Pages) getDead(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Dead(w, v) })
 }
 
-// deadQuery is a filter of dead letters as an address has it.
+// deadQuery returns a filter of dead letters as the parameters of an address.
 func deadQuery(q *web.Query) url.Values {
 	values := filters(q)
 	for name, value := range map[string]string{"from": q.From, "to": q.To} {
@@ -63,10 +63,11 @@ func deadQuery(q *web.Query) url.Values {
 	return values
 }
 
-// countDead is how many the filter takes; -1 where nobody counts for this caller. The list stands without it.
+// countDead returns how many dead letters pass the filter; -1 if the count is not available to this caller. The
+// list is shown without it.
 func (p *Pages) countDead(r *http.Request, v *web.DeadView, page *client.Page, cursor string) int64 {
 	if cursor == "" && page.Next == "" {
-		return int64(len(page.Items)) // these are all
+		return int64(len(page.Items)) // the page holds all of them
 	}
 	if len(deadQuery(&v.Query)) == 0 {
 		var all struct {

@@ -21,7 +21,7 @@ func TestDead_AreListed(t *testing.T) {
 	o.says("GET /admin/dead", 200, opsJobs("", "alone"))
 	holds(t, o.open(t, "/dashboard/dead", nil), 200, "<b>1</b> dead letter<")
 
-	// Where there are more pages, the server counts.
+	// If there are more pages, the server counts.
 	o.says("GET /admin/dead", 200, opsJobs("c1", "x"))
 	o.says("GET /jobs/dead", 200, `{"items":[],"page":0,"size":1,"total":1204}`)
 	holds(t, o.open(t, "/dashboard/dead", nil), 200, "<b>1,204</b> dead letters", `href="/dashboard/dead?cursor=c1"`)
@@ -38,9 +38,9 @@ func TestDead_AreListed(t *testing.T) {
 		`POST /admin/dead/requeue {"after":"2026-05-02T00:00:00Z","dryRun":true,"limit":10000}`)
 	holds(t, w, 200, "<b>45</b>", `name="from" value="2026-05-02T00:00:00Z"`)
 	o.refuses("POST /admin/dead/requeue", 503, "SYSTEM_UNHEALTHY", "away")
-	holds(t, o.open(t, "/dashboard/dead?tier=PAID", nil), 200, opsID) // the list stands without its count
+	holds(t, o.open(t, "/dashboard/dead?tier=PAID", nil), 200, opsID) // the list is shown without the count
 
-	// Who may only look is shown nothing to press.
+	// A caller who may only read sees no buttons.
 	o.says("GET /api/me", 200, `{"open":false,"name":"eve","role":"read-only","operator":true}`)
 	w = o.open(t, "/dashboard/dead?tier=PAID", nil)
 	o.did(t, "GET /admin/dead?limit=100&tier=PAID")
@@ -58,7 +58,7 @@ func TestDead_AreListed(t *testing.T) {
 	holds(t, o.open(t, "/dashboard/dead", nil), 403, "the role submit may not do this")
 }
 
-// A form that does not say which does nothing.
+// A form that does not say which letters to requeue does nothing.
 func TestRequeue_NothingChosenIsNothingDone(t *testing.T) {
 	for name, form := range map[string]url.Values{
 		"nothing":       {},
@@ -88,7 +88,7 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 	for _, id := range []string{opsID, opsOther, opsThird} {
 		o.says("POST /jobs/"+id+"/retry", 202, `{"jobId":"`+id+`","status":"PENDING","traceId":"t"}`)
 	}
-	// One wins over a scope: it is the button that was pressed.
+	// The value one, from the pressed button, wins over a scope.
 	goes(t, o.open(t, "/dashboard/dead/requeue",
 		url.Values{"one": {opsID}, "scope": {"all"}, "id": {opsOther}, "tier": {"PAID"}}), "/dashboard/dead", "done",
 		"It gets a new life.")
@@ -102,7 +102,7 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 		"/dashboard/dead", "done", "Requeued 2 dead letters.")
 	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
 
-	// What is wrong with one does not keep the others.
+	// An error about one letter does not stop the others.
 	o.refuses("POST /jobs/"+opsID+"/retry", 409, "INVALID_STATE_TRANSITION", "the job is PENDING")
 	goes(
 		t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
@@ -112,14 +112,14 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 		t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble",
 		"It was not requeued: its state does not allow that",
 	)
-	// What is wrong with the server ends it.
+	// An error of the server stops the rest.
 	o.refuses("POST /jobs/"+opsOther+"/retry", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
 	goes(
 		t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
 		"/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store does not answer",
 	)
 	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
-	// A key that was revoked meanwhile.
+	// The key was revoked meanwhile.
 	o.says("POST /jobs/"+opsID+"/retry", 202, `{}`)
 	o.refuses("POST /jobs/"+opsOther+"/retry", 401, "UNAUTHORIZED", "This needs an API key")
 	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
@@ -133,7 +133,7 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 	o.did(t)
 }
 
-// Nobody requeues all without having seen how many; and never more than he saw.
+// All letters can be requeued only after their number was shown, and never more than that number.
 func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	o := newOps()
 	o.hub = NewHub(HubOptions{})
@@ -202,7 +202,7 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), 200,
 		"Requeue 1 dead letter?", "&lt;script&gt;")
 	lacks(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), "<script>alert")
-	// A moment that is none is refused as the API refuses it.
+	// A time that cannot be parsed gets the API's refusal.
 	o.says("POST /admin/dead/requeue", 400,
 		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"after: is not a time","errors":[{"field":"after",`+
 			`"reason":"is not a time"}]}`)

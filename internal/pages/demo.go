@@ -13,21 +13,21 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// Walkthrough plays scenarios for /demo, each session's on a queue of its own.
+// Walkthrough plays scenarios for /demo. Each session has a queue of its own.
 type Walkthrough interface {
-	// Play begins a scenario in place of the session's last one. The errors are ErrNoScenario, ErrTooSoon, ErrNoRoom, or
-	// another.
+	// Play begins a scenario in place of the session's last one. The errors are ErrNoScenario, ErrTooSoon, ErrNoRoom,
+	// or any other.
 	Play(ctx context.Context, session, scenario string) error
-	// Events are those behind an id, and a channel that closes when there is more. closed: nothing comes any more until
-	// the session plays.
+	// Events returns the events behind an id, and a channel that closes at the next event. closed says that there
+	// will be no more until the session plays.
 	Events(session string, after int64) (events []Told, more <-chan struct{}, closed bool)
-	// Scenarios are those that there are.
+	// Scenarios returns all scenarios.
 	Scenarios() []web.Scenario
-	// Stage is how many slots its workers have together, and its capacity.
+	// Stage returns the slots of all workers together, and the capacity.
 	Stage() (slots, capacity int)
 }
 
-// Told is an event of a scenario. Ids grow, over all scenarios of a session.
+// Told is an event of a scenario. Its id increases over all scenarios of a session.
 type Told struct {
 	ID   int64
 	Text []byte // JSON, on one line
@@ -41,11 +41,11 @@ var (
 )
 
 const (
-	demoCookie  = "tierq_demo" // names the session, and opens nothing else
-	demoStreams = 64           // that listen to scenarios, at most
+	demoCookie  = "tierq_demo" // names the session; it gives no other access
+	demoStreams = 64           // the most streams of /demo at once
 )
 
-// demos are the addresses of /demo.
+// demos returns the handlers of /demo.
 func (p *Pages) demos() []Page {
 	if p.o.Demo == nil {
 		return nil
@@ -58,7 +58,7 @@ func (p *Pages) demos() []Page {
 }
 
 func (p *Pages) getDemo(w http.ResponseWriter, r *http.Request) {
-	p.who(r) // a cookie that opens nothing any more is found out first
+	p.who(r) // detects a cookie that is no longer valid
 	if err := p.plays(r); err != nil {
 		p.fail(w, r, err)
 		return
@@ -74,9 +74,9 @@ func (p *Pages) getDemo(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Demo(w, v) })
 }
 
-// plays says whether there is a demo: a sandbox costs the server some work and is for trying tierq out, so there is
-// none where there are keys. Each time it asks the API who calls, which counts against the rate of the caller's
-// address.
+// plays returns an error if the demo is not served to this caller. Sandboxes cost the server work and are for
+// trying tierq out, so a server with keys has no demo. Each call asks the API for the caller, which counts against
+// the rate of the caller's network address.
 func (p *Pages) plays(r *http.Request) error {
 	var me caller
 	if err := p.ask(r, http.MethodGet, mePath, nil, &me); err != nil {
@@ -91,7 +91,7 @@ func (p *Pages) plays(r *http.Request) error {
 	return nil
 }
 
-// postPlay is asked by a script, not by a form: it answers 204.
+// postPlay serves a script, not a form: it answers 204.
 func (p *Pages) postPlay(w http.ResponseWriter, r *http.Request) {
 	if err := p.plays(r); err != nil {
 		p.refuse(w, r, err)
@@ -125,8 +125,9 @@ func (p *Pages) postPlay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// getPlayed streams the events of the session's scenarios as Server-Sent Events, behind Last-Event-ID, else behind the
-// parameter after. 204, which ends a browser's EventSource, says that the session has not played yet, or too long ago.
+// getPlayed streams the events of the session's scenarios as Server-Sent Events, behind Last-Event-ID, or else
+// behind the parameter after. The answer 204, which ends a browser's EventSource, means that the session has not
+// played, or not for too long.
 func (p *Pages) getPlayed(w http.ResponseWriter, r *http.Request) {
 	if err := p.plays(r); err != nil {
 		p.refuse(w, r, err)
@@ -176,7 +177,7 @@ func (p *Pages) getPlayed(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lastSeen is the id that a stream goes on behind; 0 = from the beginning.
+// lastSeen returns the id behind which a stream continues; 0 = from the beginning.
 func lastSeen(r *http.Request) int64 {
 	for _, text := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
@@ -186,7 +187,7 @@ func lastSeen(r *http.Request) int64 {
 	return 0
 }
 
-// session names the browser's sandbox; "" = it has not been given one.
+// session returns the name of the browser's sandbox; "" = it has none.
 func session(r *http.Request) string {
 	c, err := r.Cookie(demoCookie)
 	if err != nil || len(c.Value) != 26 || strings.Trim(c.Value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {

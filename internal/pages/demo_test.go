@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// walkthrough is one in the test's hand: every session sees the same events.
+// walkthrough is a fake Walkthrough: every session sees the same events.
 type walkthrough struct {
 	mu     sync.Mutex
 	plays  []string // session and scenario
@@ -52,7 +52,7 @@ func (*walkthrough) Scenarios() []web.Scenario {
 }
 func (*walkthrough) Stage() (slots, capacity int) { return 3, 12 }
 
-// tell adds events and wakes who listens.
+// tell adds events and wakes the listeners.
 func (w *walkthrough) tell(n int, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +94,7 @@ func TestDemo_Page(t *testing.T) {
 	}
 }
 
-// Where there are keys there is no demo, whatever key is shown: no page, no link to it, no scenario and no stream.
+// A server with keys has no demo for any key: no page, no link to it, no scenario and no stream.
 func TestDemo_WithKeys(t *testing.T) {
 	for name, me := range map[string]string{
 		"a stranger": strange, "a key": keyed,
@@ -125,7 +125,8 @@ func TestDemo_WithKeys(t *testing.T) {
 	}
 }
 
-// Each part of the demo asks the API who calls, where it counts against the caller's rate: over it nothing is played.
+// Each part of the demo asks the API for the caller, which counts against the caller's rate. Over the rate nothing
+// is played.
 func TestDemo_CountsAgainstTheRate(t *testing.T) {
 	f := newFace(t, `{"open":true}`).say("GET /api/me", problem(429, "RATE_LIMITED", "too many"))
 	for method, path := range map[string]string{"GET": "/demo", "POST": "/demo/play"} {
@@ -173,7 +174,7 @@ func TestDemo_Play(t *testing.T) {
 	}
 }
 
-// watch opens the stream of the demo on a real server.
+// watchDemo opens the stream of the demo on a real server.
 func watchDemo(t *testing.T, server *httptest.Server, lastID string) *http.Response {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/demo/events", nil)
@@ -192,7 +193,7 @@ func watchDemo(t *testing.T, server *httptest.Server, lastID string) *http.Respo
 	return r
 }
 
-// demoServer serves the pages' own handler of the stream.
+// demoServer serves the pages' handler of the stream.
 func demoServer(t *testing.T, f *face) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(f.at["GET /demo/events"])
@@ -238,7 +239,7 @@ func TestDemo_Events(t *testing.T) {
 	want("3", "4")
 }
 
-// So many may listen; and when the process ends, all streams do.
+// The number of streams is bounded, and all of them end when the process ends.
 func TestDemo_Streams(t *testing.T) {
 	t.Attr("proves", "A24")
 	f := newFace(t, `{"open":true}`)
@@ -264,7 +265,7 @@ func TestDemo_Streams(t *testing.T) {
 	}
 	f.pages.Drain()
 	for _, r := range open {
-		for lines := bufio.NewScanner(r.Body); lines.Scan(); { // it ends, or the test hangs
+		for lines := bufio.NewScanner(r.Body); lines.Scan(); { // every stream ends, or the test hangs
 		}
 	}
 	if r := watchDemo(t, server, ""); r.StatusCode != 204 {

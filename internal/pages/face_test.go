@@ -52,23 +52,23 @@ const (
 		`"slots":16,"running":3,"stuck":0}],"drainPerSecond":2,"timestamp":"` + aTime + `"}`
 )
 
-// hostileText is what somebody may send who wishes to be more than text.
+// hostileText is a text that tries to be more than text.
 const hostileText = `</script></pre></textarea><script>alert(1)</script><img src=x onerror=alert(2)>'"{{.}}`
 
-// reply is what the stub answers to one address.
+// reply is the stub's answer to one address.
 type reply struct {
 	status int
 	body   string
 	header map[string]string
 }
 
-// stub is an API in the test's hand.
+// stub is a fake API.
 type stub struct {
 	mu    sync.Mutex
 	says  map[string]reply // "GET /api/me"
-	serve http.Handler     // instead; nil = as says has it
+	serve http.Handler     // used in place of says; nil = says is used
 	heard []*http.Request
-	sent  []string // the bodies of heard
+	sent  []string // the bodies of the requests in heard
 }
 
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, is.body)
 }
 
-// asked are the requests to one address.
+// asked returns the requests to one address.
 func (s *stub) asked(method, path string) (all []*http.Request, bodies []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *stub) asked(method, path string) (all []*http.Request, bodies []string)
 	return all, bodies
 }
 
-// changes are the requests that might have changed something.
+// changes returns the requests that might have changed something.
 func (s *stub) changes() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *stub) changes() (list []string) {
 	return list
 }
 
-// problem is a refusal in the API's shape, with field and reason in turns.
+// problem returns a refusal in the API's format, with fields and reasons alternating.
 func problem(status int, code, detail string, fields ...string) reply {
 	type field struct {
 		Field  string `json:"field"`
@@ -142,7 +142,7 @@ func problem(status int, code, detail string, fields ...string) reply {
 
 func ok(body string) reply { return reply{status: http.StatusOK, body: body} }
 
-// face is the pages over a stub.
+// face is the pages with a stub as their API.
 type face struct {
 	t      *testing.T
 	api    *stub
@@ -167,7 +167,7 @@ func newFace(t *testing.T, me string) *face {
 	return f
 }
 
-// logins are sessions in the test's hand.
+// logins are fake sessions.
 type logins struct {
 	mu     sync.Mutex
 	begun  []string // the keys
@@ -213,7 +213,7 @@ func (f *face) say(address string, r reply) *face {
 	return f
 }
 
-// do sends a request; more are headers, name and value in turns.
+// do sends a request; more are headers, names and values alternating.
 func (f *face) do(method, target string, form url.Values, more ...string) *sheet {
 	f.t.Helper()
 	var body io.Reader
@@ -254,14 +254,14 @@ func (f *face) get(target string, more ...string) *sheet {
 	return f.do(http.MethodGet, target, nil, more...)
 }
 
-// sheet is an answer, and the page in it as a browser reads it.
+// sheet is an answer, and its page as a browser parses it.
 type sheet struct {
 	*httptest.ResponseRecorder
 	t   *testing.T
 	doc *html.Node
 }
 
-// all are the elements of a name, "" = any, that have an attribute with this value; "" = whatever it has.
+// all returns the elements with a tag ("" = any) that have an attribute with this value ("" = any value).
 func (s *sheet) all(tag, name, value string) (list []*html.Node) {
 	s.t.Helper()
 	if s.doc == nil {
@@ -296,7 +296,7 @@ func attribute(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// textOf is what stands in an element, with single spaces.
+// textOf returns the text of an element, with single spaces.
 func textOf(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
@@ -307,7 +307,7 @@ func textOf(n *html.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// shows says what is missing in the element.
+// shows checks that the element contains the texts.
 func (s *sheet) shows(n *html.Node, wants ...string) {
 	s.t.Helper()
 	text := textOf(n)
@@ -323,7 +323,7 @@ func (s *sheet) main() *html.Node {
 	return s.one("main", "id", "main")
 }
 
-// wrongs are the errors beside fields.
+// wrongs returns the errors beside fields.
 func (s *sheet) wrongs() (list []string) {
 	for _, n := range s.all("p", "class", "wrong") {
 		if _, hidden := attribute(n, "hidden"); !hidden {
@@ -333,7 +333,7 @@ func (s *sheet) wrongs() (list []string) {
 	return list
 }
 
-// alert is the trouble that is told above the page's content; "" = none.
+// alert returns the trouble that is shown above the page's content; "" = none.
 func (s *sheet) alert() string {
 	if list := s.all("p", "class", "note is-bad"); len(list) > 0 {
 		return textOf(list[0])
@@ -341,7 +341,7 @@ func (s *sheet) alert() string {
 	return ""
 }
 
-// status holds the answer to a status.
+// status checks the status of the answer.
 func (s *sheet) status(want int) *sheet {
 	s.t.Helper()
 	if s.Code != want {
@@ -350,7 +350,7 @@ func (s *sheet) status(want int) *sheet {
 	return s
 }
 
-// leads holds the answer to a redirect.
+// leads checks that the answer is a redirect to want.
 func (s *sheet) leads(want string) *sheet {
 	s.t.Helper()
 	s.status(http.StatusSeeOther)
@@ -360,7 +360,7 @@ func (s *sheet) leads(want string) *sheet {
 	return s
 }
 
-// harmless holds the page to what is only text: no element and no attribute came out of what somebody sent.
+// harmless checks that no element and no attribute of the page came from what a user sent.
 func (s *sheet) harmless() {
 	s.t.Helper()
 	for _, n := range s.all("", "", "") {
@@ -376,8 +376,8 @@ func (s *sheet) harmless() {
 	}
 }
 
-// Every page answers with the policy that forbids all but this server's files, is kept by nobody, and asks nobody's
-// leave to be read by HEAD.
+// Every page answers with the policy that allows only this server's files, is not cached, and may be requested
+// with HEAD.
 func TestEveryPage(t *testing.T) {
 	t.Attr("proves", "A44")
 	f := newFace(t, openMe)
@@ -413,7 +413,7 @@ func TestStaticFiles(t *testing.T) {
 	}
 }
 
-// No address is there twice, and every one has a handler.
+// No address occurs twice, and every address has a handler.
 func TestAll(t *testing.T) {
 	seen := map[string]bool{}
 	for _, page := range newFace(t, openMe).pages.All() {

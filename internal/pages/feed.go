@@ -17,12 +17,12 @@ import (
 const feedEvent = "feed"
 
 const (
-	toldPerLook = 20 // items between two looks; what is more is counted
-	samePlaces  = 3  // looks for which a recovery that was told is not told again: it comes on two ways
-	lingering   = 30 // looks for which the alarms are heard after the last listener left
+	toldPerLook = 20 // items between two calls of Look; further items are only counted
+	samePlaces  = 3  // calls of Look during which the same recovery is not published again: it arrives in two ways
+	lingering   = 30 // calls of Look during which the alarms are still read after the last listener left
 )
 
-// Subscription is a stream of events. Its channel is closed when there is nothing more to come.
+// Subscription is a stream of events. Its channel is closed when no more events will come.
 type Subscription interface {
 	C() <-chan job.Message
 	Close()
@@ -31,44 +31,45 @@ type Subscription interface {
 // FeedOptions are what a Feed needs.
 type FeedOptions struct {
 	Hub *Hub
-	// Alarms begins to hear, in all processes, of jobs that died and of jobs that were taken back; whatever else it brings
-	// is passed over. It is heard only while somebody listens to the hub. Optional: without it the feed has what this
-	// process' own watches did.
+	// Alarms subscribes to the events of all processes about jobs that died and jobs that were reclaimed; other
+	// events are ignored. The feed subscribes only while the hub has listeners. Optional: without it the feed has
+	// only what the watches of this process did.
 	Alarms func() Subscription
 	Plan   func(job.Tier) (job.Plan, bool)
 	Now    func() time.Time // Redis' clock
 }
 
-// Feed tells a hub what operators want to hear of: jobs that were taken back, jobs that died, and the gate. It is safe
-// for concurrent use.
+// Feed publishes to a hub what operators want to see: jobs that were reclaimed, jobs that died, and changes of the
+// gate. It is safe for concurrent use.
 type Feed struct {
 	FeedOptions
 	group sync.WaitGroup
 
 	mu      sync.Mutex
-	look    int // number of the present one
+	look    int // number of calls of Look
 	looked  bool
-	open    bool // the gate, as of the last look
-	told    int  // items since the last look
+	open    bool // the gate at the last Look
+	told    int  // items since the last Look
 	more    map[string]int
-	recent  map[recovery]int // and the look at which it was told
-	events  Subscription     // nil = they are not heard
-	alone   int              // looks without a listener
+	recent  map[recovery]int // with the number of the Look at which it was published
+	events  Subscription     // nil = not subscribed
+	alone   int              // calls of Look without a listener
 	stopped bool
 }
 
-// recovery is what one item is about: another attempt of the job comes into that status later than samePlaces looks.
+// recovery identifies an item of the feed: a job gets the same status by another attempt only after more than
+// samePlaces calls of Look.
 type recovery struct {
 	id     job.ID
 	status job.Status
 }
 
-// NewFeed makes a feed that hears no events until somebody looks.
+// NewFeed makes a feed that does nothing until the first Look.
 func NewFeed(o FeedOptions) *Feed {
 	return &Feed{FeedOptions: o, more: map[string]int{}, recent: map[recovery]int{}}
 }
 
-// Look is called once a second with the gate as it stands. It does not block.
+// Look must be called once a second with the present gate. It does not block.
 func (f *Feed) Look(g web.Gate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +99,8 @@ func (f *Feed) Look(g web.Gate) {
 	f.listen()
 }
 
-// listen hears the events while somebody listens to the hub, and a while longer. The lock is held.
+// listen subscribes to the events while the hub has listeners, and unsubscribes a while later. The caller holds
+// the lock.
 func (f *Feed) listen() {
 	if f.Alarms == nil {
 		return
@@ -119,7 +121,7 @@ func (f *Feed) listen() {
 	}
 }
 
-// hear tells of the events until the subscription ends.
+// hear publishes the events until the subscription ends.
 func (f *Feed) hear(s Subscription) {
 	for m := range s.C() {
 		if !m.Resync && !m.Bye {
@@ -129,11 +131,11 @@ func (f *Feed) hear(s Subscription) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.events == s {
-		f.events = nil // it ended by itself: the next look begins another
+		f.events = nil // the subscription ended by itself: the next Look begins another
 	}
 }
 
-// event tells of an event that an operator wants to hear of; of most he does not.
+// event publishes an event if operators want to see it; most events are left out.
 func (f *Feed) event(e *job.Event) {
 	if e.Cause == "" {
 		return
@@ -147,7 +149,7 @@ func (f *Feed) event(e *job.Event) {
 	f.once(recovery{e.ID, e.Status}, item)
 }
 
-// Took is called for each job that a watch of this process took back.
+// Took must be called for each job that a watch of this process reclaimed.
 func (f *Feed) Took(w job.Watch, r job.Reclaimed) {
 	e := job.Event{ID: r.ID, Tier: r.Tier, Cause: w.Cause(), At: f.Now()}
 	switch r.Word {
@@ -157,7 +159,7 @@ func (f *Feed) Took(w job.Watch, r job.Reclaimed) {
 		e.Status = job.Failed
 	case job.WasCancelled:
 		e.Status = job.Cancelled
-	case job.Quarantined: // it has no status that anybody knows
+	case job.Quarantined: // the job's status is unknown
 	default:
 		return
 	}
@@ -167,7 +169,7 @@ func (f *Feed) Took(w job.Watch, r job.Reclaimed) {
 	f.once(recovery{e.ID, e.Status}, item)
 }
 
-// item is what there is to say of an event.
+// item returns the feed's item for an event, and whether operators want to see it.
 func (f *Feed) item(e *job.Event) (item web.FeedItem, wanted bool) {
 	item = web.FeedItem{At: e.At, Kind: "crashed", JobID: string(e.ID), Tier: string(e.Tier)}
 	why := "its worker stopped"
@@ -198,7 +200,7 @@ func (f *Feed) item(e *job.Event) (item web.FeedItem, wanted bool) {
 	return item, takenBack
 }
 
-// once tells what was not told on another way. The lock is held.
+// once publishes an item unless its recovery was published before. The caller holds the lock.
 func (f *Feed) once(r recovery, item web.FeedItem) {
 	if _, known := f.recent[r]; known || f.stopped {
 		return
@@ -208,7 +210,7 @@ func (f *Feed) once(r recovery, item web.FeedItem) {
 	}
 }
 
-// tell tells, or counts what is too much. The lock is held.
+// tell publishes an item, or only counts it if there are too many. The caller holds the lock.
 func (f *Feed) tell(item web.FeedItem) bool {
 	if f.told >= toldPerLook {
 		f.more[item.Kind]++
@@ -219,7 +221,7 @@ func (f *Feed) tell(item web.FeedItem) bool {
 	return true
 }
 
-// Stop ends it: nothing is told any more. It returns when no event is heard, or ctx ends.
+// Stop ends the feed. It returns when no event is being read any more, or ctx ends.
 func (f *Feed) Stop(ctx context.Context) error {
 	f.mu.Lock()
 	f.stopped = true
@@ -230,5 +232,5 @@ func (f *Feed) Stop(ctx context.Context) error {
 	return ended(ctx, &f.group)
 }
 
-// shortly writes a setting in seconds.
+// shortly formats a setting in seconds.
 func shortly(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s" }

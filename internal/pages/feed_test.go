@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// wire is a subscription in the test's hand.
+// wire is a fake subscription.
 type wire struct {
 	c    chan job.Message
 	once sync.Once
@@ -42,7 +42,7 @@ func newFeed(h *Hub, wires *[]*wire) *Feed {
 	return NewFeed(o)
 }
 
-// told is what the feed has, oldest first: kind, the end of the id, text.
+// toldBy returns the items of the feed, oldest first: kind, the end of the id, text.
 func toldBy(t *testing.T, h *Hub) (list []string) {
 	t.Helper()
 	items, _ := h.Recent(ringSize)
@@ -76,7 +76,7 @@ func TestFeed_TellsTheGatesChanges(t *testing.T) {
 	}
 	same(t, toldBy(t, h), "gate closed: 5 consecutive errors of the store", "gate open again: submits are let in")
 	h = NewHub(HubOptions{})
-	newFeed(h, nil).Look(closed) // a process that starts into an outage
+	newFeed(h, nil).Look(closed) // a process that starts during an outage
 	same(t, toldBy(t, h), "gate closed: 5 consecutive errors of the store")
 }
 
@@ -95,7 +95,7 @@ func TestFeed_TellsWhatTheWatchesTookBack(t *testing.T) {
 		"stuck 2 it ran for too long: taken back to its place", "dead 1 failed for good: HEARTBEAT_STOPPED",
 		"crashed 2 its worker stopped: cancelled, as was asked for",
 		"crashed 0 its worker stopped, and what is kept of it is broken: put aside")
-	// The same again within moments came on another way; later it is another crash.
+	// The same recovery within moments arrived in the other way; later it is another crash.
 	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Paid})
 	if n := len(toldBy(t, h)); n != 6 {
 		t.Errorf("%d items", n)
@@ -109,7 +109,7 @@ func TestFeed_TellsWhatTheWatchesTookBack(t *testing.T) {
 	}
 }
 
-// Everything that happens anywhere is heard, but only while somebody looks.
+// The feed has the events of all processes, but only while the hub has listeners.
 func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 	var wires []*wire
 	inBubble(t, HubOptions{}, func(t *testing.T, h *Hub, _ *source) {
@@ -138,9 +138,9 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 		e(opsID, job.Pending, 0, "")
 		e(opsID, job.Processing, 1, "")
 		e(opsID, job.Completed, 1, "")
-		e(opsID, job.Scheduled, 1, job.HandlerError) // a retry is nobody's business
+		e(opsID, job.Scheduled, 1, job.HandlerError) // a retry is not shown
 		e(opsID, job.Pending, 1, job.HeartbeatStopped)
-		f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Public}) // the same one
+		f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Public}) // the same recovery
 		e(opsOther, job.Scheduled, 1, job.MaxTimeExceeded)
 		e(opsOther, job.Failed, 2, job.MaxTimeExceeded)
 		e(opsThird, job.Failed, 1, job.PermanentError)
@@ -149,7 +149,7 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 			"stuck 1 it ran for longer than 10 s: it waits, attempt 2 comes next", "dead 1 failed for good: MAX_TIME_EXCEEDED",
 			"dead 2 failed for good: PERMANENT_ERROR", "crashed 2 its worker stopped: cancelled, as was asked for")
 
-		wires[0].Close() // it broke: another one is begun
+		wires[0].Close() // the subscription ended: another one begins
 		synctest.Wait()
 		look(1)
 		if len(wires) != 2 {
@@ -158,7 +158,7 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 		a.leave()
 		synctest.Wait()
 		look(30)
-		e(opsID, job.Failed, 2, job.HandlerError) // it is heard for a while longer
+		e(opsID, job.Failed, 2, job.HandlerError) // events are still read for a while
 		if n := len(toldBy(t, h)); n != 6 {
 			t.Errorf("%d items", n)
 		}
@@ -190,7 +190,7 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 	})
 }
 
-// A tier that fails as a whole does not push everything else out of the feed.
+// A tier whose jobs all fail does not push everything else out of the feed.
 func TestFeed_CountsWhatIsTooMuch(t *testing.T) {
 	h := NewHub(HubOptions{})
 	f := newFeed(h, nil)

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	mostForm   = 2 << 20  // bytes of a form with a payload: the largest there may be, with every byte of it escaped
-	smallForm  = 16 << 10 // of every other
-	formMemory = 64 << 20 // of all forms until they are answered, beside what a small one takes
+	mostForm   = 2 << 20  // bytes of a form with a payload: the largest payload with every byte escaped
+	smallForm  = 16 << 10 // bytes of every other form
+	formMemory = 64 << 20 // bytes of all forms until they are answered, besides those of small forms
 	firstPiece = 4 << 10
-	freePiece  = smallForm + 1 // the last byte shows that there is more
+	freePiece  = smallForm + 1 // the last byte shows that the form is larger
 )
 
-// form reads what a form sent, which is small.
+// form reads a small form.
 func (p *Pages) form(r *http.Request) (url.Values, error) { return p.formOf(r, smallForm) }
 
-// formOf reads a form of so many bytes at most. It takes memory as bytes come, and of what is beyond a small form no
-// more than there is, with all others: nobody who sends large ones slowly keeps the small ones out. The error is a
-// *apiError.
+// formOf reads a form of at most most bytes. It allocates memory as the bytes arrive. Memory beyond a small form's
+// is limited for all forms together, so that clients which send large forms slowly do not prevent small ones. The
+// error is an *apiError.
 func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 	refuse := func(status int, code, detail string) error {
 		return &apiError{Status: status, Code: code, Detail: detail}
@@ -50,7 +50,7 @@ func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 			if held := int64(size - freePiece); held > v.held {
 				more := held - v.held
 				v.held = held
-				if p.forms.Add(more) > formMemory { // before it is taken
+				if p.forms.Add(more) > formMemory { // counted before it is allocated
 					return nil, refuse(http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY",
 						"Too many forms are being read; send it again.")
 				}
@@ -73,7 +73,8 @@ func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 	return values, nil
 }
 
-// back sends the browser from a form to a page, to tell there what was done, or else the trouble: messages of say.
+// back sends the browser from a form to a page that shows what was done, or else the trouble: texts encoded by
+// say.
 func (p *Pages) back(w http.ResponseWriter, path string, query url.Values, done, trouble string) {
 	q := url.Values{}
 	maps.Copy(q, query)
@@ -89,7 +90,7 @@ func (p *Pages) back(w http.ResponseWriter, path string, query url.Values, done,
 	see(w, path)
 }
 
-// see answers a form with the address of a page.
+// see answers a form with a redirect to a page.
 func see(w http.ResponseWriter, to string) {
 	h := w.Header()
 	h.Set("Cache-Control", private)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A form that is none, or is too large, is refused before anything is done.
+// A form that is no form, or is too large, is refused before anything is done.
 func TestForm(t *testing.T) {
 	t.Attr("proves", "A24")
 	for path := range map[string]bool{"/submit": true, "/poll/cancel": true, "/poll/requeue": true, "/login": true} {
@@ -36,8 +36,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// All forms together take no more memory than there is for them, and give it back when they are answered. Small ones
-// take none of it.
+// All forms together take no more memory than is reserved for them, and release it when they are answered. Small
+// forms take none of it.
 func TestForm_Memory(t *testing.T) {
 	t.Attr("proves", "A24")
 	f := newFace(t, openMe).say("POST /paid/submit", problem(400, "INVALID_PAYLOAD", "no"))
@@ -59,7 +59,7 @@ func TestForm_Memory(t *testing.T) {
 	}
 }
 
-// Every form but the one that submits is small, to the byte, whatever length it says it has.
+// Every form except the submit form is limited to smallForm bytes, whatever length it announces.
 func TestForm_Small(t *testing.T) {
 	t.Attr("proves", "A24")
 	for _, path := range []string{"/login", "/poll/cancel", "/poll/requeue", "/dashboard/dead/requeue",
@@ -84,7 +84,7 @@ func TestForm_Small(t *testing.T) {
 	}
 }
 
-// Large forms that are never sent whole, a stranger's or not, keep nobody out who sends a small one.
+// Large forms that are never sent completely do not prevent small forms, whether they come with a key or not.
 func TestForm_LargeOnesKeepNobodyOut(t *testing.T) {
 	t.Attr("proves", "A24")
 	for name, c := range map[string]struct{ me, path string }{
@@ -105,7 +105,7 @@ func TestForm_LargeOnesKeepNobodyOut(t *testing.T) {
 				rec := httptest.NewRecorder()
 				rec.Header().Set(traceHeader, "trace-of-page")
 				f.at["POST "+c.path].ServeHTTP(rec, r)
-				_ = body.Close() // as net/http does: the sender is told
+				_ = body.Close() // as net/http does: the sender gets an error
 			})
 			sent.Go(func() { _, _ = io.WriteString(sender, "payload="+strings.Repeat("x", 1900<<10)) }) // until it is refused
 		}
@@ -128,8 +128,8 @@ func TestForm_LargeOnesKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A stranger on a server with keys keeps what he typed where that is small; where it is not, and before dead letters
-// are chosen, he is asked who he is.
+// On a server with keys, a small form without a key keeps its typed values. For a large form, and for a requeue of
+// dead letters, the caller is sent to the login first.
 func TestForm_OfAStranger(t *testing.T) {
 	t.Attr("proves", "A24")
 	f := newFace(t, strangerMe).say("POST /paid/submit", problem(401, "UNAUTHORIZED", "no"))

@@ -19,8 +19,8 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// local says whether a browser that is led there stays on this server: it takes a backslash for a slash, and passes
-// over control characters.
+// local says whether a browser that follows this path stays on this server: browsers treat a backslash as a slash,
+// and ignore control characters.
 func local(path string) bool {
 	for i := range len(path) {
 		if path[i] <= ' ' || path[i] > '~' {
@@ -40,7 +40,7 @@ func local(path string) bool {
 	return led.Scheme == page.Scheme && led.Host == page.Host && led.User == nil
 }
 
-// Where a login leads to is a page of this server, whatever its link says.
+// A login leads to a page of this server, whatever its link says.
 func FuzzOwnPath(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, next string) {
 		got := ownPath(next)
@@ -58,8 +58,8 @@ func FuzzOwnPath(f *testing.F) {
 		`/?\\evil.example`, "/login?next=/login", "/;//x", "/:80", "/@evil.example", "/%zz", "?x", "")
 }
 
-// answering is an API that says yes to whatever a page may ask, and holds what it asks to what the API's own addresses
-// are like.
+// answering is an API that accepts whatever a page asks, and checks that the request is one of the API's
+// addresses.
 type answering struct{ t *testing.T }
 
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
@@ -95,11 +95,11 @@ func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// answersOfForms are the statuses that a form may be answered with.
+// answersOfForms are the statuses with which a form may be answered.
 var answersOfForms = []int{200, 204, 303, 400, 401, 404, 412}
 
-// Every form, whatever was sent in it: the API is asked what it knows, the browser stays here, and what was typed is
-// only text.
+// For any form the pages call only known addresses of the API, the browser stays on this server, and the typed
+// values are only text.
 func FuzzForms(f *testing.F) {
 	f.Attr("proves", "A46")
 	api := &answering{}
@@ -159,7 +159,7 @@ func FuzzForms(f *testing.F) {
 		"")
 }
 
-// The cookie of /demo names a session that was given out, to the letter, or none.
+// The cookie of /demo is accepted only if the server can have set it.
 func FuzzDemoSession(f *testing.F) {
 	plays := &walkthrough{}
 	pages := New(Options{API: &answering{}, Sessions: &logins{}, Set: theSet(), Demo: plays,
@@ -187,7 +187,7 @@ func FuzzDemoSession(f *testing.F) {
 		"=", demoCookie)
 }
 
-// A stream of /demo goes on behind a number that was sent, or begins at the beginning.
+// A stream of /demo continues behind the number that was sent, or starts at the beginning.
 func FuzzLastSeen(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		header, query, _ := strings.Cut(text, "\n")
@@ -206,10 +206,10 @@ func FuzzLastSeen(f *testing.F) {
 		"\nafter=%2b5", "1e3\n", "\nafter=7&after=8", "\nafter=7;x", "\n%zz")
 }
 
-// The dashboard's stream goes on behind the id that it was given, or says that it cannot know what was missed.
+// The dashboard's stream continues behind the given id, or sends a resync.
 func FuzzHubPosition(f *testing.F) {
 	h := NewHub(HubOptions{})
-	h.nonce, h.running = "abcdefgh", true // nobody makes snapshots
+	h.nonce, h.running = "abcdefgh", true // no snapshots are made
 	for n := range ringSize + 10 {
 		h.Tell("recovery", n)
 	}

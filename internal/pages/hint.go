@@ -8,10 +8,10 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// starving is how long a job waits before the dashboard says why.
+// starving is how long a job must wait before the dashboard explains why.
 const starving = time.Minute
 
-// hint is what an operator should know at a glance, the gravest thing first; "" = nothing. The gate speaks for itself.
+// hint returns the most important fact for an operator; "" = none. The gate is shown elsewhere.
 func hint(s *web.Snapshot, oldCount bool) string {
 	var waiting int64
 	for i := range s.Tiers {
@@ -44,7 +44,7 @@ func jobsWait(n int64) string {
 	return strconv.FormatInt(n, 10) + " jobs wait"
 }
 
-// refusing names the best of the tiers whose share of the capacity is used up.
+// refusing names the best tier whose share of the capacity is used up.
 func refusing(s *web.Snapshot) string {
 	for i := range s.Tiers {
 		if p := s.Tiers[i].Plan; p != nil && s.Capacity.Limit > 0 && 100*s.Capacity.Used >= int64(p.Share)*s.Capacity.Limit {
@@ -55,7 +55,8 @@ func refusing(s *web.Snapshot) string {
 	return ""
 }
 
-// overtaken explains the tier that has waited longest where all slots are taken and better tiers keep coming.
+// overtaken explains why the tier that has waited longest waits, if all slots are busy and jobs of better tiers
+// keep arriving.
 func overtaken(s *web.Snapshot) string {
 	if s.Slots.Running < s.Slots.Total {
 		return ""
@@ -77,7 +78,7 @@ func overtaken(s *web.Snapshot) string {
 	return text
 }
 
-// minutes writes a long wait: "4 min 12 s", "3 h 5 min".
+// minutes formats a long wait: "4 min 12 s", "3 h 5 min".
 func minutes(d time.Duration) string {
 	if d < time.Hour {
 		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)

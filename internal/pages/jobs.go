@@ -16,12 +16,12 @@ import (
 
 const (
 	perList  = 50  // rows of a page
-	perAsk   = 100 // jobs of one page of the API, where their errors are looked through
-	mostAsks = 5   // pages of the API for one of ours
+	perAsk   = 100 // jobs of one page of the API, if errors are searched
+	mostAsks = 5   // pages of the API for one page here
 )
 
-// getJobs lists the jobs that the caller may see, those that live first. The API knows no search in errors: they are
-// looked through here, a bounded number at a time.
+// getJobs serves the list of jobs that the caller may see, living jobs first. The API cannot search in errors, so
+// the search is done here, in a bounded number of jobs at a time.
 func (p *Pages) getJobs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	v := web.JobsView{Frame: p.frame(r), Base: p.base(r), Query: asked(q)}
@@ -45,7 +45,7 @@ func (p *Pages) getJobs(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Jobs(w, v) })
 }
 
-// asked is what a list's form asks for.
+// asked reads the search that a list's form sent.
 func asked(q url.Values) web.Query {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	return web.Query{
@@ -57,7 +57,7 @@ func asked(q url.Values) web.Query {
 	}
 }
 
-// filters are the parameters that both of the API's lists take.
+// filters returns the parameters that both of the API's lists accept.
 func filters(q *web.Query) url.Values {
 	values := url.Values{}
 	for name, value := range map[string]string{"tier": q.Tier, "type": q.Type, "cause": q.Cause} {
@@ -68,7 +68,7 @@ func filters(q *web.Query) url.Values {
 	return values
 }
 
-// jobsQuery is a search as an address of ours has it.
+// jobsQuery returns a search as the parameters of a page's address.
 func jobsQuery(q *web.Query) url.Values {
 	values := filters(q)
 	for name, value := range map[string]string{"id": q.ID, "status": q.Status, "trace": q.Trace, "text": q.Text} {
@@ -79,7 +79,7 @@ func jobsQuery(q *web.Query) url.Values {
 	return values
 }
 
-// more is the address of the next page; "" at the end.
+// more returns the address of the next page; "" at the end.
 func more(path string, query url.Values, cursor string) string {
 	if cursor == "" {
 		return ""
@@ -88,7 +88,7 @@ func more(path string, query url.Values, cursor string) string {
 	return path + "?" + query.Encode()
 }
 
-// findJobs is a page of the jobs that pass a search. looked is how many were read for it.
+// findJobs returns a page of the jobs that pass a search. looked is how many jobs were read for it.
 func (p *Pages) findJobs(r *http.Request, q *web.Query, cursor string) (rows []web.JobRow, next string, looked int,
 	err error) {
 	if q.ID != "" {
@@ -107,14 +107,14 @@ func (p *Pages) findJobs(r *http.Request, q *web.Query, cursor string) (rows []w
 		limit = perAsk
 	}
 	query.Set("limit", strconv.Itoa(limit))
-	for range mostAsks { // a page may be short, even empty, and still have a next one
+	for range mostAsks { // a page of the API may be short, even empty, and still have a next one
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}
 		var page client.Page
 		if err := p.ask(r, http.MethodGet, "/api/jobs?"+query.Encode(), nil, &page); err != nil {
 			if looked > 0 {
-				break // the next page says what is wrong
+				break // the next page shows the error
 			}
 			return nil, "", 0, err
 		}
@@ -131,7 +131,7 @@ func (p *Pages) findJobs(r *http.Request, q *web.Query, cursor string) (rows []w
 	return rows, cursor, looked, nil
 }
 
-// findJob is the one job of an id, if it passes the rest of the search as well.
+// findJob returns the job with an id, if it passes the rest of the search.
 func (p *Pages) findJob(r *http.Request, q *web.Query) ([]web.JobRow, error) {
 	id, err := job.ParseID(q.ID)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *Pages) findJob(r *http.Request, q *web.Query) ([]web.JobRow, error) {
 
 const exampleID = "019de340-01fe-7a58-be69-567cd7d61000"
 
-// badRequest is a refusal of our own, in the shape of the API's.
+// badRequest makes a refusal in the format of the API's.
 func badRequest(field, reason string) *apiError {
 	return &apiError{
 		Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Detail: field + ": " + reason,
@@ -170,7 +170,7 @@ func badRequest(field, reason string) *apiError {
 	}
 }
 
-// fieldErrors are what is wrong, field by field; a refusal that names none is about the whole.
+// fieldErrors returns what is wrong, by field. A refusal without fields is about the whole request.
 func fieldErrors(err error) []web.FieldError {
 	e, ok := errors.AsType[*apiError](err)
 	switch {
@@ -182,7 +182,7 @@ func fieldErrors(err error) []web.FieldError {
 	return []web.FieldError{{Field: "request", Reason: e.Detail}}
 }
 
-// says whether a job's latest error has a text in it, in capitals or not.
+// says says whether a job's last error contains a text, ignoring case.
 func says(j *client.Job, text string) bool {
 	return text == "" || strings.Contains(strings.ToLower(j.LastError), strings.ToLower(text))
 }
@@ -204,10 +204,10 @@ func rowOf(j *client.Job) web.JobRow {
 	}
 }
 
-// tiersAndTypes are what a list's form offers: the tiers that are served, the built-in types, and whatever else is on
-// the page.
+// tiersAndTypes returns what a list's form offers: the tiers with a plan, the built-in types, and the other tiers
+// and types on the page.
 func (p *Pages) tiersAndTypes(r *http.Request, q *web.Query, rows []web.JobRow) (tiers, types []string) {
-	for _, plan := range p.plans(r) { // whoever may not see them is offered what is on the page
+	for _, plan := range p.plans(r) { // a caller who may not see the plans is offered the tiers on the page
 		tiers = append(tiers, plan.Tier)
 	}
 	for _, t := range p.o.Set.Types() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// opsJobs is a page of a list.
+// opsJobs returns a page of a list.
 func opsJobs(next string, errors ...string) string {
 	items := []map[string]any{}
 	for i, text := range errors {
@@ -72,7 +72,7 @@ func TestJobs_AreFiltered(t *testing.T) {
 	lacks(t, w, "No job matches")
 }
 
-// The API does not search in errors: a bounded number of jobs is looked through, and the next page goes on from there.
+// The API cannot search in errors: the page reads a bounded number of jobs, and the next page goes on from there.
 func TestJobs_AreSearchedByTheirErrors(t *testing.T) {
 	o := newOps()
 	asked := 0
@@ -94,7 +94,7 @@ func TestJobs_AreSearchedByTheirErrors(t *testing.T) {
 		return 200, json.RawMessage(opsJobs("c1", "Gone away"))
 	}
 	holds(t, o.open(t, "/dashboard/jobs?text=gone", nil), 200, "Gone away", "cursor=c1")
-	// A page of the API may be empty and have a next one.
+	// A page of the API may be empty and still have a next one.
 	empty := 0
 	o.replies["GET /api/jobs"] = func(*http.Request, string) (int, any) {
 		if empty++; empty < 3 {

@@ -15,23 +15,25 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// Sessions are the logins of browsers: pages begin and end them, and the API looks them up.
+// Sessions are the logins of browsers: pages begin and end them, and the API checks them.
 type Sessions interface {
-	// Begin makes a session of the key with this text and returns what the browser shows, and for how long.
-	// job.ErrUnauthorized: the key opens nothing; job.ErrUnavailable: nobody can say now.
+	// Begin makes a session for the key with this text and returns the text that the browser shows, and how long the
+	// session lasts. job.ErrUnauthorized: the key is not valid; job.ErrUnavailable: the store does not answer.
 	Begin(ctx context.Context, key string) (text string, lasts time.Duration, err error)
-	// End ends the session with this text. After job.ErrUnavailable it may go on.
+	// End ends the session with this text. After job.ErrUnavailable the session may go on.
 	End(ctx context.Context, text string) error
-	// CookieName is the name of the cookie that holds a session, over TLS or not.
+	// CookieName returns the name of the cookie that holds a session, over TLS or not.
 	CookieName(secure bool) string
 }
 
-// keyCookie is the cookie in which versions before sessions kept the key itself. A login and a logout take it away.
+// keyCookie is the cookie in which versions without sessions stored the key itself. A login and a logout delete
+// it.
 const keyCookie = "tierq_key"
 
 const mostKey = 128 // longer than any key
 
-// setSession keeps a session where no script reads it and no other site's page sends it; "" takes it away.
+// setSession stores a session in a cookie that no script can read and no other site's page can send; "" deletes
+// the cookie.
 func (p *Pages) setSession(w http.ResponseWriter, secure bool, text string, lasts time.Duration) {
 	setCookie(w, p.o.Sessions.CookieName(secure), secure, text, lasts)
 }
@@ -46,12 +48,12 @@ func setCookie(w http.ResponseWriter, name string, secure bool, text string, las
 	http.SetCookie(w, c)
 }
 
-// sessionsOf are the sessions that a browser shows: one, or none.
+// sessionsOf returns the session cookies of a browser: one, or none.
 func (p *Pages) sessionsOf(r *http.Request) []*http.Cookie {
 	return append(r.CookiesNamed(p.o.Sessions.CookieName(true)), r.CookiesNamed(p.o.Sessions.CookieName(false))...)
 }
 
-// endSession ends what the browser shows. After an error it may go on in the store.
+// endSession ends the browser's session. After an error the session may go on in the store.
 func (p *Pages) endSession(r *http.Request) error {
 	var problems []error
 	for _, c := range p.sessionsOf(r) {
@@ -60,16 +62,16 @@ func (p *Pages) endSession(r *http.Request) error {
 	return errors.Join(problems...)
 }
 
-// dropKey takes the cookie of an earlier version away.
+// dropKey deletes the cookie of an earlier version.
 func dropKey(w http.ResponseWriter, r *http.Request, secure bool) {
 	if len(r.CookiesNamed(keyCookie)) > 0 {
 		setCookie(w, keyCookie, secure, "", 0)
 	}
 }
 
-// getLogin is /login: the form. Where nobody needs a key, there is nothing to do. Who followed another site's link
-// comes without the cookie he may well have: the page is loaded once more, by itself and so with the cookie, and leads
-// on to where he wished to go.
+// getLogin serves /login, the form. If the caller needs no key, it redirects. A caller who followed another site's
+// link comes without the cookie, although there may be one: then the page reloads itself, which sends the cookie,
+// and redirects to the wanted page.
 func (p *Pages) getLogin(w http.ResponseWriter, r *http.Request) {
 	next, me := ownPath(r.URL.Query().Get("next")), p.who(r)
 	if me.Open || me.Name != "" && next != "/" {
@@ -89,7 +91,7 @@ func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, ne
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Login(w, v) })
 }
 
-// postLogin tries a key by asking the API who its caller is, and lets the browser keep one that is right.
+// postLogin checks a key by asking the API for its caller, and gives the browser a session if the key is valid.
 func (p *Pages) postLogin(w http.ResponseWriter, r *http.Request) {
 	f, err := p.form(r)
 	if err != nil {
@@ -110,7 +112,7 @@ func (p *Pages) postLogin(w http.ResponseWriter, r *http.Request) {
 	case err == nil && me.Name != "":
 		p.begin(w, r, key, next, me.Secure || r.TLS != nil)
 	case err == nil || refusedWith(err, http.StatusUnauthorized):
-		if p.who(r).Open { // a server without keys refuses every key, or takes it for none
+		if p.who(r).Open { // a server without keys refuses every key, or ignores it
 			see(w, next)
 			return
 		}
@@ -132,7 +134,7 @@ func (p *Pages) postLogin(w http.ResponseWriter, r *http.Request) {
 
 const wrongKey = "That key opens nothing here: it is wrong, has expired or was revoked."
 
-// begin gives the browser a session of a key that the API has just taken, in place of the one that it may have.
+// begin gives the browser a session for a key that the API has just accepted, in place of an earlier session.
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, key, next string, secure bool) {
 	text, lasts, err := p.o.Sessions.Begin(r.Context(), key)
 	switch {
@@ -168,7 +170,7 @@ func (p *Pages) postLogout(w http.ResponseWriter, r *http.Request) {
 	see(w, "/")
 }
 
-// fitsCookie says whether a key can be kept in a cookie as it is. Every key that was made here can.
+// fitsCookie says whether a key could be stored in a cookie unchanged. Every key that tierq made can.
 func fitsCookie(key string) bool {
 	for i := range len(key) {
 		if c := key[i]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' {
@@ -178,8 +180,8 @@ func fitsCookie(key string) bool {
 	return len(key) <= mostKey
 }
 
-// ownPath is a path of this server to go to, with its query, "/" for whatever might lead elsewhere: browsers take a
-// backslash for a slash, and pass over tabs and line ends.
+// ownPath returns a path of this server, with its query, or "/" for anything that might lead elsewhere: browsers
+// treat a backslash as a slash, and ignore tabs and line ends.
 func ownPath(next string) string {
 	path, _, _ := strings.Cut(next, "?")
 	if len(next) > 2000 || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") ||

@@ -16,7 +16,8 @@ const cookieOfAnn = shownTo + "; Path=/; Max-Age=43200; HttpOnly; SameSite=Stric
 
 func key(text, next string) url.Values { return url.Values{"key": {text}, "next": {next}} }
 
-// A right key becomes a session that no script reads and no other site sends; the key itself stays out of the browser.
+// A valid key becomes a session that no script can read and no other site can send. The key itself is not stored
+// in the browser.
 func TestLogin_ASessionAndNoKey(t *testing.T) {
 	t.Attr("proves", "A05")
 	f := newFace(t, strangerMe).say("with a key", ok(annMe))
@@ -36,7 +37,7 @@ func TestLogin_ASessionAndNoKey(t *testing.T) {
 	if got := f.do("POST", "/login", key(aKey, "")).leads("/").Header().Get("Set-Cookie"); got != want {
 		t.Errorf("over TLS: %q", got)
 	}
-	// The key that was typed counts, not the session that the browser has: that one ends.
+	// The typed key counts, not the browser's present session, which is ended.
 	f = newFace(t, strangerMe).say("with a key", ok(annMe))
 	f.do("POST", "/login", key(aKey, "/"), "Cookie", ourCookie+"=other").leads("/")
 	shown := 0
@@ -50,8 +51,8 @@ func TestLogin_ASessionAndNoKey(t *testing.T) {
 	}
 }
 
-// The cookie of an earlier version, which held the key, is no login: the page asks for one, and the login takes it
-// away.
+// The cookie of an earlier version, which held the key, is no login: the caller has to log in, and the login
+// deletes the cookie.
 func TestLogin_TheCookieOfAnEarlierVersion(t *testing.T) {
 	f := newFace(t, strangerMe).say("with a key", ok(annMe))
 	s := f.do("POST", "/login", key(aKey, "/"), "Cookie", "tierq_key="+aKey).leads("/")
@@ -64,7 +65,8 @@ func TestLogin_TheCookieOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// A right key whose session cannot be kept is told so, and one that ended meanwhile as any wrong one.
+// A valid key without a session because the store is down gets an error that says so; a key that was revoked
+// meanwhile gets that of a wrong key.
 func TestLogin_NoSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
@@ -83,7 +85,7 @@ func TestLogin_NoSession(t *testing.T) {
 	}
 }
 
-// A wrong key is told nothing but that, is not written back, and leaves no cookie.
+// The answer to a wrong key says only that, does not repeat the key, and sets no cookie.
 func TestLogin_Refused(t *testing.T) {
 	t.Attr("proves", "A06")
 	often := problem(429, "RATE_LIMITED", "Too many requests.")
@@ -123,7 +125,7 @@ func TestLogin_Refused(t *testing.T) {
 	}
 }
 
-// Where there are no keys there is nothing to log in to.
+// On a server without keys there is no login.
 func TestLogin_AnOpenServer(t *testing.T) {
 	f := newFace(t, openMe)
 	f.get("/login?next=/dashboard").leads("/dashboard")
@@ -136,7 +138,7 @@ func TestLogin_AnOpenServer(t *testing.T) {
 	}
 }
 
-// A link on another site's page comes without the cookie. Who has one need not log in for that.
+// A link on another site's page comes without the cookie. A caller who has one need not log in again.
 func TestLogin_ALinkFromAnotherSite(t *testing.T) {
 	f := newFace(t, strangerMe).say("with a key", ok(annMe))
 	for site, want := range map[string]string{"cross-site": "0", "same-origin": "", "none": "", "": ""} {
@@ -147,7 +149,7 @@ func TestLogin_ALinkFromAnotherSite(t *testing.T) {
 	f.get("/login?next=/dashboard", "Sec-Fetch-Site", "same-origin", "Cookie", shownTo).leads("/dashboard")
 }
 
-// Who is logged in is told so, and can go on, or log in with another key.
+// A caller who is logged in sees that, and can go on, or log in with another key.
 func TestLogin_Already(t *testing.T) {
 	f := newFace(t, annMe)
 	s := f.get("/login", "Cookie", shownTo).status(200)
@@ -161,8 +163,7 @@ func TestLogin_Already(t *testing.T) {
 	}
 }
 
-// The link to the login leads back to the very page that it stands on, with all that was asked of it; not to what a
-// form did before.
+// The link to the login leads back to the same page with its whole query, without the result of an earlier form.
 func TestLogin_LeadsBack(t *testing.T) {
 	const job, search = "/poll?jobId=" + jobID,
 		"/dashboard/jobs?text=a+b%26c%3D%22d%22&tier=PAID&status=FAILED&next=//evil.example/%5C"
@@ -193,7 +194,7 @@ func TestLogin_LeadsBack(t *testing.T) {
 	}
 }
 
-// A logout ends the session in the store and takes it off the browser; where the store does not answer, it says so.
+// A logout ends the session in the store and deletes its cookie. If the store does not answer, the page says so.
 func TestLogout(t *testing.T) {
 	secureMe := strings.Replace(annMe, `"secure":false`, `"secure":true`, 1)
 	for me, want := range map[string]string{
@@ -221,7 +222,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-// The login leads to this server's pages and nowhere else.
+// The login leads only to pages of this server.
 func TestOwnPath(t *testing.T) {
 	for _, next := range []string{"/", "/dashboard", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId=" + jobID,
 		"/dashboard/tiers/PAID", "/a:b", "/%2F",
@@ -250,8 +251,8 @@ func TestOwnPath(t *testing.T) {
 	}
 }
 
-// Whoever is turned away comes back to where he wished to go; one who has a key already is told that it does not open
-// it.
+// A caller without a key is sent to the login, which leads back to the wanted page. A caller with a key sees that
+// the key does not allow it.
 func TestFail_ToTheLogin(t *testing.T) {
 	f := newFace(t, strangerMe)
 	for at, want := range map[string]string{
@@ -273,7 +274,7 @@ func TestFail_ToTheLogin(t *testing.T) {
 	s.shows(s.main(), "The key that is logged in does not open this.")
 }
 
-// A page of an error tries again only if it was read, and if what is wrong may come right.
+// An error page reloads itself only after a GET, and only if the error may be temporary.
 func TestFail_Heals(t *testing.T) {
 	for at, want := range map[string]bool{"GET 503": true, "POST 503": false, "GET 500": false, "GET 429": false} {
 		f := newFace(t, openMe)
@@ -297,7 +298,7 @@ func TestFail_Heals(t *testing.T) {
 	}
 }
 
-// link is the one link with a text.
+// link returns the only link with a text.
 func (s *sheet) link(text string) *html.Node {
 	s.t.Helper()
 	var found []*html.Node

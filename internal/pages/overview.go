@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// getOverview is /. It comes whatever is down, and says so.
+// getOverview serves /. The page is shown whatever is down, and says so.
 func (p *Pages) getOverview(w http.ResponseWriter, r *http.Request) {
 	v := web.OverviewView{Frame: p.frame(r), Base: p.base(r)}
 	var dead int64
@@ -30,7 +30,7 @@ func (p *Pages) getOverview(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Overview(w, v) })
 }
 
-// plans are those that are served, best first; nil if the caller is not told, or nobody can tell.
+// plans returns the tiers' plans, best first; nil if the caller may not see them, or the API does not answer.
 func (p *Pages) plans(r *http.Request) []web.Plan {
 	var tiers struct{ Items []client.Plan }
 	if !p.who(r).Operator || p.ask(r, http.MethodGet, "/admin/tiers", nil, &tiers) != nil {
@@ -47,8 +47,8 @@ func (p *Pages) plans(r *http.Request) []web.Plan {
 	return list
 }
 
-// stats are the counts along the diagram. The views' words are those of /api/stats; what is not in them is summed up
-// here.
+// stats returns the counts in the diagram. The fields of the view have the names of /api/stats; the other counts
+// are summed up here.
 func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	var text json.RawMessage
 	if err := p.ask(r, http.MethodGet, "/api/stats", nil, &text); err != nil {
@@ -80,7 +80,7 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	return s, nil
 }
 
-// What is said of a store that is away.
+// The texts about a store that is down.
 const (
 	redisAway = "Redis does not answer. Jobs that run go on, and what was accepted is not lost; new jobs are refused " +
 		"until it is back."
@@ -88,7 +88,8 @@ const (
 	storeAway = "A store that this needs does not answer. What was accepted is not lost."
 )
 
-// health is how the parts are, how many dead letters there are, and what is away, in words for users; "" = nothing.
+// health returns the state of the parts, the number of dead letters, and a text for users about what is down; "" =
+// nothing.
 func (p *Pages) health(r *http.Request) (parts []web.Part, dead int64, away string) {
 	type part struct{ Status, Detail string }
 	var said struct {
@@ -112,7 +113,7 @@ func (p *Pages) health(r *http.Request) (parts []web.Part, dead int64, away stri
 		return nil, 0, storeAway
 	}
 	c := said.Components
-	if c == nil { // the parts are for operators
+	if c == nil { // only operators see the parts
 		if said.Status == "DOWN" {
 			away = storeAway
 		}

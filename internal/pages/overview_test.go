@@ -24,7 +24,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// Whoever may not see the figures sees the page without them, and the API is not asked for what it would refuse.
+// A caller who may not see the figures gets the page without them, and the API is not asked for them.
 func TestOverview_ForStrangers(t *testing.T) {
 	for name, me := range map[string]string{"stranger": strangerMe, "submitter": submitMe} {
 		f := newFace(t, me).say("GET /actuator/health", ok(`{"status":"UP"}`))
@@ -41,7 +41,7 @@ func TestOverview_ForStrangers(t *testing.T) {
 	}
 }
 
-// The page comes whatever is down, says so, and tries again by itself.
+// The page is shown whatever is down, says so, and tries again by itself.
 func TestOverview_SomethingIsDown(t *testing.T) {
 	redisDown := strings.NewReplacer(`"redis":{"status":"UP"}`, `"redis":{"status":"DOWN","detail":"it does not answer"}`,
 		`{"status":"UP","components"`, `{"status":"DOWN","components"`).Replace(allUp)
@@ -74,7 +74,7 @@ func TestOverview_SomethingIsDown(t *testing.T) {
 	}
 }
 
-// A host that means something to a shell is in no line to copy.
+// A host that a shell would interpret is in no line to copy.
 func TestBase(t *testing.T) {
 	f := newFace(t, openMe)
 	for host, want := range map[string]string{
@@ -97,7 +97,7 @@ func TestAbout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range licences[1:] { // the first is our own
+	for _, l := range licences[1:] { // the first is tierq's own
 		name := strings.ReplaceAll(strings.ToLower(l.Name), " ", "-")
 		found := false
 		for line := range strings.Lines(string(vendored)) {

@@ -1,5 +1,6 @@
-// Package pages makes what browsers see. A page reads the API, as its caller and in this process, and fills one of
-// web's views: who may see and do what, how often, and in which words it is refused, is decided there and nowhere else.
+// Package pages makes what browsers see. A page calls the API, within this process and with the rights of its
+// caller, and fills one of web's views. The API alone decides what a caller may see and do, how often, and with
+// which text it is refused.
 package pages
 
 import (
@@ -17,24 +18,24 @@ import (
 
 // Options are what the pages need.
 type Options struct {
-	API      http.Handler // answers every request of the pages, as their caller
+	API      http.Handler // answers every request of the pages, with the caller's rights
 	Sessions Sessions
 	Set      *web.Set
 	Hub      *Hub             // the dashboard's stream; nil = none
 	Mode     string           // EMBEDDED, EXTERNAL
 	Version  string           // of the server
 	Demo     Walkthrough      // nil = /demo is not served
-	Now      func() time.Time // Redis' clock: ages are counted from it
+	Now      func() time.Time // Redis' clock, from which ages are computed
 	Log      *slog.Logger     // optional
 }
 
-// Pages are the pages' addresses. They hold nothing of their own: every page is read anew.
+// Pages are the handlers of the pages. They store no data: every page calls the API.
 type Pages struct {
 	o     Options
 	forms atomic.Int64 // bytes of forms in memory
 
-	listening atomic.Int64    // streams of /demo
-	drained   context.Context // is over once the process ends
+	listening atomic.Int64    // open streams of /demo
+	drained   context.Context // ends when the process is about to end
 	drain     func()
 }
 
@@ -48,16 +49,16 @@ func New(o Options) *Pages {
 	return p
 }
 
-// Drain ends the streams of /demo: the process is about to end.
+// Drain ends the streams of /demo, because the process is about to end.
 func (p *Pages) Drain() { p.drain() }
 
-// Page is an address of the pages. Path is in gin's words (:name).
+// Page is the address of a page and its handler. Path has gin's syntax (:name).
 type Page struct {
 	Method, Path string
 	Handler      http.Handler
 }
 
-// All are the addresses. What is read with GET may be served to HEAD as well; of the static files both are here.
+// All returns the pages. An address for GET may be served to HEAD as well; for static files the list has both.
 func (p *Pages) All() []Page {
 	list := []Page{
 		{http.MethodGet, "/", http.HandlerFunc(p.getOverview)},
@@ -82,7 +83,7 @@ func (p *Pages) All() []Page {
 	return list
 }
 
-// Lost is the page of an address that there is not.
+// Lost returns the handler for addresses that do not exist.
 func (p *Pages) Lost() http.Handler {
 	return p.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "No page has this address.",
@@ -90,11 +91,11 @@ func (p *Pages) Lost() http.Handler {
 	}))
 }
 
-// crossOrigin refuses forms that another site's page sends. The API does so too; a page asks it only when something was
-// decided already.
+// crossOrigin refuses forms that another site's page sends. The API does so too, but a page may decide something
+// before it calls the API.
 var crossOrigin http.CrossOriginProtection
 
-// handle stands around every page.
+// handle wraps every page.
 func (p *Pages) handle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{w: w, trace: w.Header().Get(traceHeader)}
@@ -111,13 +112,13 @@ func (p *Pages) handle(next http.Handler) http.Handler {
 
 const traceHeader = "X-Trace-Id"
 
-// visit is one request to the pages, with what was found out about it.
+// visit is one request to the pages, with what is known about it.
 type visit struct {
 	w        http.ResponseWriter
 	trace    string
 	me       *caller
-	stranger bool  // its cookie opens nothing, and is not shown to the API again
-	held     int64 // bytes of its form
+	stranger bool  // its cookie is not valid, and is not sent to the API again
+	held     int64 // bytes of its form in memory
 }
 
 type visitKey struct{}
@@ -127,26 +128,27 @@ func visitOf(r *http.Request) *visit {
 	return v
 }
 
-// caller is who looks, as the API knows him.
+// caller is the caller of a page, as the API knows them.
 type caller struct {
 	Open     bool   `json:"open"` // there are no keys: everybody may do everything
-	Name     string `json:"name"` // of his key; "" = he has shown none
+	Name     string `json:"name"` // of the caller's key; "" = no key
 	Role     string `json:"role"`
 	Admin    bool   `json:"admin"`
 	Operator bool   `json:"operator"`
 	Submits  bool   `json:"submits"`
-	Secure   bool   `json:"secure"` // he came over TLS
+	Secure   bool   `json:"secure"` // the caller came over TLS
 	Tiers    []struct {
 		Tier                string
 		MaxRetries          int
 		MaxProcessingTimeMs int64
-	} `json:"tiers"` // he may submit to, best first
-	Types []string `json:"types"` // of jobs that he may submit
+	} `json:"tiers"` // the tiers to which the caller may submit, best first
+	Types []string `json:"types"` // the types of jobs that the caller may submit
 }
 
 const mePath = "/api/me"
 
-// who is who looks; a stranger if the API cannot tell. A session that opens nothing any more is taken away.
+// who returns the caller; without rights if the API does not answer. It deletes a session cookie that is no longer
+// valid.
 func (p *Pages) who(r *http.Request) caller {
 	v := visitOf(r)
 	if v != nil && v.me != nil {
@@ -172,7 +174,7 @@ func (p *Pages) who(r *http.Request) caller {
 	return me
 }
 
-// frame is what every page has around it.
+// frame returns what every page has around its content.
 func (p *Pages) frame(r *http.Request) web.Frame {
 	me := p.who(r)
 	f := web.Frame{
@@ -187,7 +189,7 @@ func (p *Pages) frame(r *http.Request) web.Frame {
 	return f
 }
 
-// gate is whether submits are let in; nil = nobody says. Why they are not is for operators.
+// gate returns whether submits are accepted; nil = unknown. Only operators see the reason why not.
 func (p *Pages) gate(r *http.Request) *web.Gate {
 	var ready struct {
 		Status string
@@ -211,7 +213,7 @@ func (p *Pages) gate(r *http.Request) *web.Gate {
 	return nil
 }
 
-// base is where this server is reached, as the browser has it, for lines to copy.
+// base returns this server's address as the browser knows it, for command lines to copy.
 func (p *Pages) base(r *http.Request) string {
 	scheme, host := "http://", r.Host
 	if r.TLS != nil || p.who(r).Secure {
@@ -219,7 +221,7 @@ func (p *Pages) base(r *http.Request) string {
 	}
 	for _, c := range host {
 		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.ContainsRune(".-_:[]", c)) {
-			host = "" // it would mean something to a shell
+			host = "" // a shell would interpret it
 			break
 		}
 	}
@@ -231,7 +233,7 @@ func (p *Pages) base(r *http.Request) string {
 
 const private = "private, no-store"
 
-// show writes a page, whole or not at all.
+// show writes a whole page, or an error if the page cannot be rendered.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, write func(io.Writer) error) {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -243,8 +245,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, write f
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", web.Policy)
 	h.Set("Cache-Control", private)
-	// With no-referrer a browser calls the origin of our own forms null; without TLS it says nothing else to tell them
-	// from another site's.
+	// With no-referrer a browser sends Origin: null with our own forms, and without TLS nothing else distinguishes
+	// them from another site's.
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {

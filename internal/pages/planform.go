@@ -12,13 +12,13 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// planField is one setting of a plan, as the form has it. One of whole, span and part is there.
+// planField is one setting of a plan in the form. Exactly one of whole, span and part is set.
 type planField struct {
 	name, title, unit, effect string
 
 	value func(*web.PlanValues) *string
 	whole func(*client.Plan) *int
-	span  func(*client.Plan) *time.Duration // in the form, seconds
+	span  func(*client.Plan) *time.Duration // in seconds in the form
 	part  func(*client.Plan) *float64
 }
 
@@ -81,7 +81,7 @@ func planOf(c *client.Plan) web.Plan {
 	}
 }
 
-// valuesOf are a plan's values as the form has them.
+// valuesOf returns a plan's values as the form shows them.
 func valuesOf(c *client.Plan) (v web.PlanValues) {
 	for _, f := range planFields {
 		*f.value(&v) = f.text(c)
@@ -96,7 +96,7 @@ func typed(form url.Values) (v web.PlanValues) {
 	return v
 }
 
-// text is the setting as it is typed.
+// text returns the setting as a user types it.
 func (f *planField) text(c *client.Plan) string {
 	switch {
 	case f.whole != nil:
@@ -114,10 +114,10 @@ func (f *planField) shown(c *client.Plan) string {
 	return f.text(c) + f.unit
 }
 
-// longest is the longest time that a form may name. What a plan may have is job.Plan's to say, and the server's.
+// longest is the longest time that a form accepts. job.Plan and the server decide what a plan may have.
 const longest = 365 * 24 * time.Hour
 
-// read sets what was typed. The reason says what is wrong with it; "" = nothing.
+// read sets the setting to the typed text. The reason says what is wrong with the text; "" = nothing.
 func (f *planField) read(text string, c *client.Plan) (reason string) {
 	if f.whole != nil {
 		n, err := strconv.Atoi(text)
@@ -143,8 +143,8 @@ func (f *planField) read(text string, c *client.Plan) (reason string) {
 	return ""
 }
 
-// compare writes into a view what its values would make of the plan as it is now, and gives it. What the form does not
-// have stays as it is.
+// compare writes into a view how its values would change the present plan, and returns the changed plan. Settings
+// that the form does not have stay unchanged.
 func compare(v *web.TierView, now *client.Plan) client.Plan {
 	wanted := *now
 	v.Plan, v.Errors, v.Changes = planOf(now), nil, []web.Change{}
@@ -168,7 +168,7 @@ func compare(v *web.TierView, now *client.Plan) client.Plan {
 	return wanted
 }
 
-// check asks what the server asks of a plan, before anybody is shown what it would change.
+// check applies the server's checks of a plan, before the user is shown what it would change.
 func check(c *client.Plan) error {
 	return job.Plan{
 		Tier: job.Tier(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
@@ -176,7 +176,7 @@ func check(c *client.Plan) error {
 	}.Check()
 }
 
-// planErrors are a refused plan's faults beside the form's fields.
+// planErrors returns the errors of a refused plan by the form's fields.
 func planErrors(e *apiError) []web.FieldError {
 	var list []web.FieldError
 	for _, one := range e.Fields {
@@ -188,8 +188,8 @@ func planErrors(e *apiError) []web.FieldError {
 	return list
 }
 
-// planError finds the field that a text is about: it names it first, behind the tier. Of a backoff, the first field
-// stands for all.
+// planError finds the field that a text is about: the text names the field first, after the tier. For a backoff,
+// the first field of the backoff gets the error.
 func planError(text string) web.FieldError {
 	_, reason, found := strings.Cut(text, `": `)
 	if !found {

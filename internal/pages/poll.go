@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// getPoll is /poll: the form that asks for a job, and the job that was asked for. Somebody else's is not there, in the
-// words of one that nobody has.
+// getPoll serves /poll: the form that asks for a job, and the requested job. For another caller's job it answers
+// the same as for a job that does not exist.
 func (p *Pages) getPoll(w http.ResponseWriter, r *http.Request) {
 	v := web.PollView{Frame: p.frame(r), Asked: strings.TrimSpace(r.URL.Query().Get("jobId")), Base: p.base(r)}
 	status := http.StatusOK
@@ -35,7 +35,7 @@ func (p *Pages) getPoll(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Poll(w, v) })
 }
 
-// job reads a job, and of one that lives why it has not ended.
+// job reads a job, and for a living job also why it has not ended.
 func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	id, err := job.ParseID(asked)
 	if err != nil {
@@ -57,8 +57,8 @@ func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	return j, nil
 }
 
-// why adds why a job has not ended. Where nobody says so, or it has moved on meanwhile, nothing is added: at its next
-// event the page is read again.
+// why adds the reasons why a job has not ended. If they are not available, or the job has moved on meanwhile,
+// nothing is added: at the job's next event the page is loaded again.
 func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 	var why client.Why
 	if p.ask(r, http.MethodGet, path+"/why", nil, &why) != nil || string(why.Status) != j.Status {
@@ -100,7 +100,7 @@ func jobOf(is *client.Job) *web.Job {
 	return j
 }
 
-// present is nil for a JSON null.
+// present returns nil for a JSON null.
 func present(text json.RawMessage) []byte {
 	if string(text) == "null" {
 		return nil
@@ -108,7 +108,7 @@ func present(text json.RawMessage) []byte {
 	return text
 }
 
-// fileOf is the address of the file that a job made, as its result names it: only ever that job's own.
+// fileOf returns the address of the file that a job's result names, but only if that is the job's own file.
 func fileOf(j *web.Job) string {
 	var made struct{ Artifact struct{ URL string } }
 	own := "/jobs/" + j.ID + "/artifact"
@@ -118,7 +118,7 @@ func fileOf(j *web.Job) string {
 	return own
 }
 
-// postCancel cancels a job and shows it.
+// postCancel cancels a job and shows the job.
 func (p *Pages) postCancel(w http.ResponseWriter, r *http.Request) {
 	p.change(w, r, func(id string, why any) (string, error) {
 		var c client.Cancellation
@@ -130,7 +130,7 @@ func (p *Pages) postCancel(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// postRequeue gives a job a new life and shows it.
+// postRequeue requeues a job and shows the job.
 func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
 	p.change(w, r, func(id string, why any) (string, error) {
 		err := p.ask(r, http.MethodPost, "/jobs/"+id+"/retry", why, nil)
@@ -141,8 +141,8 @@ func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// change does something to the job that a form names, for the reason that it may give, and goes back to the job's page
-// to say what came of it.
+// change applies an action to the job that a form names, with the reason that the form may give, and goes back to
+// the job's page, which shows the result.
 func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string, why any) (done string, err error)) {
 	f, err := p.form(r)
 	if err != nil {
@@ -155,7 +155,7 @@ func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string
 		p.back(w, "/poll", query, "", "")
 		return
 	}
-	var why any // the body, where the form says why
+	var why any // the body, if the form gives a reason
 	if reason := strings.TrimSpace(f.Get("reason")); reason != "" {
 		why = map[string]string{"reason": reason}
 	}

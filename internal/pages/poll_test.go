@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// aJob is a job as GET /api/jobs/{id} tells of it, with more members if there are any.
+// aJob returns a job as GET /api/jobs/{id} shows it, with additional members.
 func aJob(status, more string) string {
 	if !strings.Contains(more, `"history"`) {
 		more += `,"history":[{"attempt":1,"worker":"node-1","startedAt":"2026-11-22T11:59:01.000000Z",` +
@@ -55,7 +55,7 @@ func TestPoll_AJobThatHasEnded(t *testing.T) {
 	}
 }
 
-// What is not shown of a payload has a reason, and it is the true one.
+// If a payload is not shown, the page says the true reason.
 func TestPoll_Payload(t *testing.T) {
 	for name, c := range map[string]struct{ status, more, shows string }{
 		"there":        {"FAILED", `,"payload":{"to":"ann"},"payloadKept":true`, "Payload 12 B"},
@@ -116,7 +116,7 @@ func TestPoll_AJobThatLives(t *testing.T) {
 	}
 }
 
-// Who may only look has no buttons, and a dead letter has the one that gives it a new life.
+// A caller who may only read has no buttons; a dead letter has the requeue button.
 func TestPoll_WhatMayBeDone(t *testing.T) {
 	dead := aJob("FAILED", `,"completedAt":"2026-11-22T11:59:30.000000Z","failureCause":"HANDLER_ERROR",`+
 		`"lastError":"connection refused"`)
@@ -133,7 +133,7 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 	}
 }
 
-// Only the job's own file is offered, whatever a result says.
+// Only the job's own file is offered, whatever the result says.
 func TestPoll_TheFile(t *testing.T) {
 	for url, want := range map[string]int{
 		"/jobs/" + jobID + "/artifact": 1, "/jobs/019de340-01fe-7a58-be69-567cd7d6ffff/artifact": 0, "javascript:alert(1)": 0,
@@ -179,7 +179,7 @@ func TestPoll_Refused(t *testing.T) {
 		problem(401, "UNAUTHORIZED", "no")).get(pollJob).leads("/login?next=" + url.QueryEscape(pollJob))
 }
 
-// An id that nobody has, another's and one that is none are answered in the same words.
+// An unknown id, another caller's job and an invalid id get the same answer.
 func TestPoll_NobodysJob(t *testing.T) {
 	t.Attr("proves", "A04")
 	f := newFace(t, submitMe).say("GET /api/jobs/"+jobID, problem(404, "JOB_NOT_FOUND", "There is no job with this id."))
@@ -206,7 +206,7 @@ func TestPoll_NobodysJob(t *testing.T) {
 	}
 }
 
-// What others sent is text wherever it stands.
+// What others sent is only text, everywhere on the page.
 func TestPoll_Hostile(t *testing.T) {
 	t.Attr("proves", "A46")
 	j := client.Job{
@@ -298,7 +298,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// The form of a change may say why; what is empty is not said.
+// The form of a change may give a reason; an empty reason is not sent.
 func TestChange_SaysWhy(t *testing.T) {
 	for path, address := range map[string]string{"/poll/cancel": "/api/jobs/" + jobID + "/cancel",
 		"/poll/requeue": "/jobs/" + jobID + "/retry"} {
@@ -313,7 +313,7 @@ func TestChange_SaysWhy(t *testing.T) {
 	}
 }
 
-// A requeue is in the feed that operators watch.
+// A requeue is shown in the operators' feed.
 func TestChange_IsTold(t *testing.T) {
 	f := newFace(t, annMe).say("POST /jobs/"+jobID+"/retry", reply{202, `{}`, nil})
 	f.pages.o.Hub = NewHub(HubOptions{})
@@ -325,7 +325,7 @@ func TestChange_IsTold(t *testing.T) {
 	}
 }
 
-// Another site's page changes nothing, whichever form it sends.
+// Another site's page can change nothing with any form.
 func TestForms_OfOtherSites(t *testing.T) {
 	t.Attr("proves", "A45")
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// titles say in a few words what an answer means to whoever looks; of other statuses, the status' own name.
+// titles are short texts for users about statuses; for other statuses the status' own name is used.
 var titles = map[int]string{
 	http.StatusBadRequest:            "That was not understood",
 	http.StatusForbidden:             "This is not open to you",
@@ -29,11 +29,11 @@ var titles = map[int]string{
 	http.StatusGatewayTimeout:        "It may or may not have been done",
 }
 
-// fail answers with the page of an error. Whoever has shown no key is sent to the login, and comes back from there;
-// what may come right by itself is tried again by the browser.
+// fail answers with an error page. A caller without a key is sent to the login, which leads back here. The browser
+// tries again by itself if the error may be temporary.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, r.Context().Err()) {
-		return // he has left
+		return // the caller has left
 	}
 	e := p.refusalIn(r, err)
 	if e.Status == http.StatusUnauthorized {
@@ -48,18 +48,18 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		TraceID: e.TraceID,
 		Heals:   e.Status == http.StatusServiceUnavailable && reads(r),
 	}
-	v.Problem = "" // the page is about nothing else
+	v.Problem = "" // the page shows only this error
 	p.show(w, r, e.Status, func(w io.Writer) error { return p.o.Set.Error(w, v) })
 }
 
-// refuse answers a script of ours, which shows no page.
+// refuse answers one of the pages' scripts, which shows no page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() == nil { // else he has left
+	if r.Context().Err() == nil { // otherwise the caller has left
 		writeProblem(w, p.refusalIn(r, err))
 	}
 }
 
-// refusalIn is what may be shown of an error; the cause of one that is no refusal goes to the log.
+// refusalIn returns what may be shown of an error. The cause of an error that is no refusal is logged.
 func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e
@@ -79,7 +79,7 @@ func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
 
 // toLogin sends the browser to the login, and from there to next.
 func (p *Pages) toLogin(w http.ResponseWriter, r *http.Request, next string) {
-	if p.who(r).Name != "" { // a key is shown already: logging in would lead back here
+	if p.who(r).Name != "" { // the caller is logged in: the login would lead back here
 		e := &apiError{Status: http.StatusForbidden, Detail: "The key that is logged in does not open this."}
 		p.fail(w, r, e)
 		return
@@ -89,16 +89,16 @@ func (p *Pages) toLogin(w http.ResponseWriter, r *http.Request, next string) {
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// whence is the page that a request is about: itself, or the one its form stands on.
+// whence returns the page of a request: its own page, or the page with its form.
 func whence(r *http.Request) string {
 	if !reads(r) {
 		return path.Dir(r.URL.Path)
 	}
 	q := r.URL.Query()
 	if !q.Has("done") && !q.Has("trouble") {
-		return r.URL.RequestURI() // to the byte
+		return r.URL.RequestURI() // unchanged
 	}
-	q.Del("done") // of the form before
+	q.Del("done") // of the last form
 	q.Del("trouble")
 	u := url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: q.Encode()}
 	return u.RequestURI()

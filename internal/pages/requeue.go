@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// requeued is what a bulk requeue did, or would.
+// requeued is the result of a bulk requeue, or of its dry run.
 type requeued struct {
 	Matched  int64 `json:"matched"`
 	Requeued int64 `json:"requeued"`
@@ -30,8 +30,8 @@ func (p *Pages) requeueAll(r *http.Request, q *web.Query, limit int, dryRun bool
 	return done, p.ask(r, http.MethodPost, requeuePath, body, &done)
 }
 
-// postDeadRequeue gives one dead letter, those that were selected, or all that a filter takes a new life. A form that
-// says none of these does nothing.
+// postDeadRequeue requeues one dead letter, the selected ones, or all that pass a filter. A form that says none of
+// these requeues nothing.
 func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
 	if me := p.who(r); !me.Open && me.Name == "" {
 		p.toLogin(w, r, whence(r))
@@ -70,14 +70,14 @@ func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
 	p.back(w, deadPath, deadQuery(&q), done, trouble)
 }
 
-// confirmed is how many were shown to whoever said yes.
+// confirmed returns how many letters were shown to the user who confirmed.
 func confirmed(form url.Values) (expected int, yes bool) {
 	n, err := strconv.Atoi(form.Get("expected"))
 	return n, form.Get("confirmed") == "yes" && err == nil && n >= 1 && n <= mostRequeue
 }
 
-// confirmAll asks before all that a filter takes are requeued, and names how many. false = there is nothing to ask;
-// nothing was written then.
+// confirmAll asks for confirmation before all letters that pass a filter are requeued, and shows their number. It
+// returns false, and writes nothing, if there are none.
 func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query) bool {
 	counted, err := p.requeueAll(r, q, mostRequeue, true)
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 	return true
 }
 
-// requeueConfirmed requeues no more than were shown.
+// requeueConfirmed requeues at most as many letters as were shown.
 func (p *Pages) requeueConfirmed(r *http.Request, q *web.Query, expected int) (done, trouble string, err error) {
 	result, err := p.requeueAll(r, q, expected, false)
 	if err != nil {
@@ -131,8 +131,8 @@ func (p *Pages) requeueConfirmed(r *http.Request, q *web.Query, expected int) (d
 	return done, "", nil
 }
 
-// requeueChosen requeues dead letters one by one. What is wrong with one does not keep the others; what is wrong with
-// the server ends it.
+// requeueChosen requeues dead letters one by one. An error about one letter does not stop the others; an error of
+// the server does.
 func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble string, err error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -174,8 +174,8 @@ func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble stri
 	return "", say("some_requeued", why, int64(good), int64(len(ids))), nil
 }
 
-// reason is the code of a refusal, for the page that the browser goes back to. What needs a page of its own, a login
-// above all, is an error still.
+// reason returns the code of a refusal, for the page that the browser goes back to. An error that needs a page of
+// its own, such as the login, is returned as an error.
 func (p *Pages) reason(r *http.Request, err error) (string, error) {
 	if refusedWith(err, http.StatusUnauthorized) || errors.Is(err, r.Context().Err()) {
 		return "", err
@@ -190,7 +190,7 @@ func letterCount(n int64) string {
 	return thousands(n) + " dead letters"
 }
 
-// thousands writes 1204 as "1,204", as the pages do.
+// thousands formats 1204 as "1,204".
 func thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// What a form did is told by the page that it leads to. The address names it by a code of this file, so that no link
-// can put words of its own on a page: "requeued.2", "some_requeued.1.3.INVALID_STATE_TRANSITION". Behind the code stand
-// as many numbers as its text has, and the API's code of a refusal where it gives a reason.
+// The page that a form leads to shows what the form did. The address names the text by a code of this file, so
+// that no link can put a text of its own on a page: "requeued.2", "some_requeued.1.3.INVALID_STATE_TRANSITION".
+// The code is followed by as many numbers as its text has, and by the API's code of a refusal if the text gives a
+// reason.
 
-// formText is a text with room for numbers and, last, a reason.
+// formText is a text with places for numbers and, last, a reason.
 type formText struct {
 	numbers int
 	reason  bool
 	text    func(n []int64, reason string) string
 }
 
-// plainly is a message without numbers and reason.
+// plainly makes a text without numbers and reason.
 func plainly(text string) formText {
 	return formText{text: func([]int64, string) string { return text }}
 }
@@ -57,7 +58,8 @@ var formTexts = map[string]formText{
 		"not answer. It ends within 12 hours; revoke the key to end it at once."),
 }
 
-// reasons are the API's refusals in a few words. A code that is not here is told as INTERNAL.
+// reasons are short texts for the API's refusals. For a code that is not in this list the text of INTERNAL is
+// used.
 var reasons = map[string]string{
 	"INVALID_REQUEST":          "the request is not valid.",
 	"UNAUTHORIZED":             "the key does not open this any more.",
@@ -71,7 +73,7 @@ var reasons = map[string]string{
 	"INTERNAL":                 "something went wrong inside; its cause is in the server's log.",
 }
 
-// say is a message for an address. Reason, the API's code of a refusal, is "" for messages without one.
+// say encodes a text for an address. reason, the API's code of a refusal, is "" for texts without one.
 func say(code, reason string, numbers ...int64) string {
 	var b strings.Builder
 	b.WriteString(code)
@@ -87,7 +89,7 @@ func say(code, reason string, numbers ...int64) string {
 	return b.String()
 }
 
-// saidText is the text of a message; "" for what no form of ours says.
+// saidText returns the text that say encoded; "" for anything else.
 func saidText(said string) string {
 	parts := strings.Split(said, ".")
 	m, known := formTexts[parts[0]]
@@ -114,7 +116,8 @@ func saidText(said string) string {
 	return m.text(numbers, reason)
 }
 
-// said is what the last form did, as the address it led to tells. A link on another site's page tells nothing.
+// said returns the text about the last form from the address that the form led to. For a link on another site's
+// page it returns "".
 func said(r *http.Request, name string) string {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

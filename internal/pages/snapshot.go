@@ -16,23 +16,23 @@ import (
 
 const (
 	every     = time.Second     // between two snapshots
-	patience  = 3 * time.Second // what making one may take
+	patience  = 3 * time.Second // the longest time for one snapshot
 	ringSize  = 500             // items of the feed that a listener may have missed and still gets
-	behind    = 8               // snapshots that a listener may miss before it is told
-	listeners = 200             // at once, in this process
+	behind    = 8               // snapshots that a listener may miss without a resync
+	listeners = 200             // the most listeners at once, in this process
 )
 
 // HubOptions are what a Hub needs.
 type HubOptions struct {
-	// Snapshot reads what the dashboard shows: something that encoding/json can write. Its context ends after 3 s.
+	// Snapshot reads what the dashboard shows: a value that encoding/json can encode. Its context ends after 3 s.
 	Snapshot func(context.Context) (any, error)
-	// Still says whether who began to listen with this request may go on. Optional: he may.
+	// Still says whether the listener of this request may still listen. Optional: by default it may.
 	Still func(*http.Request) bool
 	Log   *slog.Logger // optional
 }
 
-// Hub is the dashboard's stream: one snapshot a second, made once for all who listen and not at all while nobody does,
-// and the feed, items that each listener gets once. It is safe for concurrent use.
+// Hub is the dashboard's stream. It makes one snapshot a second for all listeners together, and none without
+// listeners. It also has the feed, whose items each listener gets once. It is safe for concurrent use.
 type Hub struct {
 	HubOptions
 	nonce string
@@ -44,14 +44,14 @@ type Hub struct {
 	listeners map[*listener]struct{}
 	running   bool
 	drained   bool
-	latest    message // the last snapshot; none while nobody listens
-	stale     message // why there is no newer one; none while all is well
-	failing   string  // the same, in words
-	feed      []Item  // the last ringSize
-	told      uint64  // the number of the last item of the feed
+	latest    message // the last snapshot; none without listeners
+	stale     message // why there is no newer snapshot; none while snapshots succeed
+	failing   string  // the text of stale
+	feed      []Item  // at least the last ringSize items
+	told      uint64  // the number of the feed's last item
 }
 
-// message is what every listener gets the same of; its number grows with each.
+// message is a text that all listeners get. Its number increases with each new text.
 type message struct {
 	number uint64
 	text   []byte // nil = none
@@ -59,13 +59,13 @@ type message struct {
 
 // Item is one entry of the feed.
 type Item struct {
-	ID   string // a listener that gives it as Last-Event-ID, or ?after=, gets what follows
+	ID   string // a listener that sends it as Last-Event-ID, or ?after=, gets the items after it
 	Kind string
 	Data json.RawMessage
 	text []byte
 }
 
-// NewHub makes a hub that does nothing until somebody listens.
+// NewHub makes a hub that does nothing until the first listener.
 func NewHub(o HubOptions) *Hub {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -74,7 +74,7 @@ func NewHub(o HubOptions) *Hub {
 	return &Hub{HubOptions: o, nonce: rand.Text()[:8], life: life, end: end, listeners: map[*listener]struct{}{}}
 }
 
-// Tell adds to the feed. kind is the event's name: one of a few fixed words. It does not block.
+// Tell adds an item to the feed. kind is the event's name: one of a few fixed words. Tell does not block.
 func (h *Hub) Tell(kind string, item any) {
 	data, err := json.Marshal(item)
 	if err != nil {
@@ -92,8 +92,8 @@ func (h *Hub) Tell(kind string, item any) {
 	h.wake()
 }
 
-// Recent is the end of the feed, newest first, for a page that is opened; and the id to listen after, so that nothing
-// is missed between.
+// Recent returns the end of the feed, newest first, for a page that is being opened, and the id to listen after,
+// so that no item is missed in between.
 func (h *Hub) Recent(most int) (items []Item, after string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,14 +103,14 @@ func (h *Hub) Recent(most int) (items []Item, after string) {
 	return items, h.position()
 }
 
-// Listeners is how many listen now.
+// Listeners returns the number of present listeners.
 func (h *Hub) Listeners() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.listeners)
 }
 
-// Drain says goodbye to all who listen, and at once to those who come later. It may be called twice.
+// Drain ends the streams of all listeners, and at once those of later listeners. It may be called twice.
 func (h *Hub) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +125,7 @@ func (h *Hub) Stop(ctx context.Context) error {
 	return ended(ctx, &h.group)
 }
 
-// ended returns when all of a group have, or ctx does.
+// ended returns when the group is done, or ctx ends.
 func ended(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {
@@ -140,8 +140,8 @@ func ended(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// run makes snapshots as long as somebody listens. Whoever leaves and comes back within a second finds it running:
-// nobody can have more than one a second made.
+// run makes snapshots while there are listeners. A listener that leaves and comes back within a second finds it
+// still running, so that reloading a page makes no additional snapshots.
 func (h *Hub) run() {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -157,7 +157,7 @@ func (h *Hub) run() {
 	}
 }
 
-// idle says whether nobody listens, and if so ends the running.
+// idle returns true, and marks the hub as not running, if there are no listeners.
 func (h *Hub) idle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,17 +183,17 @@ func (h *Hub) runOnce() {
 		h.latest = message{h.latest.number + 1, event("snapshot", "", data)}
 		h.stale.text, h.failing = nil, ""
 	case h.failing == words(err):
-		return // they know
+		return // the listeners know
 	default:
 		h.Log.Warn("the dashboard has no news", "err", err)
 		h.failing = words(err)
-		reason, _ := json.Marshal(map[string]string{"reason": h.failing}) // a string cannot fail
+		reason, _ := json.Marshal(map[string]string{"reason": h.failing}) // cannot fail for a string
 		h.stale = message{h.stale.number + 1, event("stale", "", reason)}
 	}
 	h.wake()
 }
 
-// read makes one snapshot. A dashboard that breaks does not take the server with it.
+// read makes one snapshot. It recovers a panic, so that a broken dashboard does not end the server.
 func (h *Hub) read(ctx context.Context) (data []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -207,7 +207,7 @@ func (h *Hub) read(ctx context.Context) (data []byte, err error) {
 	return json.Marshal(snapshot)
 }
 
-// words say to a user why there are no new numbers. What is not his to know is in the log.
+// words returns a text for users about why there are no new numbers. The log has the details.
 func words(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

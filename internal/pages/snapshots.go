@@ -10,28 +10,27 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// Readers are what the dashboard's snapshots are made of. Maps are by tier, and belong to the reader: nobody changes
-// them. Several may be called at once.
+// Readers read what the dashboard's snapshots contain. Maps are by tier; the reader keeps them, so they must not
+// be changed. Several readers may be called at once.
 type Readers struct {
-	// Gauges is the whole as it stands, from memory: the time by Redis, gate, capacity, watches, workers, outbox, journal,
-	// how many jobs end per second, and the tiers, best first, with plan, Depth, Scheduled, InFlight and OldestAgeSeconds.
-	// What is not known now is an error, such as job.ErrUnavailable, and no zero.
+	// Gauges returns the present state from memory: Redis' time, gate, capacity, watches, workers, outbox, journal,
+	// how many jobs end per second, and the tiers, best first, with plan, Depth, Scheduled, InFlight and
+	// OldestAgeSeconds. If something is unknown, Gauges returns an error such as job.ErrUnavailable, not zeros.
 	Gauges func() (web.Snapshot, error)
-	// Counted is what all processes counted within the last window: an hour, or a minute.
+	// Counted returns what all processes counted within the last window: an hour, or a minute.
 	Counted func(ctx context.Context, window time.Duration) (map[job.Tier]Counted, error)
-	// EndedPerMinute is how many jobs ended in each minute of the last hour, oldest first.
+	// EndedPerMinute returns how many jobs ended in each minute of the last hour, oldest first.
 	EndedPerMinute func(ctx context.Context) (map[job.Tier][]int64, error)
-	// Leases are at most so many running jobs, those whose heartbeat is due first. HeartbeatSeconds and MaxSeconds need
-	// not be there.
+	// Leases returns at most most running jobs: those whose heartbeat is due first. HeartbeatSeconds and MaxSeconds
+	// may be missing.
 	Leases func(ctx context.Context, most int) ([]web.Lease, error)
-	// Dead counts the dead letters that nobody has requeued. While it fails, the last count stands, and the snapshot says
-	// so.
+	// Dead counts the open dead letters. While it fails, the snapshot shows the last count and says that it is old.
 	Dead func(ctx context.Context) (int64, error)
-	// Now is the host's clock: it says how old an answer is.
+	// Now is the host's clock, for the age of an answer.
 	Now func() time.Time
 }
 
-// Counted is what a tier did within a window.
+// Counted holds a tier's counts within a window.
 type Counted struct {
 	SubmittedPerSecond, FinishedPerSecond          float64
 	Refused, Completed, Failed, Cancelled, Retried int64
@@ -41,14 +40,14 @@ type Counted struct {
 
 const (
 	shownLeases = 20
-	keepLeases  = time.Second / 2 // whoever loads the page again and again reads them no more often
+	keepLeases  = time.Second / 2 // a user who reloads the page often causes no more reads
 	keepRates   = 2 * time.Second
 	keepHour    = 10 * time.Second
 	keepDead    = 5 * time.Second
-	deadBound   = time.Second / 2 // what SQL may take: the rest does not wait for it
+	deadBound   = time.Second / 2 // the longest time for SQL, so that the rest does not wait for it
 )
 
-// snapshots are the readers and what they said last.
+// snapshots holds the readers and their last answers.
 type snapshots struct {
 	Readers
 	leases *kept[[]web.Lease]
@@ -58,14 +57,14 @@ type snapshots struct {
 	dead   *kept[letters]
 }
 
-// letters is a count of dead letters; old = SQL did not answer since.
+// letters is a count of dead letters. old says that SQL has not answered since.
 type letters struct {
 	count int64
 	old   bool
 }
 
-// Snapshots makes the dashboard's snapshots, *web.Snapshot, for a Hub. An error of any reader but Dead is the
-// snapshot's.
+// Snapshots returns a function that makes the dashboard's snapshots, *web.Snapshot, for a Hub. It returns the
+// error of any reader except Dead.
 func Snapshots(r Readers) func(context.Context) (any, error) {
 	s := &snapshots{
 		r, keep[[]web.Lease](r.Now, keepLeases), keep[map[job.Tier]Counted](r.Now, keepRates),
@@ -75,7 +74,7 @@ func Snapshots(r Readers) func(context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
 		made, err := s.make(ctx)
 		if err != nil {
-			return nil, err // no nil of a type
+			return nil, err // an untyped nil
 		}
 		return made, nil
 	}
@@ -131,7 +130,7 @@ func (s *snapshots) make(ctx context.Context) (*web.Snapshot, error) {
 	return &now, nil
 }
 
-// countDead does not fail: a count that is old is said to be.
+// countDead does not fail if SQL does: it returns the last count, marked as old.
 func (s *snapshots) countDead(ctx context.Context, was letters) (letters, error) {
 	bound, cancel := context.WithTimeout(ctx, deadBound)
 	defer cancel()
@@ -142,7 +141,7 @@ func (s *snapshots) countDead(ctx context.Context, was letters) (letters, error)
 	return letters{count: n}, nil
 }
 
-// counted writes a lane's counts: rates of the last minute, the others of the last hour.
+// counted sets a lane's counts: the rates are of the last minute, the others of the last hour.
 func counted(l *web.Lane, minute, hour Counted) {
 	l.SubmittedPerSecond, l.FinishedPerSecond = minute.SubmittedPerSecond, minute.FinishedPerSecond
 	l.WaitSeconds, l.RunSeconds = hour.WaitSeconds, hour.RunSeconds
@@ -157,7 +156,7 @@ func slots(workers []web.Worker) (s web.Slots) {
 	return s
 }
 
-// running are the leases with what their tiers give them, those that are due first in front.
+// running returns the leases, those that are due first in front, with the times of their tiers' plans.
 func running(leases []web.Lease, tiers []web.Lane) []web.Lease {
 	leases = slices.Clone(leases)
 	slices.SortStableFunc(leases, func(a, b web.Lease) int { return a.HeartbeatBy.Compare(b.HeartbeatBy) })
@@ -166,7 +165,7 @@ func running(leases []web.Lease, tiers []web.Lane) []web.Lease {
 		l := &leases[i]
 		at := slices.IndexFunc(tiers, func(t web.Lane) bool { return t.Tier == l.Tier })
 		if at < 0 || tiers[at].Plan == nil {
-			continue // its tier is gone
+			continue // the tier was removed
 		}
 		if l.HeartbeatSeconds == 0 {
 			l.HeartbeatSeconds = tiers[at].Plan.HeartbeatTimeout.Seconds()
@@ -178,7 +177,7 @@ func running(leases []web.Lease, tiers []web.Lane) []web.Lease {
 	return leases
 }
 
-// kept is an answer that is good for a while. Whoever holds its only token may read and change it.
+// kept is an answer that is reused for a while. The holder of its only token may read and change it.
 type kept[T any] struct {
 	token chan struct{}
 	now   func() time.Time
@@ -192,7 +191,7 @@ func keep[T any](now func() time.Time, long time.Duration) *kept[T] {
 	return &kept[T]{token: make(chan struct{}, 1), now: now, long: long}
 }
 
-// get gives the answer, and asks for it if it is too old; read is given the one before. An error is not kept.
+// get returns the answer, and calls read if it is too old; read gets the previous answer. An error is not stored.
 func (k *kept[T]) get(ctx context.Context, read func(ctx context.Context, was T) (T, error)) (value T, err error) {
 	select {
 	case k.token <- struct{}{}:

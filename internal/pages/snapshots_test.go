@@ -16,7 +16,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// gauge is a cluster of two tiers, in the test's hand, and how often each reader was asked.
+// gauge is a fake cluster of two tiers that counts the calls of each reader.
 type gauge struct {
 	mu     sync.Mutex
 	now    web.Snapshot
@@ -122,7 +122,7 @@ func TestSnapshots_HaveAllThatTheDashboardShows(t *testing.T) {
 	}
 }
 
-// What is costly to read is read seldom, however many look.
+// Costly values are read seldom, for any number of viewers.
 func TestSnapshots_ReadSeldomWhatIsCostly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGauge()
@@ -142,7 +142,7 @@ func TestSnapshots_ReadSeldomWhatIsCostly(t *testing.T) {
 	})
 }
 
-// An outage is not an empty queue.
+// An outage is not shown as an empty queue.
 func TestSnapshots_WhatIsNotKnownIsNoZero(t *testing.T) {
 	for _, name := range []string{"gauges", "1m0s", "1h0m0s", "series", "leases"} {
 		g := newGauge()
@@ -152,11 +152,11 @@ func TestSnapshots_WhatIsNotKnownIsNoZero(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, made, err)
 		}
 		g.fails[name] = nil
-		snapshotFrom(t, read) // it heals at once
+		snapshotFrom(t, read) // it recovers at once
 	}
 }
 
-// SQL being away stops nobody: its count stands, and is said to be old.
+// While SQL is down the snapshots go on: the last count is shown, and marked as old.
 func TestSnapshots_WithoutSQL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGauge()
@@ -189,7 +189,7 @@ func TestSnapshots_WithoutSQL(t *testing.T) {
 		if s := snapshotFrom(t, read); s.Dead != 8 || s.Hint != "" {
 			t.Errorf("healed: %d, %q", s.Dead, s.Hint)
 		}
-		// Who leaves while it is counted leaves no wrong count behind.
+		// A caller who leaves during the count does not store a wrong count.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		hangs.Store(true)

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// a comment, so that nobody between takes the line for dead; and a look at whether the listener still may
+	// a comment line, so that no proxy takes the connection for dead; then Still is checked too
 	pingEvery  = 15 * time.Second
-	writeLimit = 10 * time.Second // what one piece may take to get through
+	writeLimit = 10 * time.Second // the longest time for one write
 )
 
 // sse writes Server-Sent Events.
@@ -31,7 +31,7 @@ func newSSE(w http.ResponseWriter) *sse {
 	return &sse{w: w, control: http.NewResponseController(w)}
 }
 
-// write sends text on its way; false if nobody takes it.
+// write sends text; it returns false if the connection does not accept it.
 func (s *sse) write(text []byte) bool {
 	if len(text) == 0 {
 		return true
@@ -41,7 +41,8 @@ func (s *sse) write(text []byte) bool {
 	return err == nil && s.control.Flush() == nil
 }
 
-// event is one Server-Sent Event; name "" = a message; data is JSON on one line, as encoding/json writes it.
+// event encodes one Server-Sent Event. name "" means an unnamed event; data is JSON on one line, as encoding/json
+// writes it.
 func event(name, id string, data []byte) []byte {
 	var b bytes.Buffer
 	if name != "" {
@@ -56,14 +57,14 @@ func event(name, id string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// messages are the API's words for people where they are not the detail.
+// messages are the API's texts for users where they differ from the detail.
 var messages = map[string]string{
 	"SYSTEM_UNHEALTHY": "System is currently unavailable due to high load. Please try again later.",
 }
 
-// writeProblem answers a script in the shape of the API's errors.
+// writeProblem answers a script in the format of the API's errors.
 func writeProblem(w http.ResponseWriter, e *apiError) {
-	said := map[string]any{ // strings and a number cannot fail
+	said := map[string]any{ // cannot fail for these types
 		"type": "about:blank", "title": http.StatusText(e.Status), "status": e.Status, "detail": e.Detail,
 		"errorCode": e.Code,
 		"message":   cmp.Or(messages[e.Code], e.Detail), "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
@@ -77,5 +78,5 @@ func writeProblem(w http.ResponseWriter, e *apiError) {
 		h.Set("Retry-After", strconv.Itoa(int(e.RetryAfter/time.Second)))
 	}
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(text) // who left asks again
+	_, _ = w.Write(text) // a client that left asks again
 }

@@ -9,26 +9,27 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-const comeAgain = 5 * time.Second // when all places are taken
+const comeAgain = 5 * time.Second // Retry-After if there are too many listeners
 
-// listener is how far one browser has read. Nothing is kept for it: who is slow finds the latest snapshot, and the feed
-// from where it was.
+// listener is the position of one browser in the stream. There is no queue per listener: a slow listener gets the
+// latest snapshot, and the feed from its position.
 type listener struct {
-	wake     loop.Signal // holds at most one: there is something new
+	wake     loop.Signal // set when there is something new
 	snapshot uint64
 	stale    uint64
 	feed     uint64
-	lost     bool // it asked for what is not known any more
+	lost     bool // it asked for a position that is unknown
 }
 
-// wake tells all that there is something new. The lock is held.
+// wake wakes all listeners. The caller holds the lock.
 func (h *Hub) wake() {
 	for l := range h.listeners {
 		l.wake.Set()
 	}
 }
 
-// join adds a listener that has read up to an id, "" = from now on; nil if all places are taken.
+// join adds a listener that has read up to an id; "" = from now on. It returns nil if there are too many
+// listeners.
 func (h *Hub) join(lastID string) *listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +64,7 @@ func (h *Hub) leave(l *listener) {
 	delete(h.listeners, l)
 }
 
-// next is what a listener has not read yet, and whether that is the last of it.
+// next returns what a listener has not read yet, and whether the stream ends with that.
 func (h *Hub) next(l *listener) (text []byte, bye bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +72,7 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 	if l.lost || missed > ringSize || h.latest.number-l.snapshot > behind {
 		text = append(text, event("resync", h.position(), []byte("{}"))...)
 	}
-	if l.lost || missed > ringSize { // all that is known; the page passes over what it has
+	if l.lost || missed > ringSize { // all items that are stored; the page skips those that it has
 		missed = uint64(min(len(h.feed), ringSize))
 	}
 	for _, item := range h.feed[len(h.feed)-int(missed):] {
@@ -92,13 +93,13 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 	return text, h.drained
 }
 
-// position names the last item of the feed. The lock is held.
+// position returns the id of the feed's last item. The caller holds the lock.
 func (h *Hub) position() string { return h.nonce + "-" + strconv.FormatUint(h.told, 10) }
 
-// ServeHTTP is the stream, as Server-Sent Events: "snapshot", the kinds of the feed, "stale" with a reason when there
-// is no new snapshot, "resync", and then all that is known, when the listener was too slow for all of it or has been
-// away for too long, and "bye" when the process ends. It goes on behind the header Last-Event-ID, else the parameter
-// after. When all places are taken it is 503, and says when to come again.
+// ServeHTTP serves the stream as Server-Sent Events. The events are "snapshot"; the kinds of the feed; "stale",
+// with a reason, if there is no new snapshot; "resync", followed by all stored items, if the listener was too slow
+// or away for too long; and "bye" when the process ends. The stream continues behind the header Last-Event-ID, or
+// else the parameter after. If there are too many listeners, the answer is 503 with a Retry-After.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lastID := r.Header.Get("Last-Event-ID")
 	if lastID == "" {
@@ -112,7 +113,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.leave(l)
 	s := newSSE(w)
-	// An id without data is no event, but the browser keeps it: what is told while it is away, it gets.
+	// An id without data is no event, but the browser stores it, so that it gets the items published while it is
+	// away.
 	begin := "retry: 2000\n\n"
 	if !l.lost {
 		begin = "retry: 2000\nid: " + h.nonce + "-" + strconv.FormatUint(l.feed, 10) + "\n\n"

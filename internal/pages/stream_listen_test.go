@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// source is where snapshots come from, in the test's hand.
+// source is a fake source of snapshots.
 type source struct {
 	mu    sync.Mutex
 	calls int
@@ -61,7 +61,7 @@ type browser struct {
 	text     bytes.Buffer
 	frozen   chan struct{} // closed when it reads again; nil = it reads
 	deadline time.Time
-	pings    int // that got has seen
+	pings    int // how many pings got has seen
 	leave    context.CancelFunc
 	done     chan struct{}
 }
@@ -106,7 +106,7 @@ func (b *browser) thaw() {
 	b.frozen = nil
 }
 
-// got is what it has read since the last call: of each event the name, and what the test knows it by.
+// got returns what was read since the last call: for each event the name, and a short form of its data.
 func (b *browser) got() string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -159,7 +159,7 @@ func listen(h *Hub, target string, header ...string) *browser {
 	return b
 }
 
-// inBubble runs a test with a hub in virtual time. At its end nothing is left.
+// inBubble runs a test with a hub in virtual time. At the end no goroutine is left.
 func inBubble(t *testing.T, o HubOptions, test func(t *testing.T, h *Hub, s *source)) {
 	t.Helper()
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

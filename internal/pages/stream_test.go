@@ -31,7 +31,7 @@ func TestHub_MakesOneSnapshotASecondForAllWhileSomebodyListens(t *testing.T) {
 		expect(t, "one for both", a.got()+" | "+b.got(), "s2, s3 | s3")
 		a.leave()
 		b.leave()
-		for range 20 { // loading the page again and again
+		for range 20 { // reloading the page
 			c := listen(h, "")
 			c.leave()
 			synctest.Wait()
@@ -55,7 +55,7 @@ func TestHub_MakesOneSnapshotASecondForAllWhileSomebodyListens(t *testing.T) {
 
 func TestHub_TheFeedIsResumed(t *testing.T) {
 	inBubble(t, HubOptions{}, func(t *testing.T, h *Hub, s *source) {
-		s.set(func(s *source) { s.err = job.ErrUnavailable }) // the feed alone
+		s.set(func(s *source) { s.err = job.ErrUnavailable }) // only the feed works
 		const stale = "stale a store that this needs does not answer"
 		tell := func(from, to int) {
 			for n := from; n <= to; n++ {
@@ -107,7 +107,7 @@ func TestHub_TheFeedIsResumed(t *testing.T) {
 		if items, _ := h.Recent(10 * ringSize); len(items) != ringSize || len(h.feed) >= 2*ringSize {
 			t.Errorf("%d are recent, %d kept", len(items), len(h.feed))
 		}
-		h.Tell("recovery", func() {}) // nothing that JSON has
+		h.Tell("recovery", func() {}) // a value that JSON cannot encode
 	})
 }
 
@@ -254,8 +254,7 @@ func TestHub_SaysGoodbye(t *testing.T) {
 	})
 }
 
-// Over a real connection: what is told gets through piece by piece, and the end of the listener is the end of its
-// stream.
+// Over a real connection items arrive one by one, and the stream ends when the listener leaves.
 func TestHub_OverTheNetwork(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := &source{}

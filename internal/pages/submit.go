@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// getSubmit is /submit: the form, with the tier and the type that a link asks for.
+// getSubmit serves /submit: the form, with the tier and the type of a link.
 func (p *Pages) getSubmit(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	v := web.SubmitView{Frame: p.frame(r), Values: web.SubmitValues{Tier: q.Get("tier"), Type: q.Get("type")}}
@@ -31,7 +31,7 @@ func (p *Pages) showSubmit(w http.ResponseWriter, r *http.Request, status int, v
 	v.Plans, v.Base, v.Types = p.openTiers(r), p.base(r), p.openTypes(r)
 	if t := v.Values.Type; t != "" &&
 		!slices.ContainsFunc(v.Types, func(known web.JobType) bool { return known.Name == t }) {
-		v.Types = append(v.Types, web.JobType{Name: t}) // what is wrong with it, the API says
+		v.Types = append(v.Types, web.JobType{Name: t}) // the API says what is wrong with it
 	}
 	if !reads(r) {
 		v.Here = r.URL.Path
@@ -39,8 +39,8 @@ func (p *Pages) showSubmit(w http.ResponseWriter, r *http.Request, status int, v
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Submit(w, v) })
 }
 
-// openTiers are the tiers that the caller may submit to, with what he may know of them. Who does not submit sees those
-// that he may see.
+// openTiers returns the tiers to which the caller may submit, with what the caller may know of them. For a caller
+// who may not submit it returns the tiers that the caller may see.
 func (p *Pages) openTiers(r *http.Request) (list []web.Plan) {
 	for _, t := range p.who(r).Tiers {
 		list = append(list, web.Plan{
@@ -53,8 +53,8 @@ func (p *Pages) openTiers(r *http.Request) (list []web.Plan) {
 	return list
 }
 
-// openTypes are the job types that the caller may submit: those that the form knows, and those that only this server
-// has. Who does not submit sees what there is.
+// openTypes returns the job types that the caller may submit: types that the form knows, and types that only this
+// server has. For a caller who may not submit it returns the types that the form knows.
 func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
 	known, open := p.o.Set.Types(), p.who(r).Types
 	if len(open) == 0 {
@@ -73,10 +73,10 @@ func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
 	return list
 }
 
-// postSubmit submits, and shows the job; or the form once more, with all that was typed and what is wrong with it.
+// postSubmit submits and shows the job, or shows the form again with the typed values and what is wrong with them.
 //
-// What a stranger typed on a server with keys is read as long as it is small, so that he does not lose it; for more he
-// is asked who he is first.
+// On a server with keys a small form without a key is still read, so that the typed values are not lost; for a
+// larger one the caller is sent to the login first.
 func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
 	most, me := mostForm, p.who(r)
 	stranger := !me.Open && me.Name == ""
@@ -122,10 +122,10 @@ func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
 	see(w, jobPage(accepted.Data.JobID))
 }
 
-// jobPage is the address of a job's page.
+// jobPage returns the address of a job's page.
 func jobPage(id string) string { return "/poll?" + url.Values{"jobId": {id}}.Encode() }
 
-// submission is what was typed, as the API takes it; the payload goes there byte for byte.
+// submission returns the typed values as the body of an API call. The payload is copied byte for byte.
 func submission(v *web.SubmitValues) (body []byte, wrong []web.FieldError) {
 	body = append(body, '{')
 	member := func(name string, value []byte) {
@@ -136,7 +136,7 @@ func submission(v *web.SubmitValues) (body []byte, wrong []web.FieldError) {
 	}
 	text := func(name, value string) {
 		if value != "" {
-			quoted, _ := json.Marshal(value) // a string cannot fail
+			quoted, _ := json.Marshal(value) // cannot fail for a string
 			member(name, quoted)
 		}
 	}
@@ -145,7 +145,7 @@ func submission(v *web.SubmitValues) (body []byte, wrong []web.FieldError) {
 	text("type", v.Type)
 	if strings.Trim(v.Payload, " \t\r\n") != "" {
 		var whole json.RawMessage
-		// one value and nothing behind it: no member of its own can hide in it
+		// exactly one value: the text cannot smuggle in further members
 		if err := json.Unmarshal([]byte(v.Payload), &whole); err != nil {
 			refuse("payload", "is not JSON: "+err.Error())
 		}
@@ -170,7 +170,7 @@ func submission(v *web.SubmitValues) (body []byte, wrong []web.FieldError) {
 	return append(body, '}'), wrong
 }
 
-// submitPath is where jobs of a tier go to.
+// submitPath returns the API's path for submits to a tier.
 func submitPath(tier string) (string, bool) {
 	for _, c := range tier {
 		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_') {
@@ -180,11 +180,11 @@ func submitPath(tier string) (string, bool) {
 	return "/" + strings.ToLower(tier) + "/submit", tier != "" && len(tier) <= 31
 }
 
-// fieldOf are the form's own names for what the API calls otherwise.
+// fieldOf maps the API's names of fields to the form's.
 var fieldOf = map[string]string{"Idempotency-Key": "idempotencyKey", "jobType": "type"}
 
-// refuseSubmit shows the form once more. What concerns a field stands beside it, and the rest above them all. Nobody is
-// sent away from what he typed, not even to the login.
+// refuseSubmit shows the form again. An error about a field is beside the field, other errors are above the form.
+// No error leads away from the form, so that the typed values are not lost; not even to the login.
 func (p *Pages) refuseSubmit(w http.ResponseWriter, r *http.Request, v web.SubmitView, err error) {
 	if r.Context().Err() != nil {
 		return

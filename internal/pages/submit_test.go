@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// filled is a form with everything in it.
+// filled returns a form with a value in every field.
 func filled() url.Values {
 	return url.Values{
 		"tier": {"EXPRESS"}, "type": {"SEND_EMAIL"}, "payload": {"{\"to\" : \"a@example.org\",\r\n \"n\":1.50}"},
@@ -21,7 +21,7 @@ func filled() url.Values {
 	}
 }
 
-// typedIn is what stands in the form of a page.
+// typedIn returns the values in the form of a page.
 func (s *sheet) typedIn() url.Values {
 	s.t.Helper()
 	all := url.Values{}
@@ -43,7 +43,7 @@ func (s *sheet) typedIn() url.Values {
 	return all
 }
 
-// keeps holds a page's form to what was typed. Browsers write line ends in their own way.
+// keeps checks that a page's form still has the typed values. Browsers change line ends.
 func (s *sheet) keeps(typed url.Values) {
 	s.t.Helper()
 	now := s.typedIn()
@@ -69,12 +69,12 @@ func TestSubmit_TheForm(t *testing.T) {
 	if !slices.Contains(types, "SIMULATION") || !slices.Contains(types, "FORWARD_DOCUMENT") {
 		t.Error(types)
 	}
-	// A link may choose the tier and the type, also one of this server's own.
+	// A link may select the tier and the type, even a type that only this server has.
 	if got := f.get("/submit?tier=EXPRESS&type=RESIZE").typedIn(); got.Get("tier") != "EXPRESS" ||
 		got.Get("type") != "RESIZE" {
 		t.Error(got)
 	}
-	// Whoever is not told the tiers can still name one.
+	// A caller who does not see the tiers can still type one.
 	s = newFace(t, submitMe).say("GET /admin/tiers", problem(403, "FORBIDDEN", "no")).get("/submit").status(200)
 	if kind, _ := attribute(s.one("input", "name", "tier"), "type"); kind == "radio" || s.alert() != "" {
 		t.Errorf("%q %q", kind, s.alert())
@@ -84,8 +84,8 @@ func TestSubmit_TheForm(t *testing.T) {
 	if asked, _ := f.api.asked("GET", "/admin/tiers"); len(asked) > 0 {
 		t.Error("what would be refused was asked")
 	}
-	// A key that submits is told what it may: its tiers, as cards, its types, and those that only this server has; no name
-	// twice.
+	// A key that submits sees what it may: its tiers, as cards, and its types, including those that only this server
+	// has. No name occurs twice.
 	f = newFace(t, strings.TrimSuffix(submitMe, "}")+
 		`,"tiers":[{"tier":"EXPRESS","maxRetries":1,"maxProcessingTimeMs":10000},{"tier":"PUBLIC","maxRetries":0,`+
 		`"maxProcessingTimeMs":3000}],`+
@@ -127,7 +127,7 @@ func TestSubmit(t *testing.T) {
 	if bodies[0] != want {
 		t.Errorf("%s\nwant\n%s", bodies[0], want)
 	}
-	// Nothing typed is nothing said.
+	// Empty fields are not sent.
 	f.do("POST", "/submit", url.Values{"tier": {"express"}, "payload": {" \r\n"}}).leads("/poll?jobId=" + jobID)
 	if asked, bodies := f.api.asked("POST", "/express/submit"); bodies[1] != "{}" ||
 		len(asked[1].Header["Idempotency-Key"]) > 0 {
@@ -135,7 +135,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// What is no number, no JSON and no tier is said beside its field, and the API is not asked.
+// An invalid number, JSON or tier is reported beside its field, and the API is not called.
 func TestSubmit_WhatCannotBeSent(t *testing.T) {
 	for name, c := range map[string]struct{ field, value, want string }{
 		"no tier":     {"tier", "", "tier: there is no such tier"},
@@ -169,8 +169,8 @@ func TestSubmit_WhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// Whatever the API answers, the form comes back with all that was typed; what concerns a field stands beside it, the
-// rest above.
+// After any refusal of the API the form keeps the typed values. An error about a field is beside the field, other
+// errors are above the form.
 func TestSubmit_Refused(t *testing.T) {
 	late := problem(503, "QUEUE_FULL", "Request cannot be accepted at the moment.")
 	late.header["Retry-After"] = "9"
@@ -224,7 +224,7 @@ func TestSubmit_Refused(t *testing.T) {
 	}
 }
 
-// What was typed, and what the API says of it, is text wherever it stands.
+// The typed values, and the API's texts about them, are only text, everywhere on the page.
 func TestSubmit_Hostile(t *testing.T) {
 	t.Attr("proves", "A46")
 	typed := url.Values{}
@@ -252,7 +252,7 @@ func TestSubmit_Hostile(t *testing.T) {
 	}
 }
 
-// What is sent is always one JSON object with the members that were typed.
+// The body is always one JSON object with the typed members.
 func TestSubmission(t *testing.T) {
 	for _, v := range []web.SubmitValues{
 		{}, {Type: hostileText}, {Payload: hostileText, CallbackURL: "\x00\u2028"},

@@ -15,7 +15,7 @@ import (
 
 const tiersPath = "/dashboard/tiers"
 
-// getTiers shows the plans.
+// getTiers serves the page with the plans.
 func (p *Pages) getTiers(w http.ResponseWriter, r *http.Request) {
 	var plans struct{ Items []client.Plan }
 	if err := p.ask(r, http.MethodGet, "/admin/tiers", nil, &plans); err != nil {
@@ -29,7 +29,7 @@ func (p *Pages) getTiers(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Tiers(w, v) })
 }
 
-// getTier is the form that changes a plan.
+// getTier serves the form that changes a plan.
 func (p *Pages) getTier(w http.ResponseWriter, r *http.Request) {
 	now, err := p.plan(r)
 	if err == nil && !p.who(r).Admin {
@@ -50,7 +50,7 @@ func (p *Pages) showTier(w http.ResponseWriter, r *http.Request, status int, v *
 
 var tierName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,30}$`)
 
-// plan is the plan of the tier that the address names, as it is stored now.
+// plan reads the stored plan of the tier in the address.
 func (p *Pages) plan(r *http.Request) (now client.Plan, err error) {
 	tier := strings.TrimPrefix(r.URL.Path, tiersPath+"/")
 	if !tierName.MatchString(tier) {
@@ -59,8 +59,8 @@ func (p *Pages) plan(r *http.Request) (now client.Plan, err error) {
 	return now, p.ask(r, http.MethodGet, "/admin/tiers/"+tier, nil, &now)
 }
 
-// postTier shows what would change, and when that is confirmed, stores it in place of the version that it was shown
-// against. Where somebody else stored another version meanwhile, what was typed is shown against that one.
+// postTier shows what would change. When that is confirmed, it stores the plan in place of the version that was
+// shown. If another version was stored meanwhile, it shows the typed values compared with that version.
 func (p *Pages) postTier(w http.ResponseWriter, r *http.Request) {
 	form, err := p.form(r)
 	if err != nil {
@@ -88,10 +88,10 @@ func (p *Pages) postTier(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// storePlan stores a plan in place of the version before it. Whatever is wrong, what was typed is not lost.
+// storePlan stores a plan in place of the version before it. After any error the form keeps the typed values.
 func (p *Pages) storePlan(w http.ResponseWriter, r *http.Request, v *web.TierView, before *client.Plan,
 	wanted client.Plan) {
-	wanted.Tier, wanted.Version = "", 0 // the address and the tag say them
+	wanted.Tier, wanted.Version = "", 0 // they are in the address and the ETag
 	var stored client.Plan
 	err := p.ask(with(r, "If-Match", before.ETag()), http.MethodPut, "/admin/tiers/"+string(before.Tier), wanted, &stored)
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// plan3 is what the form sends of version 3 as it is stored, with changes.
+// plan3 returns the form of version 3 as it is stored, with changes.
 func plan3(changes ...string) url.Values {
 	form := url.Values{
 		"version": {"3"}, "priority": {"1"}, "maxRetries": {"5"}, "heartbeatTimeout": {"15"}, "maxProcessingTime": {"50"},
@@ -45,7 +45,7 @@ func TestTiers_AreShown(t *testing.T) {
 	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 403, "admin key")
 }
 
-// Nothing is stored before the difference was shown; what the form does not have is kept.
+// Nothing is stored before the difference was shown. Settings that the form does not have stay unchanged.
 func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	o := newTiers()
 	form := plan3("maxRetries", " 7 ", "heartbeatTimeout", "1.5", "share", "90")
@@ -75,7 +75,7 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 			`"factor":1,"capMs":60000,"jitter":0.1}}}`)
 }
 
-// Who was overtaken sees what is there now beside what he typed, and has stored nothing.
+// If another version was stored meanwhile, the user sees it beside the typed values, and nothing is stored.
 func TestTier_AStaleVersionShowsBoth(t *testing.T) {
 	o := newTiers()
 	now := strings.Replace(opsPlan(4), `"maxRetries":5`, `"maxRetries":9`, 1)
@@ -86,7 +86,7 @@ func TestTier_AStaleVersionShowsBoth(t *testing.T) {
 		holds(t, w, 412, "it is version 4 now", "<del>9</del>", "<ins>7</ins>", `name="version" value="4"`)
 		lacks(t, w, `name="version" value="3"`)
 	}
-	// Somebody is faster between the look and the change.
+	// Another user stores a version between the read and the change.
 	looks := 0
 	o.replies["GET /admin/tiers/PAID"] = func(*http.Request, string) (int, any) {
 		if looks++; looks == 1 {

@@ -34,7 +34,7 @@ func TestAcknowledgeTTL(t *testing.T) {
 		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: cancelled.Ref()}})
 		ends(t, got, err, job.WasCancelled)
 		for _, l := range []job.Lease{done, dead, cancelled, running} {
-			if ttl := e.Snapshot(t).TTL(string(l.ID)); ttl >= 0 { // counted from acknowledge, not from the end
+			if ttl := e.Snapshot(t).TTL(string(l.ID)); ttl >= 0 { // it begins at acknowledge, not at the end
 				t.Errorf("%s has a time to live of %s before acknowledge", l.ID, ttl)
 			}
 		}
@@ -61,8 +61,8 @@ func TestAcknowledgeTTL(t *testing.T) {
 	})
 }
 
-// A job that ran twice (Redis had forgotten that it had ended) may have ended alike and with another result: SQL's
-// first one stands, and Redis does not go on telling its own.
+// A job that ran twice (Redis had forgotten its end) may end the same way with another result. SQL's first result
+// stands, and Redis drops its own.
 func TestAcknowledgeDropsAnotherRunsResult(t *testing.T) {
 	t.Attr("proves", "F17")
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestAcknowledgeSheds(t *testing.T) {
 		snap := e.Snapshot(t)
 		same(t, "small result", len(snap.Jobs[string(small.ID)]["result"]), 1024)
 		same(t, "big result", len(snap.Jobs[string(big.ID)]["result"]), 0)
-		// The same ending again still gets its answer.
+		// A repeat of the same ending still gets its answer.
 		again, err := e.Complete(t.Context(), 0, []job.Completion{{LeaseRef: big.Ref(), Result: []byte("1")}})
 		ends(t, again, err, job.OK)
 		same(t, "answer", again[0], got[1])
@@ -159,7 +159,7 @@ func TestAcknowledgeOnlyWhatItMeans(t *testing.T) {
 	})
 }
 
-// A late copy for the old generation does not touch the new one.
+// A late acknowledge of the old generation does not change the new one.
 func TestAcknowledgeOldGeneration(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -174,7 +174,8 @@ func TestAcknowledgeOldGeneration(t *testing.T) {
 	})
 }
 
-// Where the stores disagree, SQL's word stands: the state follows it, and what belongs to the other outcome goes.
+// If the stores disagree, SQL's outcome wins: the state in Redis follows it, and the data of the other outcome is
+// removed.
 func TestAcknowledgeSQLWins(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

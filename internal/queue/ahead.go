@@ -10,8 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Position is how many ready jobs stand before a PENDING one, over all partitions: 0 = next. Beyond one partition it is
-// approximate. A job that does not wait any more is job.ErrNotFound.
+// Position counts the ready jobs that stand before a PENDING job, over all partitions: 0 means that the job is
+// next. With several partitions the count is approximate. The error is job.ErrNotFound if the job is not in the
+// queue any more.
 func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	id := j.ID
 	own := id.Partition()
@@ -51,8 +52,8 @@ func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 // strictBase is the smallest priority base with which tiers cannot overlap in this millennium.
 const strictBase = 10_000_000_000_000
 
-// Ahead is what stands before a PENDING job, by tier where tiers do not overlap. A job that does not wait any more is
-// job.ErrNotFound.
+// Ahead counts the jobs that stand before a PENDING job, and splits the count by tier if the tiers' scores do not
+// overlap. The error is job.ErrNotFound if the job is not in the queue any more.
 func (v *View) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 	position, err := v.Position(ctx, j)
 	if err != nil {
@@ -80,10 +81,11 @@ func (v *View) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 	return a, nil
 }
 
-// band is the scores that a tier's jobs have, from low to below high.
+// band is the range of scores that a tier's jobs have: low is inside the range, high is just above it.
 type band struct{ low, high float64 }
 
-// bands are the tiers' bands; ok is false where they overlap: the base is small, or two tiers share a priority.
+// bands returns the band of each tier. ok is false if bands overlap, because the priority base is small or because
+// two tiers share a priority.
 func (v *View) bands() (map[job.Tier]band, bool) {
 	if v.opts.PriorityBase < strictBase {
 		return nil, false
@@ -117,12 +119,13 @@ func (v *View) countBand(ctx context.Context, b band) (int64, error) {
 	return sum, nil
 }
 
-// oldestLook is how many of the first jobs are looked at for each tier's oldest where tiers overlap.
+// oldestLook is how many ready jobs Oldest reads at most, per band or, where tiers overlap, per partition.
 const oldestLook = 200
 
-// Oldest says since when the longest waiting job of each tier is ready: since its arrival, or, for a delayed job, since
-// it was due. Where tiers overlap (a small priority base) only the first 200 ready jobs are looked at, and a tier that
-// has none among them is left out. So is what a partition does not answer soon; an error means that none answered.
+// Oldest returns, per tier, since when the tier's longest waiting job is ready: since its arrival or, for a
+// delayed job, since it was due. Where tiers overlap (a small priority base), Oldest reads only the first 200
+// ready jobs of each partition and leaves out a tier that has no job among them. It also leaves out a partition
+// that does not answer soon; it returns an error only if no partition answers.
 func (v *View) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 	bands, ok := v.bands()
 	oldest := map[job.Tier]time.Time{}
@@ -158,8 +161,8 @@ func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]b
 	return nil
 }
 
-// oldestIn looks for who has waited the longest in a band, up to the first job that was never delayed: whoever is
-// behind that one has waited for less.
+// oldestIn finds the longest waiting job of a band. It stops at the first job that was never delayed: every job
+// behind that job has waited for less time.
 func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(since time.Time)) error {
 	for from, step := int64(0), int64(1); from < oldestLook; from, step = from+step, lookStep {
 		found, err := v.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{
@@ -192,7 +195,7 @@ func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(si
 	return nil
 }
 
-// oldestOfFirst looks at the first ready jobs, of whatever tier.
+// oldestOfFirst reads the first ready jobs of a partition, whatever their tier.
 func (v *View) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {
 	ids, err := v.redis.Read.ZRange(ctx, Key(partition, "queue"), 0, oldestLook-1).Result()
 	if err != nil || len(ids) == 0 {

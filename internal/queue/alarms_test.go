@@ -13,12 +13,12 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// listens collects what one way of listening hears, from when it is up. In a cluster, what an earlier test did may come
-// late.
+// listens collects the events that one kind of listener receives once it is up. In a cluster, events of an earlier
+// test may arrive late; listens drops them.
 func listens(t *testing.T, q *queue.Queue,
 	listen func(context.Context, func([]job.Event), func()) error) <-chan job.Event {
 	t.Helper()
-	began := time.Now() // the servers are on this machine; ReadClock is off by half of what its question took
+	began := time.Now() // the servers run on this machine; ReadClock is off by half of its round trip
 	up, heard, done := make(chan struct{}), make(chan job.Event, 100), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -46,7 +46,7 @@ func listens(t *testing.T, q *queue.Queue,
 	return heard
 }
 
-// crashes lets the worker of a running job stop.
+// crashes makes the worker of a running job stop and the crashed watch reclaim the job.
 func crashes(t *testing.T, e *queuetest.Env) {
 	t.Helper()
 	e.Age(t, "heartbeat_deadlines", time.Hour)
@@ -55,7 +55,7 @@ func crashes(t *testing.T, e *queuetest.Env) {
 	e.Look(t, job.Crashed)
 }
 
-// Of all that happens, who listens to the alarms hears of deaths and of what was taken back, in their order.
+// A listener of the alarms receives only deaths and reclaims, in their order.
 func TestAlarms(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -73,7 +73,7 @@ func TestAlarms(t *testing.T) {
 		}
 		e.Finish(t, e.Start(t, job.Paid))
 		l := e.Start(t, job.Paid)
-		fail(l, job.HandlerError, 0, false) // a retry is nobody's business
+		fail(l, job.HandlerError, 0, false) // a retry is no alarm
 		l = again()
 		fail(l, job.MaxTimeExceeded, 0, false)
 		hears(t, heard, l.ID, job.Pending, 2, job.MaxTimeExceeded)
@@ -105,7 +105,7 @@ func TestAlarms(t *testing.T) {
 	})
 }
 
-// Who listens to one channel does not make the scripts tell the other.
+// A listener of one channel does not make the scripts publish on the other.
 func TestAlarms_AndEventsAreTwoSwitches(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"events", "alarms"} {
@@ -116,7 +116,7 @@ func TestAlarms_AndEventsAreTwoSwitches(t *testing.T) {
 					listen = e.Listen
 				}
 				listens(t, e.Queue, listen)
-				keys := e.Keys(0)["fail"] // the name carries the database
+				keys := e.Keys(0)["fail"] // the channel's name carries the database
 				channel := keys[slices.IndexFunc(keys, func(key string) bool { return strings.Contains(key, "}:"+other) })]
 				s := e.Redis.Subscribe(t.Context(), channel)
 				t.Cleanup(func() { _ = s.Close() })

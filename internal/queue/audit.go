@@ -15,11 +15,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// recountLimit is how many jobs a recount counts in one step of Redis: some 3 ms.
+// recountLimit is how many jobs a recount counts in one step of Redis, which takes about 3 ms.
 const recountLimit = 1000
 
-// AuditJobs holds jobs, of any partitions, to the places that their states give them, see lua/audit.lua. What was right
-// has no finding.
+// AuditJobs checks that jobs, of any partitions, are in the places that their states give them; see lua/audit.lua.
+// A job in its right place has no finding.
 func (q *Queue) AuditJobs(ctx context.Context, suspects []job.Suspected) ([]job.Finding, error) {
 	byPartition := make([][]job.Suspected, q.opts.Partitions)
 	for _, s := range suspects {
@@ -59,7 +59,7 @@ func (q *Queue) auditBatch(ctx context.Context, partition int, batch []job.Suspe
 	return q.readAudited(partition, batch, texts)
 }
 
-// readAudited reads what lua/audit.lua answers: of each job a word, and behind it the kinds of what was wrong.
+// readAudited reads the reply of lua/audit.lua: a word per job and, behind it, the kinds of the faults found.
 func (q *Queue) readAudited(partition int, batch []job.Suspected, texts []string) (found []job.Finding, err error) {
 	if len(texts) != len(batch) {
 		return nil, fmt.Errorf("audit: %d words for %d jobs", len(texts), len(batch))
@@ -81,10 +81,10 @@ func (q *Queue) readAudited(partition int, batch []job.Suspected, texts []string
 	return found, nil
 }
 
-// payloadLost is the one kind that is never repaired.
+// payloadLost is the only kind of finding that audit.lua cannot repair.
 const payloadLost = "payload_lost"
 
-// longest is the longest that any tier lets a job run.
+// longest returns the longest MaxProcessingTime of all tiers, at least a minute.
 func (q *Queue) longest() time.Duration {
 	longest := time.Minute
 	for _, p := range q.plans.All() {
@@ -93,7 +93,7 @@ func (q *Queue) longest() time.Duration {
 	return longest
 }
 
-// Recount holds a partition's own keys to their types and, if count is set, its counters to its sets.
+// Recount checks a partition's own keys against their types and, if count is true, its counters against its sets.
 func (q *Queue) Recount(ctx context.Context, partition int, count bool) ([]job.Finding, error) {
 	limit := 0
 	if count {
@@ -106,7 +106,7 @@ func (q *Queue) Recount(ctx context.Context, partition int, count bool) ([]job.F
 	return q.readRecounted(partition, texts)
 }
 
-// readRecounted reads what lua/recount.lua answers: of each finding a word, its kind and the rest.
+// readRecounted reads the reply of lua/recount.lua: a word, a kind and a detail per finding.
 func (q *Queue) readRecounted(partition int, texts []string) ([]job.Finding, error) {
 	found := make([]job.Finding, len(texts))
 	for i, text := range texts {
@@ -121,7 +121,7 @@ func (q *Queue) readRecounted(partition int, texts []string) ([]job.Finding, err
 	return found, nil
 }
 
-// Missing are those of some ids that Redis does not know.
+// Missing returns those of the ids whose jobs Redis does not have.
 func (q *Queue) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, err error) {
 	for p, batch := range job.Batches(ids, func(i *job.ID) job.ID { return *i }, func(*job.ID) int { return 0 }) {
 		if p < 0 || p >= q.opts.Partitions {
@@ -157,7 +157,7 @@ func (s *shared) missing(ctx context.Context, partition int, ids []job.ID) (miss
 	return missing, nil
 }
 
-// KeepAudit keeps the report of a pass, for all processes.
+// KeepAudit stores the report of an audit pass, for all processes.
 func (q *Queue) KeepAudit(ctx context.Context, r job.AuditReport) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -166,7 +166,8 @@ func (q *Queue) KeepAudit(ctx context.Context, r job.AuditReport) error {
 	return classifyNil("keep audit", q.redis.Main.Set(ctx, auditKey, text, 0).Err())
 }
 
-// LastAudit is the report of the last pass; job.ErrNotFound if there was none.
+// LastAudit returns the report of the last audit pass, or job.ErrNotFound if Redis has none or a newer build wrote
+// it.
 func (v *View) LastAudit(ctx context.Context) (r job.AuditReport, err error) {
 	text, err := v.redis.Main.Get(ctx, auditKey).Bytes()
 	switch {
@@ -175,13 +176,14 @@ func (v *View) LastAudit(ctx context.Context) (r job.AuditReport, err error) {
 	case err != nil:
 		return r, classify("last audit", err)
 	}
-	if err := json.Unmarshal(text, &r); err != nil { // a newer build's
+	if err := json.Unmarshal(text, &r); err != nil { // a newer build wrote the report
 		return job.AuditReport{}, fmt.Errorf("last audit: %w: %w", job.ErrNotFound, err)
 	}
 	return r, nil
 }
 
-// Quarantined lists what was set aside, the oldest first, at most limit, and says how many there are.
+// Quarantined lists at most limit jobs that the audit set aside, partition by partition and the oldest of each
+// first. total is how many there are.
 func (v *View) Quarantined(ctx context.Context, limit int) (items []job.QuarantinedJob, total int64, err error) {
 	for p := range v.opts.Partitions {
 		n, err := v.redis.Main.ZCard(ctx, Key(p, "quarantine")).Result()

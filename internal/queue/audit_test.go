@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// lives are jobs in every state there is.
+// lives has the ids of jobs in every state.
 type lives struct{ waiting, delayed, running, done, dead, acknowledged job.ID }
 
 func everyState(t *testing.T, e *queuetest.Env) lives {
@@ -37,7 +37,7 @@ func everyState(t *testing.T, e *queuetest.Env) lives {
 
 type breaker func(ctx context.Context, c redis.UniversalClient, l lives)
 
-// corruption is one kind of hand edit, and what the audit says of it.
+// corruption is one kind of edit by hand, and what the audit of queuetest says about it.
 type corruption struct {
 	broken breaker
 	says   string
@@ -154,7 +154,7 @@ func corruptions() map[string]corruption {
 	}
 }
 
-// An audit that cannot fail proves nothing: each kind of corruption, one at a time.
+// The audit of queuetest reports each kind of corruption, one at a time.
 func TestAuditSeesCorruption(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestAuditSeesCorruption(t *testing.T) {
 	}
 }
 
-// What Redis does not know is named, in order, however little of it is missing.
+// Missing names the ids that Redis does not have, in order, whether all of them, some or none are missing.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

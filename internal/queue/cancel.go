@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), ENDED or EMPTY
+// Cancel cancels jobs of one partition. It returns a word per job: CANCELLED (the job is cancelled), CANCEL (the
+// job runs; its holder learns of the cancel with the next heartbeat), ENDED (the job has ended otherwise) or EMPTY
 // (no such job or generation).
 func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
 	args := make([]any, 0, 2*len(batch))

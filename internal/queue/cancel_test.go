@@ -55,7 +55,7 @@ func TestCancelWaiting(t *testing.T) {
 				t.Errorf("ended at %d, asked at %d", at, before)
 			}
 		}
-		// Also after SQL has it.
+		// The answer is the same after SQL has the outcome.
 		got, err = e.Cancel(t.Context(), 0, batch[:1])
 		words(t, got, err, job.WasCancelled)
 		mu.Lock()
@@ -80,7 +80,7 @@ func TestCancelRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "asked", j.CancelRequested, true)
-		e.Finish(t, bystander) // not asked: it completes
+		e.Finish(t, bystander) // no cancel was requested for this job: it completes
 	})
 }
 
@@ -90,7 +90,7 @@ func TestCancelEnded(t *testing.T) {
 		done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Finish(t, done)
 		e.Kill(t, dead)
-		for range 2 { // in the outbox, and after
+		for range 2 { // in the outbox, and after it
 			before := e.Snapshot(t)
 			same(t, "completed", e.Cancels(t, done.ID), job.Ended)
 			same(t, "failed", e.Cancels(t, dead.ID), job.Ended)

@@ -39,7 +39,7 @@ func TestSubmitCapacity(t *testing.T) {
 		refused(job.Paid)
 		same(t, "fresh", e.Snapshot(t).Counters["fresh"], 20)
 
-		// What was accepted comes back whatever the capacity: a release, a failure, a crash.
+		// Accepted jobs come back even when the queue is full: after a release, a failure and a crash.
 		leases := e.Take(t, 3)
 		e.PutAll(t, queuetest.Job(job.Paid), queuetest.Job(job.Paid), queuetest.Job(job.Paid))
 		refused(job.Paid)
@@ -51,7 +51,7 @@ func TestSubmitCapacity(t *testing.T) {
 		same(t, "fresh after the returns", e.Snapshot(t).Counters["fresh"], 20)
 		refused(job.Paid)
 
-		// Claimed again, they do not make room a second time.
+		// A second claim of these jobs frees no capacity again.
 		e.Take(t, 3)
 		same(t, "fresh after the second claims", e.Snapshot(t).Counters["fresh"], 20)
 		refused(job.Paid)
@@ -74,8 +74,8 @@ func TestSubmitRequeueBypassesCapacity(t *testing.T) {
 	})
 }
 
-// What a tier has beyond its share, however it came by it, keeps nobody else out: neither jobs that came due, nor
-// requeues, nor a flood of jobs for later.
+// Jobs of a tier beyond its share keep no other tier out: neither jobs that came due, nor requeues, nor a flood of
+// delayed jobs.
 func TestCapacity_BeyondItsShareATierShutsNobodyOut(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestCapacity_BeyondItsShareATierShutsNobodyOut(t *testing.T) {
 		e.Take(t, 8) // PAID and UNPAID
 		same(t, "PAID again", submit(t, e, job.Paid, 0, 9), 8)
 	})
-	// Also where the tier between them came first: PAID has the 15 % that are its own.
+	// The same holds if the middle tier came first: PAID still has the 15 % of its own.
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
 		same(t, "UNPAID", submit(t, e, job.Unpaid, 0, 8), 8)
 		same(t, "PUBLIC for later", submit(t, e, job.Public, time.Minute, 12), 12)
@@ -138,7 +138,7 @@ func TestSubmitDelayed(t *testing.T) {
 				batch[i].Delay = time.Minute
 			}
 			got, err := e.Words(t.Context(), 0, batch)
-			words(t, got, err, job.OK, job.OK, job.OK, job.Full) // 60 % of 5; the capacity of 2 is another limit
+			words(t, got, err, job.OK, job.OK, job.OK, job.Full) // 60 % of 5; the capacity of 2 limits ready jobs only
 			snap := e.Snapshot(t)
 			same(t, "delayed", snap.Counters["delayed"], 3)
 			same(t, "scheduled", snap.Counters["PUBLIC:scheduled"], 3)
@@ -153,7 +153,7 @@ func TestSubmitDelayed(t *testing.T) {
 		})
 }
 
-// Room answers what a submit would.
+// Room gives the same answer as a submit.
 func TestRoom_AsASubmit(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestRoom_AsASubmit(t *testing.T) {
 		if _, err := e.Promote(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		room(job.Unpaid, "bob", 1, nil) // four are ready, and PUBLIC's fourth counts against nobody
+		room(job.Unpaid, "bob", 1, nil) // four are ready, and PUBLIC's fourth is beyond its share
 		e.PutAll(t, queuetest.Job(job.Unpaid))
 		room(job.Unpaid, "bob", 1, job.ErrQueueFull)
 		room(job.Paid, "bob", 1, nil)

@@ -21,7 +21,7 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(p.HeartbeatTimeout), ms(p.MaxProcessingTime))
 	}
-	// A job of a plan this process has not read yet gets the seed's most patient one.
+	// A job whose plan this process has not read yet gets the times of the first default plan, the most patient one.
 	other := job.DefaultPlans()[0]
 	args = append(args, "*", ms(other.HeartbeatTimeout), ms(other.MaxProcessingTime))
 

@@ -63,7 +63,7 @@ func TestClaimDeadlines(t *testing.T) {
 				float64(c.processed.Milliseconds()))
 		}
 
-		// A process that has not read a plan yet gives its jobs the seed's most patient one.
+		// A process that has not read a plan uses the times of the first default plan for that plan's jobs.
 		gold := job.DefaultPlans()[2]
 		gold.Tier, gold.HeartbeatTimeout = "GOLD", time.Second
 		if _, err := e.StorePlan(t.Context(), gold, queue.AnyVersion); err != nil {
@@ -97,7 +97,7 @@ func TestClaimTwice(t *testing.T) {
 		same(t, "the same answer", fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", first))
 		e.Unchanged(t, before)
 
-		// What has ended or was lost meanwhile is not handed out again.
+		// A job that has ended or was lost meanwhile is not handed out again.
 		e.Finish(t, first.Leases[0])
 		e.Reap(t, job.Crashed, first.Leases[1].ID)
 		before = e.Snapshot(t)
@@ -107,7 +107,7 @@ func TestClaimTwice(t *testing.T) {
 		}
 		e.Unchanged(t, before)
 
-		// A copy that was under way for long, of a claim before the last.
+		// A late copy of a claim before the last one gets no leases.
 		e.Take(t, 1)
 		before = e.Snapshot(t)
 		again, err = e.Claim(t.Context(), 0, r)
@@ -144,7 +144,7 @@ func TestClaimByTwoProcesses(t *testing.T) {
 		if err != nil || len(one.Leases) != 1 || one.Leases[0].ID != a {
 			t.Fatal(one, err)
 		}
-		two, err := other.Claim(t.Context(), 0, r) // the same number is another process' own
+		two, err := other.Claim(t.Context(), 0, r) // another process counts its claims by itself
 		if err != nil || len(two.Leases) != 1 || two.Leases[0].ID != b {
 			t.Fatal(two, err)
 		}
@@ -165,7 +165,7 @@ func TestClaimBoundAndNext(t *testing.T) {
 		}
 		same(t, "next", reply.Next, scores[string(unpaid)])
 		r = e.NextClaim(10)
-		r.Bound = scores[string(unpaid)] // up to and with it
+		r.Bound = scores[string(unpaid)] // the bound is inclusive
 		reply, err = e.Claim(t.Context(), 0, r)
 		if err != nil || len(reply.Leases) != 1 {
 			t.Fatal(reply, err)
@@ -224,7 +224,7 @@ func TestClaimQuarantines(t *testing.T) {
 			t.Fatal(reply, err)
 		}
 		snap := e.Snapshot(t)
-		same(t, "queued", len(snap.Sets["queue"]), 0) // no worker meets them again
+		same(t, "queued", len(snap.Sets["queue"]), 0) // no worker claims them again
 		e.Broken(t, "3 in quarantine", fmt.Sprintf("%s: in quarantine without a job", gone))
 	})
 }
@@ -233,7 +233,7 @@ func TestClaimKeepsFirstTriedAt(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
-		back := l.FirstTriedAt.Add(-time.Hour).UnixMilli() // as if it had been an hour ago
+		back := l.FirstTriedAt.Add(-time.Hour).UnixMilli() // as if the first claim had been an hour ago
 		e.Redis.HSet(t.Context(), queue.JobKey(l.ID), "first", strconv.FormatInt(back, 10))
 		e.Reap(t, job.Crashed, l.ID)
 		again := e.Take(t, 1)[0]

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// clock is what this process knows of Redis' time, for what may be a little off (not-after stamps, runAt): readings and
-// when they were taken. Everything that decides reads TIME inside a script. The servers of a cluster have a clock each:
-// a stamp for a script is made by the clock that it will be held to.
+// clock holds this process' readings of Redis' time, one per partition, because each server of a cluster has its
+// own clock. Only times that may be slightly wrong come from it (not-after stamps, runAt); every decision reads
+// TIME inside a script. A stamp for a script comes from the clock of the server that runs the script.
 type clock struct{ of []atomic.Pointer[reading] } // by partition
 
 type reading struct {
@@ -23,11 +23,11 @@ type reading struct {
 
 func (r *reading) now() time.Time { return r.redis.Add(time.Since(r.at)) }
 
-// goodReading is how long a quick reading is better than a slower one that came later.
+// goodReading is for how long a quick reading is preferred to a slower, later one.
 const goodReading = time.Minute
 
-// better says whether a new reading takes the place of an old one. A quick one is the more exact one; but where the two
-// are further apart than their questions took, a clock was set.
+// better says whether the reading r replaces an old one. The quicker reading is the more exact one. But if the two
+// readings differ by more than their round trips explain, the server's clock was set, and the new reading wins.
 func (r *reading) better(old *reading) bool {
 	if old == nil || r.took <= old.took || r.at.Sub(old.at) > goodReading {
 		return true
@@ -36,17 +36,19 @@ func (r *reading) better(old *reading) bool {
 	return apart.Abs() > (r.took+old.took)/2+time.Millisecond
 }
 
-// notAfter is the Redis time, in ms, after which a submit sent to a partition now must do nothing any more: 30 s, below
-// the smallest TTL of an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide
-// with. Before the first reading there is no limit.
+// notAfter returns the Redis time, in ms, after which a submit sent to the partition now must have no effect: 30 s
+// from now. That is below the smallest time to live of an ended job, so a late second copy still finds the job.
+// With a retention of 0 no ended job is kept, and a late second copy has nothing to collide with. Before the first
+// reading there is no limit.
 func (c *clock) notAfter(partition int) string {
 	return c.within(partition, time.Now(), 30*time.Second)
 }
 
-// rowsFresh is for how long what rows of SQL say of lives is believed.
+// rowsFresh is for how long the incarnations in rows read from SQL are believed.
 const rowsFresh = 5 * time.Second
 
-// within is the Redis time, in ms, that is so long after a time of this process' clock.
+// within returns the Redis time, in ms, that lies long after the local time at; without a reading, the largest
+// exact number.
 func (c *clock) within(partition int, at time.Time, long time.Duration) string {
 	if partition < 0 || partition >= len(c.of) || c.of[partition].Load() == nil {
 		return "9007199254740991"
@@ -55,11 +57,11 @@ func (c *clock) within(partition int, at time.Time, long time.Duration) string {
 	return strconv.FormatInt(r.redis.Add(at.Sub(r.at)+long).UnixMilli(), 10)
 }
 
-// ReadClock reads Redis' TIME and keeps it for View.Now and not-after stamps. Of a cluster it reads every server's; the
-// error is that of all of them, for one that answers is enough to go on.
+// ReadClock reads Redis' TIME and keeps it for View.Now and for not-after stamps. In a cluster it reads every
+// server's TIME, and it returns an error only if no server answers.
 func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	order, servers, err := q.inOrder(ctx)
-	if len(order) > 1 { // one that hangs is not waited for
+	if len(order) > 1 { // do not wait for a server that hangs
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, levelBound)
 		defer cancel()
@@ -90,10 +92,10 @@ func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	return q.now(), nil
 }
 
-// reread reads the clock anew after a LATE. If that fails the words still stand, and the next call is LATE again.
+// reread reads the clock again after a LATE reply. If that fails, the next call is answered with LATE again.
 func (q *Queue) reread(ctx context.Context) { _, _ = q.ReadClock(ctx) }
 
-// now is what View.Now answers.
+// now implements View.Now.
 func (s *shared) now() time.Time {
 	for p := range s.clock.of {
 		if r := s.clock.of[p].Load(); r != nil {
@@ -103,7 +105,7 @@ func (s *shared) now() time.Time {
 	return time.Now().UTC()
 }
 
-// msTime reads a script's milliseconds; "" and "0" are the zero time.
+// msTime converts a script's milliseconds; "" and "0" are the zero time.
 func msTime(text string) time.Time {
 	ms, _ := strconv.ParseInt(text, 10, 64)
 	if ms == 0 {

@@ -13,18 +13,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Redis Cluster. go-redis finds the server of each partition's slot and follows MOVED and ASK, by which a server says
-// that it did not execute a call and who will. By itself it would also send a call again whose answer never came, to
-// forget what that may have done: the refusal of the second copy ("nobody listens there any more") would pass for the
-// fate of the first. So every error but those two is kept from it: one call is sent once, as to a single server.
+// This file adapts go-redis to a Redis Cluster. go-redis finds the server of each partition's slot and follows
+// MOVED and ASK, with which a server says that it did not execute a call and which server will. go-redis would
+// also resend a call whose reply was lost and forget that the first copy may have been executed: it would report
+// the second copy's error (such as a refused connection) as the fate of the first. sentOnce therefore hides every
+// other error from go-redis, so that each call is sent once, as to a single server.
 
-// mapEvery is how old the map of the cluster gets. A server that is not reached is a reason to ask for a new one at
+// mapEvery is the greatest age of the cluster's slot map. A server that cannot be reached triggers a reload at
 // once.
 const mapEvery = 5 * time.Second
 
 func newCluster(o *redis.UniversalOptions) *redis.ClusterClient {
 	c := o.Cluster()
-	c.DisableRoutingPolicies = true // they would ask for COMMAND, and spread calls over servers as they see fit
+	c.DisableRoutingPolicies = true // these policies send COMMAND and spread calls over servers
 	c.ClusterStateReloadInterval = mapEvery
 	var cluster *redis.ClusterClient
 	c.NewClient = func(o *redis.Options) *redis.Client {
@@ -36,16 +37,17 @@ func newCluster(o *redis.UniversalOptions) *redis.ClusterClient {
 	return cluster
 }
 
-// sentOnce stands between a server of a cluster and what would repeat a call to it.
+// sentOnce is a hook on each server of a cluster. It hides from go-redis every error after which go-redis would
+// resend a call. lost is called for each hidden error.
 type sentOnce struct{ lost func() }
 
-// attempt is an error that ends a call. It has no Unwrap, and its text does not begin with a reply's: what is behind it
-// is for bare alone.
+// attempt wraps an error that ends a call. It has no Unwrap, and its text does not begin like a Redis reply, so
+// that go-redis does not recognise the error inside; only bare unwraps it.
 type attempt struct{ err error }
 
 func (a *attempt) Error() string { return "attempt: " + a.err.Error() }
 
-// bare is an error without what kept it from go-redis.
+// bare returns the error inside an attempt, or err itself.
 func bare(err error) error {
 	for a := (*attempt)(nil); errors.As(err, &a); {
 		err = a.err
@@ -53,14 +55,14 @@ func bare(err error) error {
 	return err
 }
 
-// resent are the replies after which go-redis would send a call once more.
+// resent lists the replies after which go-redis would resend a call.
 var resent = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS",
 	"ERR max number of clients reached"}
 
 func (h sentOnce) keep(err error) error {
 	var reply redis.Error
 	switch {
-	// closed: it left the map, and another one is asked
+	// closed: the server left the slot map, and go-redis asks another one
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, redis.ErrClosed):
 		return err
 	case errors.As(err, &reply) &&
@@ -71,23 +73,24 @@ func (h sentOnce) keep(err error) error {
 	return &attempt{err: err}
 }
 
-// DialHook is redis.Hook's.
+// DialHook implements redis.Hook.
 func (h sentOnce) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessHook is redis.Hook's.
+// ProcessHook implements redis.Hook.
 func (h sentOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { return h.keep(next(ctx, cmd)) }
 }
 
-// ProcessPipelineHook is redis.Hook's. A call after ASK is a pipeline too.
+// ProcessPipelineHook implements redis.Hook. A call after ASK is a pipeline too.
 func (h sentOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error { return h.keep(next(ctx, cmds)) }
 }
 
-// masters are the servers that have the partitions, each with those. What has no key, such as TIME, would otherwise go
-// to any server of a cluster, a replica perhaps. An error is that of finding out: nothing was sent.
+// masters returns the servers that have the partitions, each with its partitions. A command without a key, such as
+// TIME, would otherwise go to any server of a cluster, possibly a replica. An error means that a master could not
+// be found; nothing was sent.
 func masters(ctx context.Context, c redis.UniversalClient, partitions int) (map[redis.UniversalClient][]int, error) {
 	all := map[redis.UniversalClient][]int{}
 	var problems []error
@@ -106,7 +109,7 @@ func masters(ctx context.Context, c redis.UniversalClient, partitions int) (map[
 	return all, errors.Join(problems...)
 }
 
-// inOrder is masters, with the servers by the first of their partitions.
+// inOrder calls masters and orders the servers by the first of their partitions.
 func (s *shared) inOrder(ctx context.Context) ([]redis.UniversalClient, map[redis.UniversalClient][]int, error) {
 	servers, err := masters(ctx, s.redis.Main, s.opts.Partitions)
 	order := slices.SortedFunc(maps.Keys(servers),
@@ -114,7 +117,7 @@ func (s *shared) inOrder(ctx context.Context) ([]redis.UniversalClient, map[redi
 	return order, servers, err
 }
 
-// address is how a server of a cluster is told from the others; "" where there is one.
+// address returns the address that distinguishes a server of a cluster; "" for a single server.
 func (s *shared) address(server redis.UniversalClient) string {
 	if node, ok := server.(*redis.Client); ok && server != s.redis.Main {
 		return node.Options().Addr

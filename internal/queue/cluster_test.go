@@ -24,7 +24,7 @@ import (
 
 func six(o *queue.Options) { o.Partitions = 6 }
 
-// jobOf is a submission for a partition.
+// jobOf returns a submission for a partition.
 func jobOf(partition int) job.Submission {
 	s := queuetest.Job(job.Paid)
 	s.ID = queuetest.NewID(partition)
@@ -41,8 +41,8 @@ func submitTo(t *testing.T, q *queue.Queue, partition int) (job.ID, error) {
 	return s.ID, err
 }
 
-// A call whose answer never comes is sent once, and its fate is said to be unknown: also by a cluster's client, which
-// would send it again, and would tell the fate of the second copy.
+// A call whose reply is lost is sent once and reported as ambiguous, also by a cluster's client, which on its own
+// would resend the call and report the fate of the second copy.
 func TestClusterSendsOnce(t *testing.T) {
 	t.Attr("proves", "F27")
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestClusterSendsOnce(t *testing.T) {
 		lost := func(script string, call func() error) {
 			t.Helper()
 			before := len(proxy.Dropped())
-			proxy.DropReply(testkit.IsScript(lua.Script(script))) // of one: a second copy would be answered
+			proxy.DropReply(testkit.IsScript(lua.Script(script))) // drops one reply: a second copy would get its reply
 			if err := call(); !errors.Is(err, job.ErrAmbiguous) {
 				t.Errorf("%s, its reply lost: %v", script, err)
 			}
@@ -81,8 +81,8 @@ func TestClusterSendsOnce(t *testing.T) {
 	})
 }
 
-// While a slot is on its way to another server, its partition does nothing and says so; whatever comes of it, each job
-// is in one place.
+// While a slot moves to another server, every call to its partition is refused as unavailable; afterwards each job
+// is in exactly one place.
 func TestClusterSlotOnItsWay(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestClusterSlotOnItsWay(t *testing.T) {
 	})
 }
 
-// other is a partition that a server does not have.
+// other returns a partition that a server does not have.
 func other(c *testkit.Cluster, e *queuetest.Env, than *testkit.Redis) int {
 	for p := range e.Options.Partitions {
 		if c.Master(queue.Key(p, "queue")) != than {
@@ -163,7 +163,8 @@ func other(c *testkit.Cluster, e *queuetest.Env, than *testkit.Redis) int {
 	return 0
 }
 
-// That is so because every call names two keys, of which one never is there.
+// Every script call names two keys, of which one never exists. A server therefore refuses every call while the
+// slot moves.
 func TestScriptsNameAKeyThatNeverIs(t *testing.T) {
 	t.Parallel()
 	e := queuetest.Embedded(t, six)
@@ -179,7 +180,7 @@ func TestScriptsNameAKeyThatNeverIs(t *testing.T) {
 	}
 }
 
-// The walk meets the jobs of every server, and each once.
+// The audit's walk meets the jobs of every server, each of them once.
 func TestClusterScan(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestClusterScan(t *testing.T) {
 			at = s.Next
 		}
 		same(t, "jobs met", len(met), 6*each)
-		// A server that left is passed over, with its cursor.
+		// The walk skips a server that left, together with its cursor.
 		s, err := e.Scan(t.Context(), "keys 12345 0.0.0.0:1")
 		if err != nil || len(s.Suspects) == 0 {
 			t.Errorf("after a server that left: %v, %v", s, err)
@@ -224,14 +225,14 @@ func TestClusterScan(t *testing.T) {
 	})
 }
 
-// One server that evicts is enough to lose jobs.
+// ReadDurability reports the weakest of all servers: a single server that evicts can lose jobs.
 func TestClusterDurability(t *testing.T) {
 	t.Attr("proves", "F23")
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		e := queuetest.Cluster(t, six)
-		var addresses []string // of the three; they are visited in any order
+		var addresses []string // of the three servers, which Servers visits in any order
 		e.Servers(t, func(_ context.Context, server *redis.Client) error {
 			addresses = append(addresses, server.Options().Addr)
 			return nil
@@ -275,7 +276,7 @@ func TestClusterDurability(t *testing.T) {
 	})
 }
 
-// Each server has a clock: a call is stamped by the one that it will be held to.
+// Each server has its own clock: a call is stamped by the clock of the server that will check the stamp.
 func TestClusterClocks(t *testing.T) {
 	t.Attr("proves", "F34")
 	t.Parallel()
@@ -293,13 +294,14 @@ func TestClusterClocks(t *testing.T) {
 				t.Errorf("partition %d: %v", p, err)
 			}
 		}
-		if _, err := submitTo(t, e.Queue, 2); err != nil { // the word made it look again
+		if _, err := submitTo(t, e.Queue, 2); err != nil { // after the LATE the queue has read the clock again
 			t.Error(err)
 		}
 	})
 }
 
-// The rights of docs/SECURITY.md, and what it adds for a cluster, are enough: also while a slot moves.
+// The rights that docs/SECURITY.md lists, with its additions for a cluster, are sufficient, also while a slot
+// moves.
 func TestClusterLeastRights(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -350,7 +352,7 @@ func TestClusterLeastRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := queuetest.Open(t, whole, six) // it looks with all rights; the queue below has few
+		e := queuetest.Open(t, whole, six) // e reads with all rights; the queue q below has few
 		q := queue.New(clients, e.Plans, e.Options)
 		if err := q.CheckSetup(t.Context()); err != nil {
 			t.Fatal(err)
@@ -386,7 +388,7 @@ func TestClusterLeastRights(t *testing.T) {
 	})
 }
 
-// lines collects what is logged.
+// lines collects the lines of a log.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -404,8 +406,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A server that is away silences its own partitions and nobody else's; when it is back, whoever listens is told that
-// something may be missing.
+// A server that is away silences only its own partitions. When it is back, the listener's up is called again,
+// because events may be missing.
 func TestClusterListen(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -460,7 +462,7 @@ func TestClusterListen(t *testing.T) {
 		}
 		told(other(c, e, nil))
 		testkit.Eventually(t, 30*time.Second, "the listener misses it", func() (bool, string) {
-			told(other(c, e, nil)) // the others go on
+			told(other(c, e, nil)) // the other partitions go on
 			return strings.Contains(log.String(), "their server is away"), log.String()
 		})
 		for len(ups) > 0 {

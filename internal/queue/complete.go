@@ -7,11 +7,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// OutboxLead is how long the process that completed a first attempt has to write the outcome to SQL from memory, before
-// the outbox offers it to every drainer; also how long a drainer has for what it took.
+// OutboxLead is how long the process that completed a first attempt has to write the outcome to SQL from memory
+// before the outbox offers the outcome to every drainer. A drainer has the same time for the outcomes it took.
 const OutboxLead = 10 * time.Second
 
-// Complete ends jobs as COMPLETED and puts them into the outbox.
+// Complete ends jobs of one partition as COMPLETED and puts them into the outbox. It returns a reply per lease:
+// OK, CANCELLED (a cancel had been requested) or LOST (the lease is not the stored one; nothing changed).
 func (q *Queue) Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error) {
 	args := make([]any, 0, 1+4*len(batch))
 	args = append(args, ms(OutboxLead))

@@ -28,7 +28,7 @@ func TestComplete(t *testing.T) {
 		same(t, "running", snap.Counters["UNPAID:running"], 1)
 		same(t, "outbox bytes", snap.Counters["outbox_bytes"], int64(len(`{"sum":3}`)))
 		same(t, "bystander", snap.State(bystander.ID), job.Processing)
-		// A first attempt: this process writes it from memory, the outbox waits.
+		// For a first attempt this process writes the outcome from memory, and the outbox waits.
 		same(t, "outbox's next try", int64(snap.Sets["outbox"][string(l.ID)]), got[0].At.Add(queue.OutboxLead).UnixMilli())
 		j, err := e.Find(t.Context(), l.ID)
 		if err != nil {
@@ -47,7 +47,7 @@ func TestCompleteLaterAttempt(t *testing.T) {
 		e.Reap(t, job.Crashed, l.ID)
 		again := e.Take(t, 1)[0]
 		e.Finish(t, again)
-		// It has a history that only Redis knows: whoever drains may have it now.
+		// A later attempt has a history that only Redis has: any drainer may take the outcome at once.
 		out, err := e.TakeOutbox(t.Context(), 0, 10)
 		if err != nil || len(out) != 1 {
 			t.Fatal(out, err)
@@ -85,7 +85,7 @@ func TestCompleteBatch(t *testing.T) {
 		for i := range batch {
 			batch[i] = job.Completion{LeaseRef: leases[i].Ref(), Result: bytes.Repeat([]byte{byte(i)}, 10_000)}
 		}
-		batch[40].Token, want[40] = "stale:1", job.Lost // in the middle; the others do not mind
+		batch[40].Token, want[40] = "stale:1", job.Lost // a lost lease in the middle does not affect the others
 		batch[99] = batch[98]
 		got, err := e.Complete(t.Context(), 0, batch)
 		ends(t, got, err, want...)
@@ -93,7 +93,7 @@ func TestCompleteBatch(t *testing.T) {
 		same(t, "running", snap.Counters["PAID:running"], 3)
 		same(t, "outbox bytes", snap.Counters["outbox_bytes"], 98*10_000)
 
-		// It comes out again in pieces of about 1 MiB, each job once.
+		// TakeOutbox returns the outcomes in pieces of about 1 MiB, each job once.
 		e.Age(t, "outbox", time.Minute)
 		seen := map[job.ID]bool{}
 		for {

@@ -16,23 +16,23 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Clients are the connections, by what may not wait for what: a heartbeat never queues behind a submit.
+// Clients are the connection pools, separated by traffic: a heartbeat never queues behind a submit.
 type Clients struct {
 	Main   redis.UniversalClient // submits, recovery
-	Read   redis.UniversalClient // polls: however many there are, no submit waits for them
+	Read   redis.UniversalClient // polls: no submit waits for them, however many there are
 	Worker redis.UniversalClient // claims, endings
 	Bell   redis.UniversalClient // the doorbell: a connection per partition, held while it waits
 	Beat   redis.UniversalClient // heartbeats
-	Rate   redis.UniversalClient // rates: however many requests are counted, no submit waits for it
+	Rate   redis.UniversalClient // rates: no submit waits for them, however many requests are counted
 }
 
-// Connect opens the clients for a REDIS_URL: redis:// or rediss:// names one server; with ?master_name= the hosts are
-// sentinels, and with more hosts in ?addr= they are a cluster's. Nothing is dialled yet.
+// Connect opens the clients for a REDIS_URL. redis:// or rediss:// names one server; with ?master_name= the hosts
+// are sentinels, and with more hosts in ?addr= they are those of a cluster. Connect dials nothing.
 func Connect(rawURL string) (Clients, error) { return ConnectTrusting(rawURL, nil) }
 
-// ConnectTrusting is Connect with the authorities that may sign a server's certificate; nil means the system's. With
-// rediss:// the certificate must be valid for the host of the URL, and that of a sentinel's master or a cluster's node
-// for the host that they announce.
+// ConnectTrusting is Connect with the certificate authorities that may sign a server's certificate; nil means the
+// system's. With rediss:// the certificate must be valid for the host in the URL. The certificate of a sentinel's
+// master or of a cluster's node must be valid for the host that the sentinel or the cluster announces.
 func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 	o, err := readURL(rawURL)
 	if err != nil {
@@ -44,14 +44,14 @@ func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 		}
 		o.TLSConfig.RootCAs, o.TLSConfig.MinVersion = roots, tls.VersionTLS12
 		if o.MasterName != "" || o.IsClusterMode {
-			o.TLSConfig.ServerName = "" // it would be the first host's: each is held to its own name
+			o.TLSConfig.ServerName = "" // would be the first host's: each server must match its own
 		}
 	}
 	return ConnectWith(o), nil
 }
 
-// errURL is all that is said of a URL that cannot be read: the parsers' errors quote it, and where a / or a ? stands in
-// its password, that.
+// errURL is the only error for a URL that cannot be parsed. The parsers' own errors quote the URL, and with it the
+// password where a / or a ? stands in the password.
 var errURL = errors.New("REDIS_URL cannot be read: it is written redis://user:password@host:6379/0, with go-redis' " +
 	"own parameters only; " +
 	"in a password, write special characters as %XX")
@@ -59,7 +59,7 @@ var errURL = errors.New("REDIS_URL cannot be read: it is written redis://user:pa
 var errSkipVerify = errors.New("REDIS_URL: skip_verify turns the check of the server's certificate off: leave it out, " +
 	"and name the authority that signed it in TIERQ_CA_FILE")
 
-// readURL reads a REDIS_URL. Its errors repeat nothing of it.
+// readURL parses a REDIS_URL. Its errors quote no part of the URL.
 func readURL(rawURL string) (o redis.UniversalOptions, err error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -76,7 +76,7 @@ func readURL(rawURL string) (o redis.UniversalOptions, err error) {
 	case q.Has("addr"):
 		c, err := redis.ParseClusterURL(rawURL)
 		switch {
-		case err != nil && q.Has("skip_verify"): // which is none of a cluster's parameters
+		case err != nil && q.Has("skip_verify"): // a cluster's URL has no such parameter
 			return o, errSkipVerify
 		case err != nil:
 			return o, errURL
@@ -99,8 +99,8 @@ func readURL(rawURL string) (o redis.UniversalOptions, err error) {
 	return o, nil
 }
 
-// ConnectWith opens the clients with given options, as a test may need. It turns off what would send a call
-// twice behind our back: tierq itself repeats what is safe to repeat.
+// ConnectWith opens the clients with the given options; tests use it directly. It turns off everything with which
+// go-redis would send a call twice: tierq itself repeats what is safe to repeat.
 func ConnectWith(o redis.UniversalOptions) Clients {
 	o.MaxRetries = -1
 	o.DialerRetries = 1
@@ -129,7 +129,8 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 	}
 }
 
-// dialTLS connects within a time. Whatever fails until TLS stands is an error of the dial: nothing was sent yet.
+// dialTLS returns a dialer with a time limit. Every failure before the TLS handshake is complete is reported as an
+// error of the dial, because nothing was sent yet.
 func dialTLS(c *tls.Config, within time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: within, KeepAlive: 5 * time.Minute}, Config: c}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -147,8 +148,8 @@ func (c Clients) Close() error {
 	return errors.Join(c.Main.Close(), c.Read.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close(), c.Rate.Close())
 }
 
-// LogTo sends what go-redis says by itself (a failed dial, say) to a log, at debug level: the callers of a failed call
-// log it anyway.
+// LogTo sends the messages that go-redis logs by itself (a failed dial, for example) to a log, at debug level: the
+// callers of a failed call log the failure anyway.
 func LogTo(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
 
 type redisLog struct{ log *slog.Logger }

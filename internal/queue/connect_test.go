@@ -49,7 +49,7 @@ func TestConnect(t *testing.T) {
 			same(t, "nodes", strings.Join(o.Addrs, " "), "n1:6379 n2:6379 n3:6379")
 			same(t, "password", o.Password, "secret")
 		},
-		"redis://n1:6379?addr=n1:6379": func(t *testing.T, c redis.UniversalClient) { // a cluster of which one node is named
+		"redis://n1:6379?addr=n1:6379": func(t *testing.T, c redis.UniversalClient) { // one node of a cluster
 			if _, ok := c.(*redis.ClusterClient); !ok {
 				t.Errorf("a %T", c)
 			}
@@ -69,7 +69,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Nothing is sent twice behind our back, and a heartbeat has connections and short times of its own.
+// The clients repeat no call by themselves, and heartbeats have connections and short time limits of their own.
 func TestConnectOptions(t *testing.T) {
 	t.Parallel()
 	c, err := queue.Connect("redis://host")
@@ -79,7 +79,7 @@ func TestConnectOptions(t *testing.T) {
 	defer c.Close()
 	for name, client := range map[string]redis.UniversalClient{"main": c.Main, "worker": c.Worker, "beat": c.Beat} {
 		o := client.(*redis.Client).Options()
-		same(t, name+" retries", o.MaxRetries, 0) // go-redis' word for -1
+		same(t, name+" retries", o.MaxRetries, 0) // go-redis stores -1 as 0
 		same(t, name+" protocol", o.Protocol, 2)
 		same(t, name+" bounds reads by the context", o.ContextTimeoutEnabled, true)
 		if o.ReadTimeout > 2*time.Second || o.DialTimeout > time.Second {
@@ -117,7 +117,8 @@ func TestConnectBadURL(t *testing.T) {
 	}
 }
 
-// TLS that can be had without the right certificate is none.
+// A TLS connection is refused unless the server's certificate is valid for the host and signed by a trusted
+// authority.
 func TestConnectTLS(t *testing.T) {
 	t.Attr("proves", "A48")
 	t.Parallel()
@@ -144,7 +145,7 @@ func TestConnectTLS(t *testing.T) {
 	_, numbered := tlsRedis(until, "127.0.0.1")
 	_, over := tlsRedis(time.Now().Add(-time.Minute), "localhost")
 	node, cluster := tlsRedis(until, "localhost", "--cluster-enabled", "yes", "--tls-cluster", "yes",
-		// by default 10000 above the port, among those of outgoing connections
+		// the default is 10000 above the port, in the range of outgoing connections
 		"--cluster-port", strconv.Itoa(testkit.FreePort(t)),
 		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname")
 	c := redis.NewClient(&redis.Options{Addr: node.Addr()})
@@ -167,7 +168,7 @@ func TestConnectTLS(t *testing.T) {
 		{"over", "rediss://localhost:" + over, ca.Pool(), job.ErrUntrusted},
 		{"a cluster of another authority", "rediss://localhost:" + cluster + "?addr=localhost:" + cluster,
 			testkit.NewAuthority(t).Pool(), job.ErrUntrusted},
-		{"no TLS", "rediss://" + plain.Addr(), ca.Pool(), job.ErrUnavailable}, // it does not answer: it could be slow
+		{"no TLS", "rediss://" + plain.Addr(), ca.Pool(), job.ErrUnavailable}, // no answer: it could be slow
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			clients, err := queue.ConnectTrusting(tc.url, tc.roots)
@@ -177,7 +178,7 @@ func TestConnectTLS(t *testing.T) {
 			defer clients.Close()
 			q := queue.New(clients, &job.PlanBook{},
 				queue.Options{Partitions: 1, Nonce: "n", Log: slog.New(slog.DiscardHandler)})
-			said := fmt.Sprint("it says ", tc.want) // a busy machine may be too slow for the handshake at first
+			said := fmt.Sprint("it says ", tc.want) // a busy machine may be too slow for the first handshakes
 			testkit.Eventually(t, 20*time.Second, said, func() (bool, string) {
 				_, err := q.View().ReadDurability(t.Context())
 				return errors.Is(err, tc.want) && (err == nil || errors.Is(err, job.ErrUnavailable)), fmt.Sprint(err)

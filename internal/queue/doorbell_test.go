@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Whatever makes a job ready rings, and so does a claim that leaves jobs; never is there more than one token.
+// Every script that makes a job ready rings the doorbell, and so does a claim that leaves jobs. There is never
+// more than one token.
 func TestDoorbell(t *testing.T) {
 	t.Attr("proves", "S3-I17")
 	t.Parallel()
@@ -79,7 +80,7 @@ func TestDoorbellWakes(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		e.Put(t, job.Paid)
 		start := time.Now()
-		if err := e.Wait(t.Context(), 0); err != nil { // rung before: at once
+		if err := e.Wait(t.Context(), 0); err != nil { // the doorbell rang before: Wait returns at once
 			t.Fatal(err)
 		}
 		same(t, "tokens left", e.Snapshot(t).Doorbell, 0)
@@ -93,7 +94,7 @@ func TestDoorbellWakes(t *testing.T) {
 		if d := time.Since(start); d > 900*time.Millisecond {
 			t.Errorf("two rings took %s", d)
 		}
-		if err := e.Wait(t.Context(), 0); err != nil { // nobody rings: after a second, and that is no error
+		if err := e.Wait(t.Context(), 0); err != nil { // no ring: nil after a second
 			t.Fatal(err)
 		}
 	})
@@ -113,7 +114,7 @@ func TestDoorbellWithoutRedis(t *testing.T) {
 		if err := r.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.Wait(t.Context(), 0); !errors.Is(err, job.ErrUnavailable) { // not: nothing to do
+		if err := q.Wait(t.Context(), 0); !errors.Is(err, job.ErrUnavailable) { // nil would mean that the bell did not ring
 			t.Error(err)
 		}
 		if err := q.Ring(t.Context(), 0); !errors.Is(err, job.ErrUnavailable) {

@@ -12,30 +12,30 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not
-// ours.
+// refusals are the replies with which a server says that it did not execute a call, because of the server's own
+// state and not because of the call.
 var refusals = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED",
 	noMemory, "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
 	"ERR max number of clients reached",
-	"EXECABORT", // of a transaction: one of these was the answer to a part of it
+	"EXECABORT", // of a transaction: a part of it got one of these replies
 }
 
-// noMemory is the reply of a server whose maxmemory is reached.
+// noMemory begins the reply of a server that has reached its maxmemory.
 const noMemory = "OOM"
 
-// denials are those of the refusals that waiting does not mend.
+// denials are the refusals that last until the configuration is changed.
 var denials = map[string]bool{"NOAUTH": true, "WRONGPASS": true, "NOPERM": true}
 
-// classify says what an error means for a call that is safe to send twice: job.ErrUnavailable, it was certainly not
-// executed; job.ErrAmbiguous, it was sent and its answer never came. A cancelled context and a script's own error are
-// neither.
+// classify wraps an error of a call that is safe to send twice. job.ErrUnavailable means that the call was
+// certainly not executed, job.ErrAmbiguous that the call was sent and its reply never came. A cancelled context
+// and a script's own error are neither.
 func classify(what string, err error) error {
 	var reply redis.Error
 	var dial *net.OpError
 	err = bare(err)
 	switch {
-	// it is classified already
+	// the error is cancelled or already classified
 	case errors.Is(err, context.Canceled), errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous):
 		return fmt.Errorf("%s: %w", what, err)
 	case untrusted(err):
@@ -60,7 +60,8 @@ func classify(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, job.ErrAmbiguous, err)
 }
 
-// untrusted says whether a connection was given up for its certificate, or because what answers is no TLS.
+// untrusted says whether the connection was closed because of the server's certificate, or because the server does
+// not speak TLS.
 func untrusted(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var notTLS tls.RecordHeaderError

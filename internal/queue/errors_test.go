@@ -20,7 +20,7 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// reply is an error as a server answers it.
+// reply is an error that a server sent as its reply.
 type reply string
 
 func (r reply) Error() string { return string(r) }
@@ -84,7 +84,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// The same with a real server's answers.
+// A real server's replies and failures are classified in the same way.
 func TestErrorsOfARealServer(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {

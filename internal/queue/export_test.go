@@ -9,23 +9,22 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// SetClock makes the queue believe that Redis' time is t: the reading of a process that was stopped, or whose reading
-// is old.
+// SetClock makes the queue believe that Redis' time is t, as in a process that was stopped or has an old reading.
 func (q *Queue) SetClock(t time.Time) {
 	for p := range q.clock.of {
 		q.clock.of[p].Store(&reading{redis: t, at: time.Now()})
 	}
 }
 
-// SetSettling says for how long a life settles.
+// SetSettling sets for how long rows get the previous incarnation.
 func (q *Queue) SetSettling(d time.Duration) { q.settling = d }
 
-// SetClockOf is SetClock for what is sent to one partition.
+// SetClockOf is SetClock for one partition.
 func (q *Queue) SetClockOf(partition int, t time.Time) {
 	q.clock.of[partition].Store(&reading{redis: t, at: time.Now()})
 }
 
-// Keys are what every script is called with for a partition, by the script's name.
+// Keys returns the KEYS of every script for a partition, by the script's name.
 func (q *Queue) Keys(partition int) map[string][]string {
 	keys := map[string][]string{}
 	for _, b := range q.scripts() {
@@ -37,7 +36,8 @@ func (q *Queue) Keys(partition int) map[string][]string {
 	return keys
 }
 
-// Mutate changes a script of this queue, or the prelude of all, for tests that want to see a broken one caught.
+// Mutate changes a script of this queue, or the prelude of all its scripts, for tests that check that a broken
+// script is noticed.
 func (q *Queue) Mutate(name, old, changed string) {
 	broken := func(b bound) bound {
 		prelude, source := lua.Prelude, lua.Source(b.name)
@@ -65,31 +65,31 @@ func (q *Queue) scripts() []*bound {
 	}
 }
 
-// The parts that are decided without a server.
+// These functions need no server.
 var (
 	Classify   = classify
 	TimeToLive = timeToLive
 	ReadMemory = readMemory
 )
 
-// Word reads a script's text.
+// Word returns the error of a script's text that is not a known word, or nil.
 func Word(text string) error {
 	_, err := (&script{name: "example"}).word(text)
 	return err
 }
 
-// LivingBytes is what living jobs may keep in Redis, over all partitions and tiers; 0 = any number of bytes.
+// LivingBytes returns the limit of the bytes that living jobs keep, over all partitions and tiers; 0 = no limit.
 func (q *Queue) LivingBytes() int64 { return q.livingBytes.Load() }
 
-// SetRate pretends that jobs end at this rate.
+// SetRate sets the measured rate of jobs that end per second.
 func (q *Queue) SetRate(perSecond float64) {
 	q.pace.mu.Lock()
 	defer q.pace.mu.Unlock()
 	q.pace.perSecond = perSecond
 }
 
-// RateKey is where a bucket is kept.
+// RateKey returns the key of a bucket.
 func RateKey(partition int, bucket string) string { return Key(partition, "rate") + rateName(bucket) }
 
-// Partitions is how many partitions the queue has.
+// Partitions returns the number of partitions.
 func (q *Queue) Partitions() int { return q.opts.Partitions }

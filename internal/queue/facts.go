@@ -9,19 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Facts is what the server says of itself, and how it looks from here.
+// Facts is the server's report about itself, with the latency and clock offset that this host measured.
 type Facts struct {
 	Durability
-	Role        string // master, slave; "" = it does not say
-	UsedMemory  int64  // bytes; 0 = it does not say
+	Role        string // master or slave; "" = the server does not say
+	UsedMemory  int64  // bytes; 0 = the server does not say
 	MaxMemory   int64  // 0 = no limit
 	Latency     time.Duration
-	ClockOffset time.Duration // Redis' clock less this host's
+	ClockOffset time.Duration // Redis' clock minus this host's
 }
 
-// ReadFacts asks the server what it is. Latency is the middle one of five round trips. Of a cluster it is the worst of
-// each: the longest way, the clock that is furthest off, the memory of the server that is fullest, the role of one that
-// is no master.
+// ReadFacts reads the facts of the server. Latency is the median of five round trips. In a cluster, each fact is
+// the worst of all servers: the longest latency, the largest clock offset, the memory of the fullest server, and
+// the role of a server that is not a master.
 func (v *View) ReadFacts(ctx context.Context) (f Facts, err error) {
 	order, _, err := v.inOrder(ctx)
 	if err != nil {
@@ -58,16 +58,15 @@ func (v *View) ReadFacts(ctx context.Context) (f Facts, err error) {
 	return f, nil
 }
 
-// embeddedBytes is what living jobs may keep in an embedded server, and unlimitedBytes in servers that have no limit
-// of their own.
+// embeddedBytes is the limit of what living jobs may keep in an embedded server; unlimitedBytes is the limit in
+// servers without a maxmemory.
 const (
 	embeddedBytes  = 256 << 20
 	unlimitedBytes = 1 << 30
 )
 
-// FitMemory sets the bytes that living jobs may keep, unless Options have them: half of what the server with the
-// least memory may use. A server
-// that does not tell has no limit.
+// FitMemory sets the limit of the bytes that living jobs may keep, unless Options have one: half the maxmemory of
+// the server with the least. A server that does not report its maxmemory counts as one without a limit.
 func (q *Queue) FitMemory(ctx context.Context) error {
 	if q.opts.LivingBytes > 0 {
 		return nil
@@ -96,7 +95,8 @@ func (q *Queue) FitMemory(ctx context.Context) error {
 	return nil
 }
 
-// fullness orders servers: by how much of their limit is used; those without one come below, by what they use.
+// fullness orders servers by the used fraction of their limit. Servers without a limit come below all others,
+// ordered by their used memory.
 func (f Facts) fullness() float64 {
 	if f.MaxMemory == 0 {
 		return float64(f.UsedMemory) / (1 << 62)

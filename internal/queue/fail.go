@@ -6,8 +6,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Fail reports failed attempts. OK: the job will be retried; FAILED: it is a dead letter now, in the outbox. An attempt
-// whose cause is UNKNOWN_JOB_TYPE costs no retry: the script chooses the delay, and the job fails after UnknownFor.
+// Fail reports failed attempts. It returns a reply per lease: OK (the job will be retried), FAILED (the job is a
+// dead letter and in the outbox), CANCELLED (a cancel had been requested) or LOST (the lease is not the stored
+// one). An attempt whose cause is UNKNOWN_JOB_TYPE costs no retry: the script chooses the delay, and the job fails
+// after UnknownFor.
 func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {
@@ -24,8 +26,9 @@ func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([
 	return q.endings(ctx, q.fail, partition, len(batch), args)
 }
 
-// Release gives jobs back unharmed: to their place, or with a delay to scheduled. That costs no retry. A delay beyond
-// LaterLimit or LaterAge costs one, with the cause LATER_LIMIT; without a retry left the job is FAILED.
+// Release gives jobs back unharmed: to their place in the queue or, with a delay, to scheduled. That costs no
+// retry. A delay beyond LaterLimit or LaterAge costs one retry, with the cause LATER_LIMIT; a job without a retry
+// left is then FAILED.
 func (q *Queue) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {
@@ -39,7 +42,7 @@ func (q *Queue) Release(ctx context.Context, partition int, batch []job.Release)
 	return q.endings(ctx, q.fail, partition, len(batch), args)
 }
 
-// failing begins the arguments of the fail script for so many leases.
+// failing returns the first arguments of the fail script, with room for the arguments of so many leases.
 func (q *Queue) failing(leases int) []any {
 	return append(make([]any, 0, 3+8*leases), q.opts.LaterLimit, ms(q.opts.LaterAge), ms(q.opts.UnknownFor))
 }

@@ -51,7 +51,7 @@ func TestFailWaits(t *testing.T) {
 		same(t, "cause", j.Cause, job.HandlerError)
 		same(t, "error", j.LastError, "boom: it broke")
 		snap := e.Snapshot(t)
-		same(t, "delayed", snap.Counters["delayed"], 0) // that counts jobs scheduled at submit only
+		same(t, "delayed", snap.Counters["delayed"], 0) // this counter has only jobs scheduled at submit
 		same(t, "scheduled", snap.Counters["PAID:scheduled"], 1)
 		same(t, "bystander", snap.State(bystander.ID), job.Processing)
 	})

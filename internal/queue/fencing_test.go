@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// writes are the calls by which a holder speaks about its lease.
+// writes has the calls with which a holder reports about its lease.
 var writes = map[string]func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error){
 	"heartbeat": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
 		var batch []job.Beat
@@ -53,7 +53,7 @@ var writes = map[string]func(ctx context.Context, q *queue.Queue, refs ...job.Le
 	},
 }
 
-// notYet is why the tests' jobs are given back for later.
+// notYet is the reason with which tests release jobs for later.
 const notYet = "2 of 3 say wait"
 
 func giveBack(ctx context.Context, q *queue.Queue, delay time.Duration, refs []job.LeaseRef) ([]job.EndReply, error) {
@@ -64,7 +64,8 @@ func giveBack(ctx context.Context, q *queue.Queue, delay time.Duration, refs []j
 	return q.Release(ctx, 0, batch)
 }
 
-// Neither status nor attempt nor token alone is a fence: each of them wrong is LOST, and nothing changes.
+// Status, attempt and token must all match: a report with one of them wrong is answered with LOST and changes
+// nothing.
 func TestFencing(t *testing.T) {
 	t.Attr("proves", "S2-G2 S2-P5 S4-N4")
 	t.Parallel()
@@ -112,8 +113,8 @@ func TestFencing(t *testing.T) {
 	}
 }
 
-// An ending is remembered with its token: the same again is the same answer, another one is LOST; the next claim clears
-// it.
+// Redis keeps an ending with its token: a repeat of the same ending gets the same answer, and another ending is
+// answered with LOST. The next claim clears the ending.
 func TestEndingTwice(t *testing.T) {
 	t.Attr("proves", "S2-G2")
 	t.Parallel()

@@ -130,8 +130,8 @@ func (v *View) findMany(ctx context.Context, ids []job.ID) (found []*job.Job, er
 	return found, nil
 }
 
-// Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did
-// not end well, oldest first, at most 50.
+// Attempts reads the attempts that Redis has of a job: the unsuccessful attempts of its living or unacknowledged
+// generation, oldest first, at most 50.
 func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// What a poll sees over a life, S2-S1's words and the ones the seed's text implies.
+// A poll shows each status of a job's life, with the words of S2-S1 and those that the seed's text implies.
 func TestFind(t *testing.T) {
 	t.Attr("proves", "S2-S1 S0-T1 S3-I1")
 	t.Parallel()
@@ -50,7 +50,8 @@ func TestFind(t *testing.T) {
 	})
 }
 
-// A history that cannot be read is an error, also of a job that Redis does not know; no history is none.
+// A history that cannot be read is an error, also for a job that Redis does not have. A job without a history has
+// no attempts and no error.
 func TestAttemptsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -86,7 +87,7 @@ func TestFindNothing(t *testing.T) {
 		id := e.Put(t, job.Paid)
 		e.Redis.HSet(t.Context(), queue.JobKey(id), "head", "torn")
 		if _, err := e.Find(t.Context(), id); err == nil || errors.Is(err, job.ErrNotFound) {
-			t.Errorf("a torn head: %v", err) // an error, not an absence
+			t.Errorf("a torn head: %v", err) // an error other than ErrNotFound
 		}
 		e.Broken(t, "head")
 	})

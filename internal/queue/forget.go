@@ -12,10 +12,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// forgetKeys is how many keys one step of a walk reads at most, roughly.
+// forgetKeys is roughly how many keys one step of a walk reads at most.
 const forgetKeys = 500
 
-// Memory reads how much memory each server uses. Of a cluster it reads the servers that have partitions.
+// Memory reads how much memory each server uses. In a cluster it reads the servers that have partitions.
 func (q *Queue) Memory(ctx context.Context) ([]job.ServerMemory, error) {
 	order, _, err := q.inOrder(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (q *Queue) Memory(ctx context.Context) ([]job.ServerMemory, error) {
 	return all, nil
 }
 
-// readMemory reads what INFO says. Redis does not count the buffers of its replicas and its append-only file against
-// the limit.
+// readMemory reads the reply of INFO. Redis does not count the buffers of its replicas and of its append-only file
+// against the limit.
 func readMemory(info string) (m job.ServerMemory) {
 	fields := map[string]int64{}
 	for line := range strings.Lines(info) {
@@ -59,7 +59,7 @@ func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, be
 	}
 	at := stdslices.IndexFunc(order, func(s redis.UniversalClient) bool { return q.address(s) == server })
 	if at < 0 {
-		return job.ForgetStep{}, nil // it left the cluster
+		return job.ForgetStep{}, nil // the server left the cluster
 	}
 	keys, next, err := order[at].ScanType(ctx, cursor, "{tierq:*}:"+suffixes["ended"]+"*", forgetKeys, "hash").Result()
 	if err != nil {

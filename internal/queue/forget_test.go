@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// Only a job that ended long enough ago, and whose outcome SQL has, may be forgotten, and only if it ended early
-// enough.
+// Forget removes only jobs that ended at least LeastMemory ago, whose outcome SQL has, and that ended at before or
+// earlier.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -39,7 +39,7 @@ func TestForget(t *testing.T) {
 		if gone != 0 || err != nil {
 			t.Fatal("asked for none:", gone, err)
 		}
-		same(t, "jobs that could go", len(stayed), 5) // one is named twice
+		same(t, "jobs that could go", len(stayed), 5) // one id is named twice
 		gone, stayed, err = e.Forget(t.Context(), 0, all, now-(30*time.Minute).Milliseconds())
 		if gone != 3 || err != nil {
 			t.Error("ended half an hour ago:", gone, err)
@@ -48,7 +48,7 @@ func TestForget(t *testing.T) {
 		if ago := now - stayed[0]; ago < (9*time.Minute).Milliseconds() || ago > (11*time.Minute).Milliseconds() {
 			t.Errorf("the job in the middle ended %d ms ago", ago)
 		}
-		gone, _, err = e.Forget(t.Context(), 0, all, now+time.Hour.Milliseconds()) // whatever is asked for
+		gone, _, err = e.Forget(t.Context(), 0, all, now+time.Hour.Milliseconds()) // a before in the future
 		if gone != 1 || err != nil {
 			t.Error("all that may go:", gone, err)
 		}
@@ -66,11 +66,11 @@ func TestForget(t *testing.T) {
 		found, err := e.Requeue(t.Context(), 0, []job.Job{{
 			ID: dead.ID, Generation: 2, Attempt: 1, Tier: job.Paid, Type: "X", Payload: []byte("{}"), MaxRetries: 2,
 		}})
-		words(t, found, err, job.OK) // SQL has all that it takes
+		words(t, found, err, job.OK) // a requeue needs only what SQL has
 	})
 }
 
-// A walk meets every job of the server, the ones that it forgets and the ones that it does not.
+// A walk meets every job of the server, those that it removes and those that stay.
 func TestForgetWalk(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

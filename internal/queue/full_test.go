@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A full Redis refuses what adds, and lets everything through by which it gets empty again; what runs goes on running.
+// A full Redis refuses calls that add jobs. Every call that frees memory works, and running jobs go on.
 func TestFullRedisStillDrains(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 			t.Fatal("promote:", n, err)
 		}
 		full("0")
-		e.Age(t, "outbox", time.Hour) // ageing data adds
+		e.Age(t, "outbox", time.Hour) // ageing data needs memory
 		full("1mb")
 		out := take(t, e.Queue, 100)
 		same(t, "outcomes", len(out), 4)
@@ -80,16 +80,16 @@ func TestFullRedisStillDrains(t *testing.T) {
 				t.Fatal("acknowledge:", words, err)
 			}
 		}
-		e.Take(t, 11) // what waits is still worked off
-		e.Take(t, 0)  // and an empty queue is no error
+		e.Take(t, 11) // ready jobs can still be claimed
+		e.Take(t, 0)  // and a claim of an empty queue is no error
 
 		next := job.Job{ID: queuetest.NewID(0), Generation: 2, Attempt: 1, Tier: job.Paid, Payload: []byte("{}")}
 		next.Type, next.MaxRetries = "SIMULATION", 1
 		given, err := e.Requeue(ctx, 0, []job.Job{next})
-		words(t, given, err, job.OK) // a promise is kept, whether or not Redis still has the earlier life
+		words(t, given, err, job.OK) // a promised requeue is kept, whether or not Redis still has the earlier generation
 		e.Take(t, 1)
 
 		full("0")
-		e.Put(t, job.Paid) // it recovers
+		e.Put(t, job.Paid) // the queue accepts jobs again
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What the audit's scripts answer is read whole or is an error: no finding without a word of ours and a kind, and what
-// was lost is never called repaired.
+// The replies of the audit's scripts are read completely or are an error. Each finding has a known word and a
+// kind, and lost data is never reported as repaired.
 func FuzzAudited(f *testing.F) {
 	q := &Queue{audit: bound{script: &script{name: "audit"}}, recount: bound{script: &script{name: "recount"}}}
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -57,7 +57,8 @@ func FuzzAudited(f *testing.F) {
 		"REPAIRED  ", "OK\x1f\x1fOK", "", " queue")
 }
 
-// A walk goes on where its cursor says, or nowhere; and the cursor of that place is read as the same.
+// A cursor of the walk is read as a valid step or is job.ErrBadCursor. A step that is written as a cursor is read
+// back as the same step.
 func FuzzReadStep(f *testing.F) {
 	f.Attr("proves", "A60")
 	q := &Queue{shared: &shared{opts: Options{Partitions: 4}}}
@@ -69,7 +70,7 @@ func FuzzReadStep(f *testing.F) {
 			}
 			return
 		}
-		if strings.HasSuffix(from.address, " ") { // no server's does
+		if strings.HasSuffix(from.address, " ") { // no server's address ends in a space
 			return
 		}
 		written := setCursor(from.set, from.partition, from.cursor)
@@ -88,7 +89,7 @@ func FuzzReadStep(f *testing.F) {
 		"set 0 0 0 0", "set 0 0 18446744073709551616", "set", "keys ")
 }
 
-// Counts are added up as they stand there: what is no number counts nothing, and a name that nobody knows changes no
+// Counters are added up as they are stored: a text that is no number counts as 0, and an unknown field changes no
 // other count.
 func FuzzCounts(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {

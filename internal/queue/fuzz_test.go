@@ -15,8 +15,8 @@ import (
 
 const fuzzedID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
-// A password is in no error about its URL, and in no address that a failed dial would name, wherever the rest of the
-// URL is broken.
+// The password of a URL appears in no error about the URL, and in no address that a failed dial would name,
+// wherever the rest of the URL is broken.
 func FuzzReadURL(f *testing.F) {
 	f.Attr("proves", "A47")
 	const secret = "hunter2hunter2hunter2"
@@ -34,8 +34,7 @@ func FuzzReadURL(f *testing.F) {
 		"unix://\n/run/redis.sock", "unix:///run/x\ny", "redis://h?db=\n", "redis://h?dial_timeout=\n")
 }
 
-// A head that was read says the same when what it says of a job is written again, and nothing of it spills into another
-// part.
+// A head that was read and written again has the same content, and no part of it spills into another part.
 func FuzzReadHead(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, head string) {
 		j := job.Job{ID: fuzzedID}
@@ -60,7 +59,7 @@ func FuzzReadHead(f *testing.F) {
 		`PAID 1 5 0 0 X - - {"everybody":true} `, "", "-", "        ")
 }
 
-// A line of a history has six parts whatever the error's text says.
+// A line of a history has six parts, whatever text the error contains.
 func FuzzReadAttempt(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, line string) {
 		a, err := readAttempt(line, 7)
@@ -81,7 +80,8 @@ func FuzzReadAttempt(f *testing.F) {
 		"x 1 2 3 4 5", "1 2 3 4 5", "1 2 3 4 5 \x00\r\n")
 }
 
-// Events: each line is an event or the message is an error; what stood before a bad line is still heard.
+// Each line of an events message is an event, or the message is an error; the events before a bad line are still
+// returned.
 func FuzzReadEvents(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, message string) {
 		events, err := readEvents(message)
@@ -100,7 +100,7 @@ func FuzzReadEvents(f *testing.F) {
 		"0\na PAID PENDING 0 -", "1777635117961", "1777635117961\n", "x\ny z")
 }
 
-// A page of the living begins where its cursor says, or nowhere.
+// A list's cursor is read as a valid place or is job.ErrBadCursor.
 func FuzzReadPlace(f *testing.F) {
 	f.Attr("proves", "A60")
 	v := &View{&shared{opts: Options{Partitions: 4}}}
@@ -124,7 +124,7 @@ func FuzzReadPlace(f *testing.F) {
 		"1.1.0x1p-2.", "+1.0.1.")
 }
 
-// A plan that was read can be served, and is written as what it was read from.
+// A plan that was read is valid, and is stored with the same values that it was read from.
 func FuzzReadPlan(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		fields := map[string]string{}
@@ -160,7 +160,7 @@ func FuzzReadPlan(f *testing.F) {
 		"priority=NaN\nbackoffFactor=Inf", "")
 }
 
-// What take_outbox answers becomes one outcome or one error, whatever its parts are.
+// An entry of take_outbox is read as one outcome or is one error, whatever its parts are.
 func FuzzReadOutcome(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		parts := strings.Split(text, "\x1f")
@@ -188,7 +188,7 @@ func FuzzReadOutcome(f *testing.F) {
 		strings.Repeat("\x1f", 13))
 }
 
-// A script's word is one of ours or an error; nothing is passed on unread.
+// A script's text is a known word or an error.
 func FuzzWord(f *testing.F) {
 	s := &script{name: "fuzzed"}
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -199,12 +199,12 @@ func FuzzWord(f *testing.F) {
 	}, "OK", "FULL", "QUOTA", "LATE", "LOST", "DUPLICATE", "REPLAY", "ok", "OK ", "", "OK\x00")
 }
 
-// A key of Redis is one of ours with its partition, or it is reported.
+// A Redis key is one of this queue, with its partition, or is reported.
 func FuzzSplitKey(f *testing.F) {
 	f.Attr("proves", "A58")
 	q := &Queue{shared: &shared{opts: Options{Partitions: 4}}}
 	fuzz.Text(f, func(t *testing.T, key string) {
-		if !strings.HasPrefix(key, "{tierq:") { // the walk meets no others
+		if !strings.HasPrefix(key, "{tierq:") { // the walk meets no other keys
 			return
 		}
 		p, suffix := q.splitKey(key)
@@ -220,7 +220,8 @@ func FuzzSplitKey(f *testing.F) {
 		"{tierq:+1}:x", "{tierq:0}:claims:a:b", "")
 }
 
-// What a rate's script answers is read whole: refused is never read as granted, nor a wait as none.
+// The reply of the rate script is read completely: a refusal is never read as granted, and a refusal always has a
+// wait.
 func FuzzRateAnswer(f *testing.F) {
 	q := &Queue{rate: bound{script: &script{name: "rate"}}}
 	fuzz.Text(f, func(t *testing.T, text string) {

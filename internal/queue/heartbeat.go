@@ -6,9 +6,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Heartbeat extends the crash deadlines of leases of one partition, over its own small connection pool. LOST: the lease
-// is not the stored one any more; CANCEL: extended, and a user asked to cancel the job. A checkpoint is stored with OK
-// and CANCEL.
+// Heartbeat extends the crash deadlines of leases of one partition, over its own small connection pool. It returns
+// a word per lease: OK; CANCEL (extended, and a user asked to cancel the job); or LOST (the lease is not the
+// stored one any more). A checkpoint is stored with OK and CANCEL.
 func (q *Queue) Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error) {
 	args := make([]any, 0, 6*len(batch))
 	for i := range batch {

@@ -30,7 +30,7 @@ func TestHeartbeat(t *testing.T) {
 		}
 		same(t, "bystander's deadline", snap.Sets["heartbeat_deadlines"][string(bystander.ID)],
 			still.Sets["heartbeat_deadlines"][string(bystander.ID)])
-		// beats do not buy time
+		// heartbeats do not extend the run deadline
 		same(t, "max time", snap.Sets["run_deadlines"][string(l.ID)], still.Sets["run_deadlines"][string(l.ID)])
 	})
 }
@@ -78,6 +78,6 @@ func TestHeartbeatBatch(t *testing.T) {
 		want[50] = job.Lost
 		got, err := e.Heartbeat(t.Context(), 0, batch)
 		words(t, got, err, want...)
-		same(t, "expired", len(e.Look(t, job.Crashed)), 1) // leases[99] alone
+		same(t, "expired", len(e.Look(t, job.Crashed)), 1) // only leases[99]
 	})
 }

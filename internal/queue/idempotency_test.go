@@ -16,8 +16,8 @@ func keyed(key, body string) job.Submission {
 	return s
 }
 
-// A repeat of the key answers the first submit's job, whatever became of it, and another body is refused; nothing runs
-// twice.
+// A repeat of an Idempotency-Key gets the first submit's job, whatever became of it. A repeat with another body is
+// refused. No job runs twice.
 func TestIdempotency(t *testing.T) {
 	t.Attr("proves", "S4-P1 S4-P2 T-9")
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestIdempotency(t *testing.T) {
 			}
 			return got
 		}
-		got := submit(first, again, other, bystander) // in one call as in several
+		got := submit(first, again, other, bystander) // in one call as in several calls
 		if age := e.Now(t) - got[0].ArrivedAt.UnixMilli(); age < 0 || age > 60_000 {
 			t.Errorf("arrived %d ms ago", age)
 		}
@@ -52,11 +52,11 @@ func TestIdempotency(t *testing.T) {
 		e.Redis.Del(t.Context(), queue.JobKey(first.ID)) // as with retention 0, or a day later
 		same(t, "its own second copy", submit(first)[0], job.SubmitReply{Word: job.Duplicate})
 		same(t, "another, its hash gone", submit(again)[0], job.SubmitReply{Word: job.Replay, First: first.ID})
-		same(t, "what ran is left", len(e.Take(t, 1)), 1) // the bystander, and nothing else
+		same(t, "what ran is left", len(e.Take(t, 1)), 1) // only the bystander
 	})
 }
 
-// A refused submit leaves no key behind: the same key may be accepted when there is room.
+// A refused submit stores no key: the same key can be accepted later.
 func TestIdempotency_RefusedIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 1 }, func(t *testing.T, e *queuetest.Env) {
@@ -74,7 +74,7 @@ func TestIdempotency_RefusedIsNotRemembered(t *testing.T) {
 	})
 }
 
-// runAt is a moment of Redis' clock, however late the submit is sent again.
+// RunAt is a time of Redis' clock, however late the submit is sent again.
 func TestRunAt(t *testing.T) {
 	t.Attr("proves", "S3-Q2 S3-S2 T-10")
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestRunAt(t *testing.T) {
 	})
 }
 
-// Options and checkpoints stay with the job: options through a requeue, a checkpoint until the generation ends.
+// A job keeps its options through a requeue, and its checkpoint until the generation ends.
 func TestOptionsAndCheckpoint(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -120,7 +120,7 @@ func TestOptionsAndCheckpoint(t *testing.T) {
 		words(t, got, err, job.Lost, job.OK, job.OK)
 		late, err := e.Heartbeat(t.Context(), 0,
 			[]job.Beat{{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 1, Checkpoint: []byte("began")}})
-		words(t, late, err, job.OK) // a copy that was late on its way
+		words(t, late, err, job.OK) // a late copy of an earlier heartbeat
 		if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}}); err != nil {
 			t.Fatal(err)
 		}

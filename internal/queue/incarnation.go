@@ -14,21 +14,23 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// settling is for how long a row is still written under a partition's earlier life after another server was found to
-// have it: the one that had it may not know yet, and may answer whoever does not know either. A single server has no
-// successor.
+// settling is for how long rows are stamped with a partition's previous incarnation after another server was found
+// to have the partition: for that time a client with an old slot map may still write to the old master, and the
+// old master may still answer. Such rows are checked again once. A single server has no successor and needs no
+// such time.
 const settling = 30 * time.Second
 
-// life is the life of a partition's data, as it was last read.
+// life is the incarnation of a partition's data as last read, the one before it, and since when this process knows
+// it.
 type life struct {
 	id, before string
 	since      time.Time
 }
 
-// Incarnations names the present life of each partition's data: another one after each restart or failover of the
-// server that has it, whatever that kept, and after a FLUSHALL there. "" where that server did not answer, and with it
-// an error. A server that does not say when it restarts is known by its data alone. The embedded server lives as long
-// as this process.
+// Incarnations returns the present incarnation of each partition's data. A restart or failover of the server that
+// has the partition begins another incarnation, whatever data survives, and so does a FLUSHALL there. An
+// incarnation is "" if that server did not answer; the call then returns an error too. If the server hides its run
+// id, a restart that keeps the data is not noticed. The embedded server's incarnation is this process.
 func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 	runs := make([]string, q.opts.Partitions)
 	if q.opts.Embedded {
@@ -39,7 +41,7 @@ func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 	}
 	servers, err := masters(ctx, q.redis.Main, q.opts.Partitions)
 	problems := []error{err}
-	if len(servers) > 1 { // one that hangs is not waited for
+	if len(servers) > 1 { // do not wait for a server that hangs
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, levelBound)
 		defer cancel()
@@ -64,8 +66,9 @@ func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 	return runs, classifyNil("run id", errors.Join(problems...))
 }
 
-// KnownIncarnation is what a row of the partition may name as the life of Redis that has it: as Incarnations last read
-// it, or an earlier one, which costs a question; "" before the first time.
+// KnownIncarnation returns the incarnation to write into rows of the partition: the one that Incarnations last
+// read or, for a while after a failover, the one before it, which makes the reconciler check the row once more. It
+// is "" before the first reading and, where a failover is possible, for a while after it.
 func (q *Queue) KnownIncarnation(partition int) string {
 	if q.opts.Embedded {
 		return q.opts.Nonce
@@ -86,13 +89,12 @@ func (q *Queue) noteIncarnation(partition int, id string) {
 		return
 	}
 	if l != nil {
-		q.DoubtPlans() // they may be on the server that began anew
+		q.DoubtPlans() // the plans may be on the server that began anew
 	}
 	q.runs[partition].Store(&life{id: id, before: q.KnownIncarnation(partition), since: time.Now()})
 }
 
-// lives reads what a server says of itself and of its partitions' data, in one go: it is one server that says all of
-// it.
+// lives reads the incarnations of a server's partitions in one pipeline, so that one server answers all of it.
 func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partitions []int) ([]string, error) {
 	pipe := server.Pipeline()
 	about, place := pipe.InfoMap(ctx, "server"), pipe.InfoMap(ctx, "replication")
@@ -100,7 +102,7 @@ func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partiti
 	for i, p := range partitions {
 		epochs[i] = pipe.Get(ctx, Key(p, "epoch"))
 	}
-	_, _ = pipe.Exec(ctx) // its error is the first of theirs
+	_, _ = pipe.Exec(ctx) // each reply has its own error
 	ids := make([]string, len(partitions))
 	for _, info := range []*redis.InfoCmd{about, place} {
 		if err := info.Err(); err != nil && !replied(err) {
@@ -129,8 +131,9 @@ func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partiti
 	return ids, errors.Join(problems...)
 }
 
-// serverIncarnation is what the scripts' run_id says: which process has the data, and for the how manieth time. A
-// master that became a replica and then a master again is the same process with other data.
+// serverIncarnation identifies the server part of an incarnation: the process that has the data, and its
+// replication id, because a master that became a replica and then a master again is the same process with other
+// data.
 func serverIncarnation(process, replication string) string {
 	if process == "" {
 		return "unknown"
@@ -138,7 +141,8 @@ func serverIncarnation(process, replication string) string {
 	return process + "." + replication[:min(len(replication), 10)]
 }
 
-// newEpoch names a partition's data: whoever finds no name, because the data is new or was flushed, makes one up.
+// newEpoch returns the name of a partition's data and stores a new name if there is none, because the data is new
+// or was flushed.
 func (q *Queue) newEpoch(ctx context.Context, server redis.UniversalClient, partition int) (string, error) {
 	if err := server.SetNX(ctx, Key(partition, "epoch"), rand.Text()[:12], 0).Err(); err != nil {
 		return "", err
@@ -146,31 +150,32 @@ func (q *Queue) newEpoch(ctx context.Context, server redis.UniversalClient, part
 	return server.Get(ctx, Key(partition, "epoch")).Result()
 }
 
-// reload asks a cluster for its map: whom it named is perhaps not the one to ask any more.
+// reload makes a cluster client read its slot map again, because the server it named may not be the master any
+// more.
 func (q *Queue) reload() {
 	if cluster, ok := q.redis.Main.(*redis.ClusterClient); ok {
 		cluster.ReloadState(context.Background())
 	}
 }
 
-// succeeds says whether another server may take the place of one of these.
+// succeeds says whether a failover can replace a server of this client by another one.
 func succeeds(c redis.UniversalClient) bool {
 	if single, ok := c.(*redis.Client); ok {
-		return single.Options().Addr == "FailoverClient" // what go-redis calls one that asks sentinels
+		return single.Options().Addr == "FailoverClient" // go-redis' address of a client that asks sentinels
 	}
 	return true
 }
 
-// replied says that the server answered, if only that this user may not ask: INFO and CONFIG may be forbidden, and the
-// in-memory server has no such section.
+// replied says whether the server answered and only refused to tell: INFO and CONFIG may be forbidden, and the
+// in-memory server lacks some sections of INFO.
 func replied(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) &&
 		(strings.HasPrefix(answer.Error(), "NOPERM") || strings.HasPrefix(answer.Error(), "section"))
 }
 
-// Lease asks to be the one process that does something for the next ttl. It saves work and decides nothing: two that
-// believe they have it do harm to nobody.
+// Lease tries to make this process the only one that does a named piece of work for the next ttl, and returns
+// whether it is. It only saves work: two processes that both believe to have the lease do no harm.
 func (q *Queue) Lease(ctx context.Context, name string, ttl time.Duration) (bool, error) {
 	key := leasePrefix + name
 	got, err := q.redis.Main.SetNX(ctx, key, q.opts.Nonce, ttl).Result()
@@ -180,7 +185,7 @@ func (q *Queue) Lease(ctx context.Context, name string, ttl time.Duration) (bool
 	holder, err := q.redis.Main.Get(ctx, key).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return false, nil // it ran out just now: the next time
+		return false, nil // the lease has just run out: the next call may get it
 	case err != nil:
 		return false, classify("lease", err)
 	case holder != q.opts.Nonce:

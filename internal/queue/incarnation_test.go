@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// connected is a queue on a server, or a cluster, of the test's own.
+// connected returns a queue on a server or cluster that no other test uses.
 func connected(t *testing.T, url string, change func(*queue.Options)) *queuetest.Env {
 	t.Helper()
 	clients, err := queue.Connect(url)
@@ -25,7 +25,7 @@ func connected(t *testing.T, url string, change func(*queue.Options)) *queuetest
 	return queuetest.Open(t, clients, change)
 }
 
-// runsOf reads all runs as soon as every server says its own.
+// runsOf reads the incarnations of all partitions, once every server answers.
 func runsOf(t *testing.T, e *queuetest.Env) (runs []string) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, "the servers say which run it is", func() (bool, string) {
@@ -36,15 +36,15 @@ func runsOf(t *testing.T, e *queuetest.Env) (runs []string) {
 		return !slices.Contains(runs, ""), strings.Join(runs, " ")
 	})
 	for _, run := range runs {
-		if len(run) > 64 { // the column
+		if len(run) > 64 { // the width of the SQL column
 			t.Errorf("a run of %d bytes: %q", len(run), run)
 		}
 	}
 	return runs
 }
 
-// The run changes with a restart and with a FLUSHALL, and with nothing else; a server that says no run is known by its
-// data.
+// The incarnation changes with a restart and with a FLUSHALL, and with nothing else. If the server hides its run
+// id, its data alone identifies it.
 func TestRunID(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -90,8 +90,8 @@ func TestRunID(t *testing.T) {
 	}
 }
 
-// A server that was a replica for a while is the same process with other data, and says nothing of the master's data
-// while it is one.
+// A server that was a replica for a while is the same process with other data. While it is a replica it has no
+// incarnation.
 func TestRunIDOfAMasterTwice(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()
@@ -115,8 +115,8 @@ func TestRunIDOfAMasterTwice(t *testing.T) {
 	}
 }
 
-// Where another server may take the place of one, what is sent may still reach the one before: for a while its run is
-// what is noted.
+// After a change of servers, writes may still reach the old server. For a while KnownIncarnation is therefore the
+// previous incarnation.
 func TestKnownRunSettles(t *testing.T) {
 	t.Parallel()
 	e := queuetest.Embedded(t, func(*queue.Options) {})
@@ -138,8 +138,8 @@ func TestKnownRunSettles(t *testing.T) {
 	same(t, "after it", e.KnownIncarnation(0), third)
 }
 
-// In a cluster each partition has the run of the server that serves its slot. One that is flushed alone, or is away,
-// changes its own partitions only.
+// In a cluster each partition has the incarnation of the server that serves its slot. A server that is flushed, or
+// is away, changes the incarnations of its own partitions only.
 func TestRunIDsOfACluster(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()

@@ -11,8 +11,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// InFlight reads at most so many running jobs, those whose heartbeat is due first. What moves meanwhile is left out. Of
-// several partitions, one that does not answer is left out; it is an error only if none answers.
+// InFlight reads at most so many running jobs, those with the earliest heartbeat deadlines. It leaves out a job
+// that moves meanwhile. With several partitions it leaves out a partition that does not answer, and returns an
+// error only if none answers.
 func (v *View) InFlight(ctx context.Context, most int) ([]job.InFlight, error) {
 	var all []job.InFlight
 	var problems []error
@@ -52,7 +53,7 @@ func (v *View) inFlight(ctx context.Context, partition, most int) ([]job.InFligh
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) { // nil: one has just ended
+	if err != nil && !errors.Is(err, redis.Nil) { // nil: a job has just ended
 		return nil, err
 	}
 	var found []job.InFlight

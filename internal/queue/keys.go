@@ -8,9 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// This file is the only place that spells a Redis key. docs/KEYS.md says what each holds.
+// This file spells the names of all Redis keys. docs/KEYS.md describes the content of each key.
 
-// All keys of a partition share one hash tag, so that a partition lives in one cluster slot.
+// prefix returns the hash tag that all keys of a partition share, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
 // suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency and rate are
@@ -41,14 +41,15 @@ var suffixes = map[string]string{
 	"probe":       "probe",
 }
 
-// The channels of a partition: everything that moves, and of that what operators hear of.
+// The channels of a partition: eventsChannel has every move of a job, alarmsChannel only those that operators hear
+// of.
 const (
 	eventsChannel = "events"
 	alarmsChannel = "alarms"
 )
 
-// channelSuffix names a channel, and the key that says whether anybody listens to it. Unlike keys, channels are shared
-// by all databases of a server, so it carries the database.
+// channelSuffix names a channel and the key that says whether a process listens to it. All databases of a server
+// share its channels, unlike its keys, so the name carries the database.
 func channelSuffix(channel string, c redis.UniversalClient) string {
 	if single, ok := c.(*redis.Client); ok && single.Options().DB != 0 {
 		return channel + ":" + strconv.Itoa(single.Options().DB)
@@ -58,7 +59,7 @@ func channelSuffix(channel string, c redis.UniversalClient) string {
 
 func claimsSuffix(nonce string) string { return "claims:" + nonce }
 
-// watchSuffixes are the keys a look of a watch works on.
+// watchSuffixes maps the key names of reclaim.lua for a watch.
 func watchSuffixes(w job.Watch) map[string]string {
 	watched, other := suffixes["heartbeat_deadlines"], suffixes["run_deadlines"]
 	if w == job.Stuck {
@@ -69,7 +70,7 @@ func watchSuffixes(w job.Watch) map[string]string {
 
 func suspectsSuffix(w job.Watch) string { return "suspects:" + string(w) }
 
-// keysFor spells out the KEYS of a script for one partition.
+// keysFor returns the KEYS of a script for one partition. special overrides suffixes.
 func keysFor(names []string, partition int, special map[string]string) []string {
 	keys := make([]string, len(names))
 	for i, name := range names {
@@ -85,7 +86,7 @@ func keysFor(names []string, partition int, special map[string]string) []string 
 	return keys
 }
 
-// Key is one of a partition's keys by the name the scripts' headers use; for tests and tools that look inside.
+// Key returns one of a partition's keys by its name in the scripts' headers, for tests and tools that look inside.
 func Key(partition int, name string) string { return keysFor([]string{name}, partition, nil)[0] }
 
 // JobKey returns the key of a job's record.

@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// The keys as they are spelled and their types: what a user sees who looks into Redis.
+// The keys have these names and types: a user who looks into Redis sees them.
 func TestKeys(t *testing.T) {
 	t.Attr("proves", "S2-K1 S2-K2 S2-K3 S2-K4 S2-K5 S2-K6")
 	t.Parallel()
@@ -69,14 +69,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("a key nobody knows: %s", key)
 		}
 
-		// S2-K4: what the seed's hash holds, the lean one holds too.
+		// S2-K4: the compact hash holds everything that the seed's hash holds.
 		h := e.Snapshot(t).Jobs[string(retried.ID)]
 		same(t, "state", h["state"], "SCHEDULED")
 		same(t, "retries", h["retries"], "1")
 		same(t, "first", h["first"], strconv.FormatInt(retried.FirstTriedAt.UnixMilli(), 10))
 		same(t, "tier and arrival", strings.HasPrefix(h["head"], fmt.Sprintf("PAID 1 5 %d ", retried.ArrivedAt.UnixMilli())),
 			true)
-		// S2-K5: thresholds as the seed has them.
+		// S2-K5: the thresholds are those of the seed.
 		plan := e.Redis.HGetAll(t.Context(), "{tierq}:system:config:tier:PUBLIC").Val()
 		same(t, "heartbeat timeout", plan["heartbeatTimeoutMs"], "3000")
 		same(t, "max processing time", plan["maxProcessingTimeMs"], "10000")
@@ -86,7 +86,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// A call touches one partition, and an id says which.
+// A call touches one partition, which the job's id names.
 func TestPartitions(t *testing.T) {
 	t.Attr("proves", "S4-M2")
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestPartitions(t *testing.T) {
 					batch = append(batch, s)
 				}
 				got, err := e.Words(t.Context(), p, batch)
-				words(t, got, err, append(repeat(job.OK, 10), job.Full)...) // each has its part of the capacity
+				words(t, got, err, append(repeat(job.OK, 10), job.Full)...) // each partition has its part of the capacity
 				j, err := e.Find(t.Context(), batch[0].ID)
 				if err != nil || j.ID != batch[0].ID {
 					t.Fatal(j, err)

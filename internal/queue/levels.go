@@ -10,19 +10,19 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Levels are the queue's counts, over all partitions, as the scripts keep them.
+// Levels are the queue's counters, summed over all partitions, as the scripts keep them.
 type Levels struct {
 	Tiers        map[job.Tier]TierLevel
 	Fresh        int64 // never-claimed ready jobs
-	Filled       int64 // how much of the capacity they take: of each tier no more than its share
+	Filled       int64 // how much of the capacity Fresh takes: of each tier no more than its share
 	Delayed      int64 // jobs scheduled at submit and not yet due
 	Outbox       int64 // ended jobs not yet in SQL
 	OutboxBytes  int64 // their results and payloads
-	Acknowledged int64 // ended jobs in SQL, ever
+	Acknowledged int64 // ended jobs that ever reached SQL
 }
 
-// levelBound is how long one partition of several is waited for: one that hangs must not keep the others' counts from
-// everybody.
+// levelBound is how long a reading waits for one of several partitions: a partition that hangs must not hold up
+// the counts of the others.
 const levelBound = 500 * time.Millisecond
 
 func (v *View) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -32,18 +32,18 @@ func (v *View) briefly(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, levelBound)
 }
 
-// TierLevel is one tier's part.
+// TierLevel has one tier's counts.
 type TierLevel struct{ Ready, Fresh, Scheduled, Delayed, Running int64 }
 
-// counts is what one partition's last reading said.
+// counts is the last reading of one partition's counters.
 type counts struct {
 	fields map[string]string
 	outbox int64
 }
 
-// Levels reads the counts. Read once a second it also measures how many jobs end per second, which bounds how long
-// Redis keeps them. A partition that does not answer stands with what it last said; it is an error only if none
-// answers.
+// Levels reads the counts. If it is called once a second, it also measures how many jobs end per second, which
+// bounds how long Redis keeps ended jobs. A partition that does not answer counts with its last reading. Levels
+// returns an error only if no partition answers.
 func (v *View) Levels(ctx context.Context) (Levels, error) {
 	var problems []error
 	l := Levels{Tiers: map[job.Tier]TierLevel{}}
@@ -83,7 +83,8 @@ func (v *View) countsOf(ctx context.Context, partition int) (*counts, error) {
 	return &counts{fields: fields, outbox: outbox}, err
 }
 
-// Rate is how many jobs end per second, over all processes, as Levels last measured it; 0 = not known, or none.
+// Rate returns how many jobs end per second, over all processes, as Levels last measured it; 0 = not known, or
+// none.
 func (v *View) Rate() float64 { return v.pace.rate() }
 
 func (l *Levels) add(field string, n int64) {

@@ -66,7 +66,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// One partition that cannot say how full it is keeps nobody from hearing of the others; what it last said stands.
+// A partition whose counters cannot be read does not hide the counts of the others. Its last reading stands.
 func TestLevelsOfWhatAnswers(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 3 }, func(t *testing.T, e *queuetest.Env) {

@@ -13,8 +13,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A list reads the sets that hold living jobs one after the other, each in its own order: what runs, what waits, what
-// is scheduled, what has ended and is not in SQL yet. It looks at no more than maxLook jobs per page.
+// A list reads the sets that hold living jobs one after the other, each in its own order: running jobs, ready
+// jobs, scheduled jobs, and ended jobs that are not in SQL yet. It reads at most maxLook jobs per page, lookStep
+// at once.
 const (
 	maxLook  = 1000
 	lookStep = 100
@@ -22,15 +23,15 @@ const (
 
 var sources = []struct {
 	set      string
-	statuses []job.Status // what its jobs are
+	statuses []job.Status // the statuses that its jobs can have
 }{
-	{"run_deadlines", []job.Status{job.Processing}}, // its scores stand still, those of the heartbeats do not
+	{"run_deadlines", []job.Status{job.Processing}}, // its scores are constant, those of heartbeat_deadlines are not
 	{"queue", []job.Status{job.Pending}},
 	{"scheduled", []job.Status{job.Scheduled}},
 	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled}},
 }
 
-// place is where a page ended: a set of a partition, and the last entry that was looked at.
+// place is the position in a list at which a page ended: a set of a partition, and the last entry that was read.
 type place struct {
 	source, partition int
 	score             float64
@@ -61,15 +62,15 @@ func (v *View) readPlace(cursor string) (place, error) {
 		return start, job.ErrBadCursor
 	}
 	p := place{source, partition, score, f[3]}
-	if p.String() != cursor { // numbers have other spellings, ours have one
+	if p.String() != cursor { // only one spelling of each number is accepted
 		return start, job.ErrBadCursor
 	}
 	return p, nil
 }
 
-// List reads living jobs, and ended ones that SQL does not have yet, without payloads and results. A page may be
-// shorter than limit, even empty, and still have a next; "" is the end. A job that moves while a list is read may be
-// seen twice or not at all. An unknown cursor is job.ErrBadCursor.
+// List reads living jobs, and ended jobs that SQL does not have yet, without payloads and results. A page may be
+// shorter than limit, even empty, and still have a next cursor; next = "" means the end. A job that moves while a
+// list is read may appear twice or not at all. The error for an unknown cursor is job.ErrBadCursor.
 func (v *View) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
 	err error) {
 	if f.Owner == nil {
@@ -102,7 +103,7 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 		if err != nil {
 			return nil, "", err
 		}
-		if found == nil { // the set is through
+		if found == nil { // the set has no more entries
 			at = v.after(at)
 			continue
 		}
@@ -122,7 +123,8 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 	return items, at.String(), nil
 }
 
-// after is the beginning of the next set: the same one of the next partition, then the next one.
+// after returns the beginning of the next set: the same set of the next partition or, after the last partition,
+// the next set of the first one.
 func (v *View) after(p place) place {
 	p.score, p.member = math.Inf(-1), ""
 	if p.partition++; p.partition == v.opts.Partitions {
@@ -137,7 +139,8 @@ type listed struct {
 	there bool // Redis still has the job
 }
 
-// look reads the next entries after a place; nil if there are none, or none that the filter could take.
+// look reads the next entries after a place. It returns nil if there are none, or if the filter accepts no job of
+// the set.
 func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, error) {
 	source := sources[at.source]
 	if f.Status != "" && !slices.Contains(source.statuses, f.Status) {
@@ -165,8 +168,8 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	return found, nil
 }
 
-// entries are the next members of a set after a place, nil at its end. Entries of one score are in the order of their
-// members.
+// entries returns the next members of a set after a place, nil at its end. Entries with equal scores are ordered
+// by member.
 func (v *View) entries(ctx context.Context, key string, at *place) ([]redis.Z, error) {
 	page, err := v.redis.Read.ZRangeByScoreWithScores(ctx, key,
 		&redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Count: lookStep}).Result()
@@ -182,18 +185,18 @@ func (v *View) entries(ctx context.Context, key string, at *place) ([]redis.Z, e
 	return v.crowded(ctx, key, at)
 }
 
-// before says whether an entry comes after the place.
+// before says whether the place comes before an entry.
 func (p *place) before(z redis.Z) bool {
 	return z.Score > p.score || z.Score == p.score && string(member(z)) > p.member
 }
 
-// crowded is entries where so many have the place's very score that it is found by its rank: a million jobs may be due
-// in one millisecond. What moves meanwhile shifts the ranks, so a page counts only if its first entry is not after the
-// place: then nothing was passed over.
+// crowded returns the next entries where more than a page of entries share the place's score, by rank: a million
+// jobs may be due in the same millisecond. Moves of jobs shift the ranks meanwhile, so a page counts only if its
+// first entry is not after the place: then no entry was skipped.
 func (v *View) crowded(ctx context.Context, key string, at *place) ([]redis.Z, error) {
 	for try := range crowdedTries {
 		rank, err := v.redis.Read.ZRank(ctx, key, at.member).Result()
-		if errors.Is(err, redis.Nil) || err == nil && try > 0 { // its own entry has gone, or elsewhere
+		if errors.Is(err, redis.Nil) || err == nil && try > 0 { // the place's entry is gone or has moved
 			rank, err = v.rankBehind(ctx, key, at)
 		}
 		if err != nil {
@@ -218,7 +221,7 @@ func (v *View) crowded(ctx context.Context, key string, at *place) ([]redis.Z, e
 
 const crowdedTries = 10
 
-// rankBehind is how many entries are at the place or before it, found by halves.
+// rankBehind counts the entries at the place or before it, by binary search.
 func (v *View) rankBehind(ctx context.Context, key string, at *place) (int64, error) {
 	low, err := v.redis.Read.ZCount(ctx, key, "-inf", "("+scoreText(at.score)).Result()
 	if err != nil {

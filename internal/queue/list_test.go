@@ -39,7 +39,8 @@ func all(t *testing.T, e *queuetest.Env, f job.Filter, limit int) []job.Job {
 	}
 }
 
-// Every living job is in the list once, on every page size, also jobs of one score; filters pick.
+// Every living job is in the list once, with every page size, also if many jobs have the same score. Filters
+// select jobs.
 func TestList(t *testing.T) {
 	t.Attr("proves", "S4-E2 S1-E3")
 	t.Parallel()
@@ -67,7 +68,7 @@ func TestList(t *testing.T) {
 		}
 		e.Finish(t, leases[0])
 		statuses[leases[0].ID] = job.Completed
-		waits := leases[1] // failed, and tried again later
+		waits := leases[1] // failed, with a retry later
 		got, err := e.Fail(t.Context(), waits.ID.Partition(), []job.Failure{failure(waits, time.Hour)})
 		ends(t, got, err, job.OK)
 		statuses[waits.ID] = job.Scheduled
@@ -128,8 +129,8 @@ func TestListBadCursor(t *testing.T) {
 	})
 }
 
-// A page of an owner's list may end at somebody else's job: its cursor tells nothing of that one, and serves nobody
-// else.
+// A page of an owner's list may end at another owner's job. The page's cursor reveals nothing about that job and
+// is valid for this owner only.
 func TestListOfAnOwnerTellsNoIDs(t *testing.T) {
 	t.Attr("proves", "A01 A60")
 	t.Parallel()
@@ -204,14 +205,14 @@ func TestAhead_Position(t *testing.T) {
 		}
 		j, _ := e.Find(t.Context(), unpaid)
 		testkit.Eventually(t, 10*time.Second, "the oldest of each tier is told", func() (bool, string) {
-			oldest, err := e.Oldest(t.Context()) // leaves out what a busy machine does not answer soon
+			oldest, err := e.Oldest(t.Context()) // leaves out partitions that a busy machine answers too late
 			told := err == nil && len(oldest) == 3 && oldest[job.Unpaid].Equal(j.ArrivedAt)
 			return told, fmt.Sprintf("%v, %v, want %s", oldest, err, j.ArrivedAt)
 		})
 	})
 }
 
-// With a small base tiers overlap: what cannot be told is not told.
+// With a small priority base tiers overlap, and Ahead has no counts by tier.
 func TestAhead_SmallBase(t *testing.T) {
 	t.Attr("proves", "S2-G6")
 	t.Parallel()
@@ -230,7 +231,7 @@ func TestAhead_SmallBase(t *testing.T) {
 	})
 }
 
-// counted counts what a client sends.
+// counted counts the commands that a client sends.
 type counted struct{ commands atomic.Int64 }
 
 func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -246,8 +247,8 @@ func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// Thousands of jobs of one score, as when they are all due at midnight: every page is found by its rank, however deep
-// it is, and none is missed or seen twice, also where the job that the last page ended with has gone.
+// With thousands of jobs of the same score, as if all were due at midnight, every page is found by rank, however
+// deep it is. No job is missed or listed twice, also if the job at which the last page ended is gone.
 func TestListOfOneScore(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -273,7 +274,7 @@ func TestListOfOneScore(t *testing.T) {
 		e.Clients.Read.AddHook(&sent)
 		seen, cursor, last := map[job.ID]bool{}, "", job.ID("")
 		for page := 0; page == 0 || cursor != ""; page++ {
-			if page%3 == 2 { // its place is found by halves
+			if page%3 == 2 { // its place is found by binary search
 				if got := e.Cancels(t, last); got != job.WasCancelled {
 					t.Fatal(got)
 				}

@@ -14,44 +14,45 @@ import (
 )
 
 const (
-	listenPatience = 3 * time.Second // without a word, the server is asked whether it is there
-	listenBound    = 2 * time.Second // for its answer
-	listenRenew    = 2 * time.Second // how often the scripts are told that somebody listens
+	listenPatience = 3 * time.Second // after this silence the listener pings the server
+	listenBound    = 2 * time.Second // the time limit of the ping and of a renewal
+	listenRenew    = 2 * time.Second // how often a listener renews the key that makes scripts publish
 	listenKnown    = 15 * time.Second
-	listenPipe     = 32 // commands
+	listenPipe     = 32 // commands per pipeline
 )
 
-// Listen hears every event of every partition over one connection, until ctx ends or the connection fails, whose error
-// it returns. up is called when the subscription stands and the scripts know of it: what happens from then on is heard.
-// Events of one script call come together and in order. A listener that does not return in time makes the server drop
-// it.
+// Listen receives every event of every partition over one connection, until ctx ends or the connection fails, and
+// returns that error. It calls heard with the events of one script call together and in order. It calls up once
+// the subscription stands and the scripts know of it: every later event is received. If heard is slow to return,
+// the server drops the subscriber.
 //
-// While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does. In a
-// cluster each partition's is on its own server, and one server that is away silences its own partitions only: up is
-// called again when they are back.
+// Scripts publish nothing while no process listens. A key, which the listeners renew, says that a process listens.
+// In a cluster each partition's key is on that partition's server. A server that is away silences only its own
+// partitions; Listen calls up again when they are back.
 func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) error {
 	return q.listen(ctx, q.channels[eventsChannel], heard, up)
 }
 
-// ListenAlarms is Listen for the few that operators hear of: jobs that died, and jobs that were taken back. Listening
-// to these makes no script tell the others.
+// ListenAlarms is Listen for the few events that operators hear of: jobs that died and jobs that were reclaimed.
+// It does not make the scripts publish other events.
 func (q *Queue) ListenAlarms(ctx context.Context, heard func([]job.Event), up func()) error {
 	return q.listen(ctx, q.channels[alarmsChannel], heard, up)
 }
 
 func (q *Queue) listen(ctx context.Context, channel string, heard func([]job.Event), up func()) error {
 	channels := make([]string, q.opts.Partitions)
-	// The cluster's server of the first channel is the one that is listened to, whatever it has: every server tells all of
-	// them. Another time another one: this one may be away for long.
+	// In a cluster the client subscribes to the server of the first channel, whichever partitions that server has:
+	// each server of a cluster forwards all channels. The first channel is random because its server may be away for
+	// long.
 	for p, first := 0, rand.IntN(len(channels)); p < len(channels); p++ {
 		channels[p] = prefix((first+p)%len(channels)) + channel
 	}
 	s := q.redis.Read.Subscribe(ctx, channels...)
 	defer func() { _ = s.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() }) // a blocking read does not look at ctx
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() }) // a blocking read ignores ctx
 	defer stop()
 	standing, asked, renewed := 0, false, time.Time{}
-	var known map[string]bool // the keys that were there after the last renewal
+	var known map[string]bool // the keys that the last renewal could set
 	for {
 		if standing == len(channels) && time.Since(renewed) > listenRenew {
 			now, err := q.listening(ctx, channels)
@@ -102,8 +103,8 @@ func (q *Queue) listen(ctx context.Context, channel string, heard func([]job.Eve
 	}
 }
 
-// unheard is classify for a connection that go-redis makes past everything that would notice: the cluster's map may be
-// old.
+// unheard is classify for a subscription. go-redis makes its connection without our hooks, so unheard reloads the
+// cluster's slot map, which may be old.
 func (q *Queue) unheard(what string, err error) error {
 	if cluster, ok := q.redis.Read.(*redis.ClusterClient); ok {
 		cluster.ReloadState(context.Background())
@@ -111,8 +112,8 @@ func (q *Queue) unheard(what string, err error) error {
 	return classify(what, err)
 }
 
-// listening tells the scripts of every partition that somebody listens, and says which of them know. It is an error
-// that none does.
+// listening sets the key that makes the scripts of every partition publish, and returns the keys that it could
+// set. It returns an error if it could set none.
 func (q *Queue) listening(ctx context.Context, keys []string) (known map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listenBound)
 	defer cancel()
@@ -145,7 +146,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// readEvents reads a call's message: the time in ms, then a line "id tier status attempt cause" per job.
+// readEvents reads the message of one script call: the time in ms, then a line "id tier status attempt cause" per
+// job.
 func readEvents(message string) ([]job.Event, error) {
 	stamp, rest, _ := strings.Cut(message, "\n")
 	at := msTime(stamp)
@@ -163,8 +165,8 @@ func readEvents(message string) ([]job.Event, error) {
 	return events, nil
 }
 
-// fields are the parts of an event's line; whole says that it has as many as it should. There may be tens of thousands
-// a second.
+// fields splits an event's line. whole is false if the line has too few or too many parts. It avoids allocations
+// because there may be tens of thousands of events a second.
 func fields(line string) (f [5]string, whole bool) {
 	for i := range f {
 		var more bool

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// ear collects what a queue's events say, from when it is up.
+// ear collects the events of a queue, once the listener is up.
 func ear(t *testing.T, q *queue.Queue) <-chan job.Event {
 	t.Helper()
 	return listens(t, q, q.Listen)
@@ -32,7 +32,7 @@ func hears(t *testing.T, heard <-chan job.Event, id job.ID, status job.Status, a
 	}
 }
 
-// Every transition of every script is told, in order, to whoever listens.
+// A listener receives every transition of every script, in order.
 func TestEvents(t *testing.T) {
 	t.Attr("proves", "S4-M1")
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 		hears(t, heard, l.ID, job.Pending, 0, "")
 		hears(t, heard, l.ID, job.Processing, 1, "")
 		same(t, "cancel", e.Cancels(t, l.ID), job.Cancel)
-		hears(t, heard, l.ID, job.Processing, 1, "") // cancel requested
+		hears(t, heard, l.ID, job.Processing, 1, "") // a cancel was requested
 		if _, err := e.Complete(t.Context(), 0, []job.Completion{{LeaseRef: l.Ref()}}); err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +107,11 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// A connection that fails ends the listener with an error that says so: whoever waits must not wait for ever.
+// A connection that fails ends Listen with an error, so that the caller does not wait for ever.
 func TestListenEndsWithItsConnection(t *testing.T) {
 	t.Attr("proves", "F21")
 	t.Parallel()
-	// a server of its own: the kill must not reach other tests' listeners
+	// a server that no other test uses: the kill must not reach other listeners
 	clients, err := queue.Connect(testkit.NewRedis(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestListenEndsWithItsConnection(t *testing.T) {
 	}
 }
 
-// A user who may not publish moves jobs all the same: events are hints.
+// A Redis user without the right to publish can still move jobs, because events are only hints.
 func TestEventsForbidden(t *testing.T) {
 	t.Parallel()
 	url := testkit.SharedRedisDB(t)

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +14,15 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// heavy is a submission with a payload of so many bytes.
+// heavy returns a submission with a payload of so many bytes.
 func heavy(tier job.Tier, bytes int) job.Submission {
 	s := queuetest.Job(tier)
 	s.Payload = []byte(strings.Repeat("1", bytes))
 	return s
 }
 
-// submits submits n jobs alike, and says how many were taken in, and whether the others were refused for the living.
+// submits submits n equal jobs. It returns how many were accepted, and whether the others were refused by a limit
+// of living jobs.
 func submits(t *testing.T, e *queuetest.Env, like job.Submission, n int) (accepted int, living bool) {
 	t.Helper()
 	batch := make([]job.Submission, n)
@@ -41,8 +43,8 @@ func submits(t *testing.T, e *queuetest.Env, like job.Submission, n int) (accept
 	return accepted, living
 }
 
-// Jobs that were claimed once count for as long as they live: a flood that is later, or retried, fills its own tier's
-// share.
+// Jobs that were claimed once count for as long as they live: a flood of jobs that are later or retried uses up
+// only its own tier's share.
 func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -54,7 +56,7 @@ func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 			}
 		}
 		want("a first flood", job.Public, 5, 5)
-		for i, l := range e.Take(t, 5) { // later, backing off, back in the queue, running
+		for i, l := range e.Take(t, 5) { // two are later, one backs off, one is ready again, one runs
 			var err error
 			switch i {
 			case 0, 1:
@@ -77,11 +79,11 @@ func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 		waits, runs := living(queuetest.NewID(0)), living(queuetest.NewID(0), ran)
 		restore(t, e, []job.JournalRow{owed, waits, runs}, job.OK, job.OK, job.OK)
 		e.Finish(t, e.Take(t, 18)...)
-		want("PUBLIC after most have ended", job.Public, 20, 7) // one runs, as does one that was given back, and three rest
+		want("PUBLIC after most have ended", job.Public, 20, 7) // five live: two run, three are scheduled
 	})
 }
 
-// The bytes of payloads and checkpoints count, and those scheduled at submit may have half of them.
+// The bytes of payloads and checkpoints count against the limit, and jobs scheduled at submit may use half of it.
 func TestLiving_Bytes(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -112,7 +114,7 @@ func TestLiving_Bytes(t *testing.T) {
 	})
 }
 
-// Each partition has its part of the limits.
+// Each partition has its part of the limit of living jobs.
 func TestLiving_OfAPartition(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.LivingLimit = 2, 20 },
@@ -123,7 +125,7 @@ func TestLiving_OfAPartition(t *testing.T) {
 		})
 }
 
-// again runs the one job, gives it back for later, and lets that time come.
+// again claims the only job, releases it for later, and makes it due.
 func again(t *testing.T, e *queuetest.Env) job.Word {
 	t.Helper()
 	give := []job.Release{{LeaseRef: e.Take(t, 1)[0].Ref(), Delay: time.Hour, Reason: notYet}}
@@ -138,8 +140,8 @@ func again(t *testing.T, e *queuetest.Env) job.Word {
 	return got[0].Word
 }
 
-// A job is later for nothing as often, and for as long, as it may; then each time costs a retry, and the last one the
-// job.
+// A job may be later without a retry for a number of times and for a time. After that each later costs a retry,
+// and without a retry left the job fails.
 func TestLater_HasBounds(t *testing.T) {
 	t.Parallel()
 	small := func(o *queue.Options) { o.LaterLimit, o.LaterAge = 3, 24*time.Hour }
@@ -197,13 +199,16 @@ func TestUnknownType_WaitsForAWorker(t *testing.T) {
 			delays = append(delays, delay())
 		}
 		same(t, "delays", fmt.Sprint(delays), "[2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s 5m0s]")
-		o, err := e.View().Find(t.Context(), id)
+		o, err := e.Find(t.Context(), id)
 		same(t, "error", err, nil)
 		same(t, "retries", o.RetryCount, 0)
 		same(t, "what it waits for", fmt.Sprint(o.Cause, " ", o.LastError), "UNKNOWN_JOB_TYPE no worker knows it")
 		if word := again(t, e); word != job.OK {
 			t.Fatalf("a worker that knows the type: %s", word)
 		}
+		known, err := e.Find(t.Context(), id)
+		same(t, "error", err, nil)
+		same(t, "what a worker that knows the type leaves", fmt.Sprint(known.Cause, known.LastError), "")
 		same(t, "the delay after it", delay(), 2*time.Second)
 
 		l := e.Take(t, 1)[0]
@@ -217,7 +222,8 @@ func TestUnknownType_WaitsForAWorker(t *testing.T) {
 	})
 }
 
-// The jobs of a stranger count for his network, in all that happens to them; those of others, and of owners, do not.
+// The jobs of a caller without a key count for the caller's network, in all their transitions; they do not count
+// for other networks or for owners.
 func TestQuotaOfStrangers(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -253,7 +259,7 @@ func TestQuotaOfStrangers(t *testing.T) {
 	})
 }
 
-// The bytes that may live are half of what the smallest server may use, unless the options say how many.
+// FitMemory sets the limit of bytes to half of what the smallest server may use, unless the options set it.
 func TestFitMemory(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -265,7 +271,7 @@ func TestFitMemory(t *testing.T) {
 			same(t, what, e.LivingBytes(), want)
 		}
 		fits("no limit of the server", 1<<30)
-		limited := false // the embedded one has no settings
+		limited := false // the embedded server has no settings
 		e.Servers(t, func(ctx context.Context, server *redis.Client) error {
 			limited = server.ConfigSet(ctx, "maxmemory", "64mb").Err() == nil
 			return nil

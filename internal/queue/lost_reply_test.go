@@ -18,20 +18,21 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// lostReply is a story that ends in one call. Told twice, once with the answer lost on the way and the call sent again,
-// it must leave the same behind, and the second answer must be the one that was lost.
+// lostReply is a sequence of steps that ends in one call. The test runs it twice, once with the call's reply lost
+// and the call sent again. Both must leave the same data, and the second reply must be the lost one (or what again
+// makes of it).
 type lostReply struct {
 	script string
-	set    func(t *testing.T, e *queuetest.Env, s *story)                              // before the call
-	call   func(ctx context.Context, q *queue.Queue, s *story) (answer any, err error) // always the same arguments
-	// the answer to a repeat, if it is another word
+	set    func(t *testing.T, e *queuetest.Env, s *story)                              // the steps before the call
+	call   func(ctx context.Context, q *queue.Queue, s *story) (answer any, err error) // always with the same arguments
+	// turns the first reply into that of a repeat; nil if they are equal
 	again func(first string) string
-	after func(t *testing.T, e *queuetest.Env, ids []job.ID) // more to hold
+	after func(t *testing.T, e *queuetest.Env, ids []job.ID) // further checks
 }
 
-// story is what a call needs to know.
+// story has what the calls of a sequence need.
 type story struct {
-	ids    []job.ID // always the same ones
+	ids    []job.ID // the ids of both runs
 	leases []job.Lease
 	job    job.Job
 }
@@ -58,7 +59,8 @@ func TestReplyLost(t *testing.T) {
 	}
 }
 
-// tell runs a story in a database of its own and returns the last answer and what it left behind, both without times.
+// tell runs the steps in a database of their own. It returns the last reply and the data left behind, both without
+// times.
 func tell(t *testing.T, c lostReply, ids []job.ID, lose bool) (answer string, shape []string) {
 	t.Helper()
 	target, err := url.Parse(testkit.SharedRedisDB(t))
@@ -97,7 +99,7 @@ func tell(t *testing.T, c lostReply, ids []job.ID, lose bool) (answer string, sh
 	return timeless(fmt.Sprintf("%+v", reply)), shape
 }
 
-// timeless takes out of an answer what differs from run to run.
+// timeless removes from a reply the parts that differ between runs.
 func timeless(text string) string {
 	return printedTime.ReplaceAllString(printedScore.ReplaceAllString(text, "T"), "T")
 }
@@ -118,7 +120,7 @@ func lostReplies() map[string]lostReply {
 	}
 	running := func(t *testing.T, e *queuetest.Env, s *story) {
 		put(t, e, s, 3)
-		s.leases = e.Take(t, 2) // the third is the bystander
+		s.leases = e.Take(t, 2) // the third job is the bystander
 	}
 	expired := func(w job.Watch) func(*testing.T, *queuetest.Env, *story) {
 		return func(t *testing.T, e *queuetest.Env, s *story) {
@@ -192,7 +194,7 @@ func lostReplies() map[string]lostReply {
 				e.Kill(t, s.leases[0])
 			},
 			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.TakeOutbox(ctx, 0, 10) },
-			again: nothing, // lent to the taker that never heard of it; nobody has lost it
+			again: nothing, // the taker whose reply was lost has them for OutboxLead; none is lost
 			after: func(t *testing.T, e *queuetest.Env, ids []job.ID) {
 				e.Age(t, "outbox", queue.OutboxLead)
 				same(t, "after the lease", take(t, e.Queue, 10)[0].ID, ids[0])
@@ -237,7 +239,7 @@ func lostReplies() map[string]lostReply {
 	}
 }
 
-// neverResent are the scripts that no call sends a second time, and why.
+// neverResent has the scripts whose calls are never sent a second time, and the reasons.
 var neverResent = map[string]string{
 	"rate": "would count a request twice: without its answer the process counts for itself",
 }

@@ -15,7 +15,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The command line has the last word. Those that wait for their turn on the cluster keep none from running.
+	// Flags on the command line override these values. Tests that wait for the shared cluster must not keep others
+	// from running, so more of them run at once.
 	for name, value := range map[string]string{
 		"rapid.checks": stories, "rapid.nofailfile": "true", "test.parallel": strconv.Itoa(2 * runtime.GOMAXPROCS(0)),
 	} {
@@ -26,14 +27,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testkit.Main(m))
 }
 
-// realClients are clients of a real server.
+// realClients opens clients of a real server.
 func realClients(t *testing.T) queue.Clients {
 	t.Helper()
 	clients := queuetest.Connect(t, testkit.SharedRedisDB(t))
 	return clients
 }
 
-// words holds what a script answered per entry to what it should have.
+// words compares a script's words, one per entry, with the expected ones.
 func words(t *testing.T, got []job.Word, err error, want ...job.Word) {
 	t.Helper()
 	if err != nil {
@@ -49,7 +50,7 @@ func words(t *testing.T, got []job.Word, err error, want ...job.Word) {
 	}
 }
 
-// ends is words for endings: what was accepted has a time, what is lost has none.
+// ends is words for endings: an accepted ending has a time, a lost one has none.
 func ends(t *testing.T, got []job.EndReply, err error, want ...job.Word) {
 	t.Helper()
 	plain := make([]job.Word, len(got))
@@ -62,7 +63,7 @@ func ends(t *testing.T, got []job.EndReply, err error, want ...job.Word) {
 	words(t, plain, err, want...)
 }
 
-// same holds two values together.
+// same compares two values.
 func same[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -70,7 +71,7 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// repeat is one word n times.
+// repeat returns a list of n equal words.
 func repeat(w job.Word, n int) []job.Word {
 	all := make([]job.Word, n)
 	for i := range all {

@@ -25,21 +25,21 @@ func ConnectInMemory(dial func() (net.Conn, error)) Clients {
 }
 
 // memoryConn is the client's end of a net.Pipe, which has no buffer. A client writes a whole pipeline of commands
-// before it reads the first answer, and the server answers each command before it reads on: with more commands than the
-// server reads at once, each would wait for the other. Long writes are therefore made by a goroutine, in order.
+// before it reads the first reply, and the server answers each command before it reads on. With more commands than
+// the server reads at once, each side would wait for the other. A goroutine therefore makes long writes, in order.
 type memoryConn struct {
 	net.Conn
 
 	mu       sync.Mutex
-	deadline time.Time     // of the next short write
-	written  chan struct{} // closed when the last long write is through; nil = there was none
+	deadline time.Time     // the write deadline of the next short write
+	written  chan struct{} // closed when the last long write is done; nil = there was none
 }
 
-// readAtOnce is how much the server takes without answering: its buffer.
+// readAtOnce is the size of the server's read buffer: so many bytes the server takes without answering.
 const readAtOnce = 4096
 
-// Write returns when the server has read b, or, for a long b, at once. On a connection that is known to be broken it
-// fails at once either way. A long write that fails later closes the connection.
+// Write returns when the server has read b or, for a long b, at once. It fails at once on a connection that is
+// known to be broken. A long write that fails later closes the connection.
 func (c *memoryConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	before := c.written
@@ -53,7 +53,7 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 	short := before == nil && len(b) <= readAtOnce
 	deadline := c.deadline
 	if !short {
-		deadline = time.Time{} // the client's deadline is that of its read now
+		deadline = time.Time{} // from now on the client relies on its read deadline
 	}
 	if err := c.Conn.SetWriteDeadline(deadline); err != nil {
 		c.mu.Unlock()
@@ -67,20 +67,20 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 	written := make(chan struct{})
 	c.written = written
 	c.mu.Unlock()
-	rest := bytes.Clone(b) // the client uses b again
+	rest := bytes.Clone(b) // the client reuses b
 	go func() {
 		defer close(written)
 		if before != nil {
 			<-before
 		}
 		if _, err := c.Conn.Write(rest); err != nil {
-			_ = c.Close() // the client learns it from its next read
+			_ = c.Close() // the client's next read fails
 		}
 	}()
 	return len(b), nil
 }
 
-// SetWriteDeadline holds for the next short write.
+// SetWriteDeadline sets the deadline of the next short write. It never fails.
 func (c *memoryConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *memoryConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// SetDeadline sets both.
+// SetDeadline sets the read and the write deadline.
 func (c *memoryConn) SetDeadline(t time.Time) error {
 	_ = c.SetWriteDeadline(t) // never fails
 	return c.SetReadDeadline(t)

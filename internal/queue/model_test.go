@@ -19,8 +19,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// TestModel does random things to a queue and to the model; words, leases, order and every job must agree after each
-// step, and the audit must have nothing to say. -rapid.checks sets how many stories are told.
+// TestModel applies random steps to a queue and to the model. After each step words, leases, order and every job
+// must agree, and the audit must find nothing. -rapid.checks sets the number of sequences.
 func TestModel(t *testing.T) {
 	t.Attr("proves", "S2-P13")
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestModel(t *testing.T) {
 	}
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
 		plans := job.DefaultPlans()
-		for i := range plans { // deadlines pass when the test says so
+		for i := range plans { // deadlines pass only when the test moves them
 			plans[i].HeartbeatTimeout, plans[i].MaxProcessingTime = 30*time.Minute, 30*time.Minute
 		}
 		e.Plans.Set(plans)
@@ -56,11 +56,11 @@ type walk struct {
 	processes map[string]*queue.Queue
 	plans     []job.Plan
 	model     *queuetest.Model
-	leases    []queuetest.ModelLease // all there ever were
+	leases    []queuetest.ModelLease // all leases that were ever handed out
 	numbers   map[string]int64
-	sql       map[job.ID][]job.Recorded // what was acknowledged
+	sql       map[job.ID][]job.Recorded // the acknowledged outcomes
 	clock     int64
-	saves     int // checkpoints, so that each is a later one
+	saves     int // counts the checkpoints, so that each has a higher number
 	did       string
 }
 
@@ -94,7 +94,7 @@ func (w *walk) step() {
 		w.drain()
 	case "forget":
 		w.forget()
-	case "audit": // whatever happened, there is nothing to put right
+	case "audit": // whatever happened, the audit finds nothing to repair
 		w.equal(nil, pass(w.t, w.e.Queue, func(id job.ID) []job.Recorded { return w.sql[id] }), []job.Finding(nil))
 	}
 }
@@ -121,7 +121,7 @@ func (w *walk) submit() {
 	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
 	s.Payload = []byte(strings.Repeat("1", rapid.SampledFrom([]int{0, 2, 9}).Draw(w.T, "bytes")))
 	w.arrive()
-	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
+	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // every submit is sent twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
 	w.equal(err, got, want)
 }
@@ -130,7 +130,7 @@ func (w *walk) owner() string {
 	return rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(w.T, "owner")
 }
 
-// arrive gives the next arrival a time of its own, the same on every backend.
+// arrive sets the next arrival to a time of its own, equal on every backend.
 func (w *walk) arrive() { w.e.Redis.Set(w.t.Context(), queue.Key(0, "clock"), w.clock, 0) }
 
 func (w *walk) anyJob() *queuetest.ModelJob {
@@ -142,7 +142,7 @@ func (w *walk) anyJob() *queuetest.ModelJob {
 
 func (w *walk) claim() {
 	process := rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "process")
-	number := w.numbers[process] + rapid.Int64Range(-1, 2).Draw(w.T, "number") // also the last one again, and an older one
+	number := w.numbers[process] + rapid.Int64Range(-1, 2).Draw(w.T, "number") // also the last one, and an older one
 	if number < 1 {
 		number = 1
 	}
@@ -169,7 +169,7 @@ func (w *walk) write() {
 		return
 	}
 	l := rapid.SampledFrom(w.leases).Draw(w.T, "lease")
-	switch rapid.IntRange(0, 8).Draw(w.T, "forged") { // each half of the fence alone
+	switch rapid.IntRange(0, 8).Draw(w.T, "forged") { // a wrong token, or a wrong attempt
 	case 0:
 		l.Token = "forged:1"
 	case 1:
@@ -250,8 +250,8 @@ func (w *walk) operate() {
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
 }
 
-// restore gives back a job that waited, was delayed or ran: one that is not there, or one that is, in this life or the
-// next.
+// restore restores a job that waited, was delayed or ran: one that Redis lacks, or one that it has, in the same or
+// the next generation.
 func (w *walk) restore() {
 	p := rapid.SampledFrom(w.plans).Draw(w.T, "tier")
 	l := job.JournalRow{Priority: p.Priority, Job: job.Job{
@@ -277,7 +277,7 @@ func (w *walk) restore() {
 	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
 }
 
-// drain takes all, and acknowledges some of it: the rest stays lent.
+// drain takes all outcomes and acknowledges some of them: the others stay with this taker.
 func (w *walk) drain() {
 	w.e.Age(w.t, "outbox", time.Hour)
 	out, err := w.e.TakeOutbox(w.t.Context(), 0, 100)
@@ -314,7 +314,7 @@ func (w *walk) drain() {
 	}
 }
 
-// forget ages the end of a job, or not, and tries to forget it twice.
+// forget ages the end of a job, or not, and tries to remove the job twice.
 func (w *walk) forget() {
 	j := w.anyJob()
 	if j == nil {
@@ -341,7 +341,7 @@ func (w *walk) forget() {
 	w.equal(err, []int{got, len(stayed)}, want)
 }
 
-// compare holds every job, the order of the queue and the audit to the model.
+// compare compares every job and the order of the queue with the model, and runs the audit.
 func (w *walk) compare() {
 	w.Helper()
 	snap := w.e.Snapshot(w.t)
@@ -373,7 +373,7 @@ func (w *walk) compare() {
 	}
 }
 
-// count reads a counter of the lean hash: none is not spelled out.
+// count reads a number of the compact hash; an absent field is 0.
 func count(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n

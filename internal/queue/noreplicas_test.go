@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A master that is told to have a replica (min-replicas-to-write) and has none takes nothing, and that is certain: what
-// it refused is not there when a replica is.
+// A master that must have a replica (min-replicas-to-write) and has none refuses every write. The refusal is
+// certain: the refused job is not in Redis later.
 func TestNoReplicas(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()

@@ -31,7 +31,7 @@ func TestClaimOrder(t *testing.T) {
 	})
 }
 
-// With a small base the same formula bounds waiting: one tier step is worth five minutes.
+// With a small priority base the same formula bounds the waiting: one step in priority is worth five minutes.
 func TestClaimBoundedWaiting(t *testing.T) {
 	t.Attr("proves", "S2-G6")
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 // outcomeFields is how many texts take_outbox answers per job before its attempts.
 const outcomeFields = 3
 
-// TakeOutbox hands out ended jobs of a partition that SQL does not have yet, at most limit and about job.MaxBatchBytes,
-// and keeps them from other takers for OutboxLead.
+// TakeOutbox returns ended jobs of a partition that SQL does not have yet, at most limit and about
+// job.MaxBatchBytes, and hides them from other takers for OutboxLead.
 func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Outcome, error) {
 	reply, err := q.call(ctx, q.redis.Main, q.takeOutbox, partition,
 		[]any{min(limit, job.MaxBatch), ms(OutboxLead), job.MaxBatchBytes})
@@ -30,7 +30,7 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 		o, err := readOutcome(item)
 		if errors.Is(err, errPartly) {
 			q.opts.Log.Error("an outcome goes to SQL without what cannot be read of it", "job_id", o.ID, "err", err)
-		} else if err != nil { // its neighbours must not wait for it; the outbox offers it again
+		} else if err != nil { // the other outcomes must not wait for it; the outbox offers it again
 			q.opts.Log.Error("an outcome cannot be read; it stays in the outbox", "job_id", o.ID, "err", err)
 			continue
 		}
@@ -39,8 +39,8 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 	return outcomes, nil
 }
 
-// errPartly says that an outcome was read but for what nobody needs to end it: its options, lines of its history.
-// Somebody edited them by hand.
+// errPartly means that an outcome was read except for parts that SQL does not need to end the job: its options or
+// lines of its history, which were edited by hand.
 var errPartly = errors.New("not all of it can be read")
 
 func readOutcome(item any) (o job.Outcome, err error) {
@@ -77,7 +77,8 @@ func readOutcome(item any) (o job.Outcome, err error) {
 	return o, err
 }
 
-// Acknowledge tells Redis that SQL has these outcomes of one partition. EMPTY means it knew already.
+// Acknowledge tells Redis that SQL has these outcomes of one partition. It returns a word per job: OK, or EMPTY if
+// the job was not in the outbox with these numbers, because it was acknowledged before.
 func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
 	args := make([]any, 0, 1+2*len(batch))
 	args = append(args, ms(timeToLive(max(q.opts.Retention, q.opts.FailedRetention, time.Minute), q.opts.KeepEnded,

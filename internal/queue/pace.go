@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pace is how many jobs the cluster ends per second, measured from the count of all acknowledged ones.
+// pace measures how many jobs the cluster ends per second, from the counter of all acknowledged jobs.
 type pace struct {
 	mu        sync.Mutex
 	count     int64
@@ -13,7 +13,7 @@ type pace struct {
 	perSecond float64
 }
 
-// measure takes a new reading; readings less than half a second apart are left to the next.
+// measure takes a new reading. It ignores a reading less than half a second after the last one.
 func (p *pace) measure(count int64, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,9 +33,9 @@ func (p *pace) rate() float64 {
 	return p.perSecond
 }
 
-// timeToLive is how long Redis keeps an ended job: its retention, but no longer than keep jobs take to end at the
-// measured rate, and never below a minute: longer than a submit sent twice may be under way, so that its second copy
-// finds the job. Retention 0 forgets at once.
+// timeToLive returns how long Redis keeps an ended job: for its retention, but no longer than the cluster needs to
+// end keep jobs at the measured rate, and at least for a minute. A minute is longer than a repeated submit can be
+// under way, so its second copy finds the job. With a retention of 0 Redis forgets the job at once.
 func timeToLive(retention time.Duration, keep int, perSecond float64) time.Duration {
 	if retention <= 0 {
 		return 0

@@ -13,12 +13,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// LoadPlans reads the plans from Redis into the book. Plans that Redis has lost, or has in an older version, are stored
-// there first: from this process' book, from SQL, or, where none of the three has a plan, from the seed. Redis may have
-// lost the tiers' names too: a tier does not vanish under its jobs. A plan that cannot be served is an error and leaves
-// the book as it was.
+// LoadPlans reads the plans from Redis into the plan book. First it stores the plans that Redis has lost or has in
+// an older version: from this process' book, from SQL or, if neither of them nor Redis has a plan, from the seed.
+// It also restores the list of tiers, because jobs of a tier may still be in Redis. A plan that is not valid is an
+// error and leaves the book as it was.
 func (q *Queue) LoadPlans(ctx context.Context) error {
-	for range 3 { // Redis may lose everything between any two steps, and another process may store its own first
+	for range 3 { // Redis may lose everything between any two steps, and another process may store its own plans first
 		plans, missing, err := q.readPlans(ctx)
 		if err != nil {
 			return err
@@ -38,11 +38,12 @@ func (q *Queue) LoadPlans(ctx context.Context) error {
 	return fmt.Errorf("plans: %w: they vanish as soon as they are stored", job.ErrUnavailable)
 }
 
-// DoubtPlans makes the next LoadPlans compare Redis' plans with SQL's: Redis may have lost a change that this process
-// has not seen.
+// DoubtPlans makes the next LoadPlans compare Redis' plans with those in SQL: Redis may have lost a change that
+// this process has not seen.
 func (q *Queue) DoubtPlans() { q.planDoubt.Store(true) }
 
-// readPlans says missing if there are no plans at all or one that is named is not there.
+// readPlans reads the plans that Redis has. missing is true if Redis has no plans at all, or lacks a plan that its
+// list of tiers names.
 func (q *Queue) readPlans(ctx context.Context) (plans []job.Plan, missing bool, err error) {
 	names, err := q.redis.Main.HGet(ctx, configKey, "tiers").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -66,7 +67,7 @@ func (q *Queue) readPlans(ctx context.Context) (plans []job.Plan, missing bool, 
 	return plans, missing || names == "", nil
 }
 
-// lost are the plans to store again: those that this process or SQL knows, and that Redis did not answer, or only in an
+// lost returns the plans to store again: those that this process or SQL has, and that Redis lacks or has in an
 // older version.
 func (q *Queue) lost(ctx context.Context, found []job.Plan, missing bool) ([]job.Plan, error) {
 	known := q.plans.All()
@@ -79,7 +80,7 @@ func (q *Queue) lost(ctx context.Context, found []job.Plan, missing bool) ([]job
 			known = newest(known, remembered)
 		case first: // the seed's plans must not replace SQL's
 			return nil, err
-		default: // what this process knows must do until SQL answers
+		default: // this process' plans are used until SQL answers
 			q.planDoubt.Store(true)
 		}
 	}
@@ -89,14 +90,15 @@ func (q *Queue) lost(ctx context.Context, found []job.Plan, missing bool) ([]job
 	return behind(found, known), nil
 }
 
-// behind are those of the known plans that are not among the found ones, or only in an older version.
+// behind returns the known plans that found lacks or has in an older version.
 func behind(found, known []job.Plan) []job.Plan {
 	return slices.DeleteFunc(slices.Clone(known), func(p job.Plan) bool {
 		return slices.ContainsFunc(found, func(f job.Plan) bool { return f.Tier == p.Tier && f.Version >= p.Version })
 	})
 }
 
-// newest takes each tier's newest plan from two lists; of two that are as new, the first list's.
+// newest merges two lists of plans and takes the newer plan of each tier; with equal versions, that of the first
+// list.
 func newest(plans, others []job.Plan) []job.Plan {
 	all := behind(plans, others)
 	return append(all, slices.DeleteFunc(slices.Clone(plans), func(p job.Plan) bool {
@@ -104,11 +106,11 @@ func newest(plans, others []job.Plan) []job.Plan {
 	})...)
 }
 
-// AnyVersion lets StorePlan replace whatever is there; a version of 0 wants that no plan is there.
+// AnyVersion makes StorePlan replace a plan of any version. A version of 0 stores a plan only if there is none.
 const AnyVersion = -1
 
-// StorePlan writes a plan for every process to read, and returns it with its new version. It is job.ErrBadPlan for one
-// that cannot be served, and job.ErrChanged if the plan in Redis is not of the version that the caller saw.
+// StorePlan writes a plan for all processes and returns it with its new version. The error is job.ErrBadPlan if
+// the plan is not valid, and job.ErrChanged if the plan in Redis does not have the version that the caller saw.
 func (q *Queue) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error) {
 	if err := p.Check(); err != nil {
 		return p, err
@@ -148,8 +150,8 @@ func (q *Queue) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan
 	}
 }
 
-// restorePlans writes plans and their names in one step, again from the start if another process wrote in between: no
-// name gets lost. A plan that Redis has in this version, or in a later one, stays.
+// restorePlans writes plans and the list of tiers in one transaction, and starts again if another process wrote in
+// between, so that no tier is lost. A plan that Redis has in this or a later version stays.
 func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 	watched := []string{configKey}
 	for _, p := range plans {
@@ -202,12 +204,12 @@ func planFields(p job.Plan) map[string]any {
 	}
 }
 
-// typeBackoffText is "" for none, else JSON with durations in ns: only tierq reads it.
+// typeBackoffText returns "" for an empty map, otherwise JSON with durations in ns, which only tierq reads.
 func typeBackoffText(b map[string]job.Backoff) string {
 	if len(b) == 0 {
 		return ""
 	}
-	text, _ := json.Marshal(b) // numbers that Check has seen: it cannot fail
+	text, _ := json.Marshal(b) // Marshal cannot fail: Check has accepted the numbers
 	return string(text)
 }
 

@@ -21,7 +21,7 @@ func TestPlansAreTheSeeds(t *testing.T) {
 	t.Attr("proves", "S2-S3 S2-N3 S2-N4 S2-N5 S2-N6 S2-K5")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		// Read back from Redis by a process that knows nothing.
+		// A new process reads the plans back from Redis.
 		book := &job.PlanBook{}
 		if err := queue.New(e.Clients, book, e.Options).LoadPlans(t.Context()); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestPlansAreTheSeeds(t *testing.T) {
 	})
 }
 
-// A deleted plan is stored again, as this process knew it; what runs does not notice.
+// LoadPlans stores a deleted plan again as this process has it; running jobs are not affected.
 func TestPlansDeleted(t *testing.T) {
 	t.Attr("proves", "F52")
 	t.Parallel()
@@ -110,7 +110,8 @@ func TestPlansBad(t *testing.T) {
 	})
 }
 
-// Two processes that store at once lose neither's plan, and one that starts does not undo an operator's.
+// If two processes store plans at the same time, no plan is lost, and a process that starts does not undo an
+// operator's change.
 func TestPlansStoredAtOnce(t *testing.T) {
 	t.Attr("proves", "S2-P13")
 	t.Parallel()
@@ -147,7 +148,7 @@ func TestPlansStoredAtOnce(t *testing.T) {
 	})
 }
 
-// A hundred tiers are given back in one transaction: also to a server in memory, which takes 4 KiB at a time.
+// A hundred plans are restored in one transaction, also to an in-memory server, which reads 4 KiB at a time.
 func TestPlansRemembered_Many(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -167,8 +168,8 @@ func TestPlansRemembered_Many(t *testing.T) {
 	})
 }
 
-// A process that starts after Redis lost its plans gives Redis those that SQL remembers, and the seed's only where SQL
-// remembers none. While SQL does not answer it stores nothing.
+// If Redis has lost its plans, a starting process restores those that SQL has, and the default plan of a tier only
+// if SQL has none. While SQL does not answer it stores nothing.
 func TestPlansRemembered(t *testing.T) {
 	t.Attr("proves", "F52")
 	t.Parallel()
@@ -214,14 +215,14 @@ func TestPlansRemembered(t *testing.T) {
 		load(q)
 		same(t, "questions while nothing is amiss", asked, before)
 
-		// Another process, of an older version say, stored the seed's first: the later version is right.
+		// Another process (an older build, say) stored the default plans first: the later version from SQL wins.
 		e.Flush(t)
 		load(queue.New(e.Clients, &job.PlanBook{}, e.Options))
 		same(t, "the seed's version", version("PAID"), "1")
 		load(q)
 		same(t, "the later version", version("PAID"), "3")
 
-		// Redis went back to before a change that this process never served.
+		// Redis lost a change that this process had never read.
 		remembered[0].Version = 4
 		load(q)
 		same(t, "without a doubt", version("PAID"), "3")
@@ -233,7 +234,7 @@ func TestPlansRemembered(t *testing.T) {
 		load(q)
 		same(t, "in doubt", version("PAID"), "4")
 
-		// SQL is behind: what Redis has stays.
+		// Redis has a later version than SQL: it stays.
 		e.Redis.HSet(t.Context(), planKeys+"PAID", "version", 6)
 		fresh, _ := process()
 		load(fresh)
@@ -241,8 +242,7 @@ func TestPlansRemembered(t *testing.T) {
 	})
 }
 
-// A Redis that lost everything while the plans were being read: the name of a plan that had been read already is gone
-// too.
+// LoadPlans also restores the name of a tier if Redis lost the list of tiers while the plans were being read.
 func TestPlansWhoseNamesAreLost(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()

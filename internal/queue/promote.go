@@ -6,7 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Promote makes scheduled jobs that are due ready, at most job.MaxBatch of one partition, and says how many it found.
+// Promote makes scheduled jobs of one partition ready that are due, at most job.MaxBatch, and returns how many it
+// found.
 func (q *Queue) Promote(ctx context.Context, partition int) (int, error) {
 	texts, err := q.texts(ctx, q.redis.Main, q.promote, partition, []any{job.MaxBatch})
 	if err != nil {

@@ -38,7 +38,7 @@ func TestPromote(t *testing.T) {
 		same(t, "state", snap.State(due.ID), job.Pending)
 		same(t, "not due", snap.State(waiting.ID), job.Scheduled)
 		same(t, "running", snap.State(early), job.Processing)
-		same(t, "fresh", snap.Counters["fresh"], 1) // it counts from here on
+		same(t, "fresh", snap.Counters["fresh"], 1) // the promoted job counts from now on
 		same(t, "delayed", snap.Counters["delayed"], 1)
 		same(t, "doorbell", snap.Doorbell, 1)
 		before := e.Snapshot(t)
@@ -49,7 +49,7 @@ func TestPromote(t *testing.T) {
 	})
 }
 
-// The place is by arrival, not by when it was due.
+// A promoted job's place depends on its arrival, not on when it was due.
 func TestPromoteToItsPlace(t *testing.T) {
 	t.Attr("proves", "S2-P3")
 	t.Parallel()
@@ -70,8 +70,8 @@ func TestPromoteToItsPlace(t *testing.T) {
 	})
 }
 
-// A job that was delayed waits from when it is due: its first lease says so, and so does the age of the oldest. Who did
-// not wait on purpose may wait for longer, behind it.
+// A delayed job waits since it was due: its first lease and the age of the oldest job say so. A job behind it that
+// was not delayed may have waited for longer.
 func TestPromoteSaysWhenItWasDue(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -93,12 +93,12 @@ func TestPromoteSaysWhenItWasDue(t *testing.T) {
 			return j.ArrivedAt
 		}
 		paid, unpaid := arrived(plain), arrived(alone.ID).Add(delay)
-		// A busy machine may take longer than the delay to submit the plain one.
+		// On a busy machine the submit of the plain job may take longer than the delay.
 		if due := arrived(delayed.ID).Add(delay); due.Before(paid) {
 			paid = due
 		}
 		testkit.Eventually(t, 10*time.Second, fmt.Sprint("the oldest are ", paid, unpaid), func() (bool, string) {
-			oldest, err := e.Oldest(t.Context()) // leaves out what a busy machine does not answer soon
+			oldest, err := e.Oldest(t.Context()) // leaves out partitions that a busy machine answers too late
 			return oldest[job.Paid].Equal(paid) && oldest[job.Unpaid].Equal(unpaid), fmt.Sprint(oldest, err)
 		})
 		leases := e.Take(t, 3)
@@ -108,7 +108,8 @@ func TestPromoteSaysWhenItWasDue(t *testing.T) {
 	})
 }
 
-// With a small base, where tiers overlap, the age of the oldest counts from when a delayed job was due as well.
+// With a small priority base, where tiers overlap, the age of the oldest job also counts since a delayed job was
+// due.
 func TestOldest_SmallBase(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.PriorityBase = 300_000 }, func(t *testing.T, e *queuetest.Env) {
@@ -125,7 +126,7 @@ func TestOldest_SmallBase(t *testing.T) {
 		}
 		want := j.ArrivedAt.Add(delay)
 		testkit.Eventually(t, 5*time.Second, fmt.Sprint("the oldest is ", want), func() (bool, string) {
-			oldest, err := e.Oldest(t.Context()) // leaves out what a busy machine does not answer soon
+			oldest, err := e.Oldest(t.Context()) // leaves out partitions that a busy machine answers too late
 			return oldest[job.Unpaid].Equal(want), fmt.Sprint(oldest, err)
 		})
 	})

@@ -1,7 +1,7 @@
-// Package queue is the Redis side of tierq. A Queue has one method per script of the state machine, the plans, and what
-// else a process needs to run jobs; a View has the readings for polls, pages and metrics. A call of a script touches
-// one partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice. Errors are
-// job.ErrUnavailable or job.ErrAmbiguous where Redis is to blame.
+// Package queue is the Redis side of tierq. A Queue has one method per script of the state machine, the plans, and
+// what else a process needs to run jobs. A View has the readings for polls, pages and metrics. A script call
+// touches one partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice,
+// except that of Rates. The error is job.ErrUnavailable or job.ErrAmbiguous if Redis is the cause.
 package queue
 
 import (
@@ -13,53 +13,54 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Options say which queue this is. Partitions, PriorityBase, Capacity, ScheduledLimit, HeartbeatInterval and Journal
-// are the cluster's: CheckSetup refuses to start a process whose values differ.
+// Options configure a queue. Partitions, PriorityBase, Capacity, ScheduledLimit, HeartbeatInterval and Journal
+// must be equal in all processes of the cluster: CheckSetup returns an error in a process whose values differ.
 type Options struct {
-	Nonce             string // this process' name in tokens: no spaces, no colon at its end
+	Nonce             string // the process' name in tokens: without spaces, without a colon at its end
 	Partitions        int
 	PriorityBase      int64
 	Capacity          int           // never-claimed ready jobs, over all partitions
-	ScheduledLimit    int           // jobs scheduled at submit, over all partitions; they may have half of LivingBytes
+	ScheduledLimit    int           // jobs scheduled at submit, over all partitions; see LivingBytes
 	LivingLimit       int           // jobs that have not ended, over all partitions; 0 = any number
-	LivingBytes       int           // what those jobs keep in Redis, over all partitions; 0 = any number, until FitMemory
-	LaterLimit        int           // how often a generation of a job may be later for nothing; 0 = any number
-	LaterAge          time.Duration // how long after its first attempt it may be; 0 = for ever
+	LivingBytes       int           // bytes of living jobs, half for scheduled ones; 0 = no limit until FitMemory
+	LaterLimit        int           // how often a generation may be later without a retry; 0 = any number
+	LaterAge          time.Duration // how long after its first attempt a generation may be later; 0 = for ever
 	UnknownFor        time.Duration // how long a job waits for a worker that knows its type; 0 = for ever
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
-	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 1 h if not positive
-	KeepEnded         int           // ended jobs Redis keeps at most, roughly
-	Journal           bool          // SQL has accepted jobs and their keys too
-	Embedded          bool          // the server lives in this process, and is as old as it
-	// Observe hears of every script call: its name and partition, how long it took, its error or nil. It may be nil.
+	KeepKeys          time.Duration // how long an Idempotency-Key is kept; 1 h if not positive
+	KeepEnded         int           // the most ended jobs that Redis keeps, roughly
+	Journal           bool          // SQL has journal rows of living jobs, and their keys
+	Embedded          bool          // the Redis server lives in this process
+	// Observe is called after every script call with the script's name, the partition, the duration and the error or
+	// nil. It may be nil.
 	Observe func(script string, partition int, took time.Duration, err error)
-	// Cancelled is called for each job that a cancel ended, with its tier. It is not called if the answer to the first
-	// call was lost. It may be nil.
+	// Cancelled is called for each job that a cancel ended, with the job's tier. It is not called if the reply of the
+	// first call was lost. It may be nil.
 	Cancelled func(job.Tier)
-	Log       *slog.Logger // hears of what cannot be read; may be nil
+	Log       *slog.Logger // gets the data that cannot be read; may be nil
 
 	// RememberedPlans reads the plans that SQL has; nil = there is no SQL. See LoadPlans.
 	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
 }
 
-// Queue moves jobs. It is safe for concurrent use.
+// Queue calls the scripts that move jobs. It is safe for concurrent use.
 type Queue struct {
 	*shared
 
-	runs      []atomic.Pointer[life] // Incarnations, as last read
-	settling  time.Duration          // of a life
-	planDoubt atomic.Bool            // LoadPlans asks SQL too
+	runs      []atomic.Pointer[life] // by partition, as Incarnations last read them
+	settling  time.Duration          // how long rows get the previous incarnation
+	planDoubt atomic.Bool            // the next LoadPlans reads SQL too
 
-	channels map[string]string // their names after the partition, by those of the scripts' KEYS
+	channels map[string]string // channel names without the partition, by their names in the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, cancel, restore bound
 	takeOutbox, acknowledge, audit, recount, rate, forget              bound
 	reclaim                                                            map[job.Watch]bound
 }
 
-// shared is what a Queue and its View both work with.
+// shared is the part that a Queue and its Views have in common.
 type shared struct {
 	opts    Options
 	plans   *job.PlanBook
@@ -72,8 +73,8 @@ type shared struct {
 	livingBytes atomic.Int64 // Options.LivingBytes, or what FitMemory found
 }
 
-// New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken
-// from.
+// New makes a queue over open clients. plans is the book that LoadPlans fills; the scripts' arguments come from
+// it.
 func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Observe == nil {
 		o.Observe = func(string, int, time.Duration, error) {}
@@ -126,7 +127,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	return q
 }
 
-// Probe makes one tiny write, so that a read-only or full server does not pass for a healthy one. It does not touch a
+// Probe makes one tiny write, so that a read-only or full server does not count as healthy. It touches no
 // partition.
 func (q *Queue) Probe(ctx context.Context) error {
 	if err := q.redis.Main.Set(ctx, probeKey, q.opts.Nonce, time.Minute).Err(); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// owned is a submission of somebody who may have quota jobs under way.
+// owned returns a submission of an owner who may have quota living jobs.
 func owned(owner string, quota int) job.Submission {
 	s := queuetest.Job(job.Paid)
 	s.Owner, s.Quota = owner, quota
 	return s
 }
 
-// owners holds the counted owners to what they should be.
+// owners compares the counted owners with the expected ones.
 func owners(t *testing.T, e *queuetest.Env, what string, want map[string]int64) {
 	t.Helper()
 	if got := e.Snapshot(t).Owners; !maps.Equal(got, want) {
@@ -26,7 +26,8 @@ func owners(t *testing.T, e *queuetest.Env, what string, want map[string]int64) 
 	}
 }
 
-// A job counts for its owner from the submit to its end, whatever happens in between; the bystander is another's.
+// A job counts for its owner from its submit to its end, whatever happens in between. The bystander belongs to
+// another owner.
 func TestQuotaCountsTheLiving(t *testing.T) {
 	t.Attr("proves", "S9")
 	t.Parallel()
@@ -39,7 +40,7 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 	}
 	say := func(verb string) func(*testing.T, *queuetest.Env, job.Lease) {
 		return func(t *testing.T, e *queuetest.Env, l job.Lease) {
-			if _, err := writes[verb](t.Context(), e.Queue, l.Ref(), l.Ref()); err != nil { // twice in a call: one ending
+			if _, err := writes[verb](t.Context(), e.Queue, l.Ref(), l.Ref()); err != nil { // twice in a call: it ends once
 				t.Fatal(err)
 			}
 			if _, err := writes[verb](t.Context(), e.Queue, l.Ref()); err != nil {
@@ -87,7 +88,7 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 				c.then(t, e, l)
 				want := map[string]int64{"bob": 1, "ann": c.left}
 				if c.left == 0 {
-					delete(want, "ann") // what has come to nought is gone
+					delete(want, "ann") // a count of 0 is removed
 				}
 				owners(t, e, "afterwards", want)
 				e.Drain(t)
@@ -97,7 +98,7 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 	}
 }
 
-// promote makes n delayed jobs due, and ready.
+// promote makes n delayed jobs due and promotes them.
 func promote(t *testing.T, e *queuetest.Env, n int) {
 	t.Helper()
 	e.Age(t, "scheduled", 2*time.Hour)
@@ -106,7 +107,7 @@ func promote(t *testing.T, e *queuetest.Env, n int) {
 	}
 }
 
-// The quota refuses what is new, and nothing else; a refusal leaves no trace.
+// The quota refuses only new jobs; a refusal leaves nothing behind in Redis.
 func TestQuotaRefuses(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 6 }, func(t *testing.T, e *queuetest.Env) {
@@ -153,7 +154,8 @@ func TestQuotaRefuses(t *testing.T) {
 	})
 }
 
-// A partition has its part of a quota, rounded up: of 5 jobs in 3 partitions 2 in each, and of 1 still 1.
+// A partition has its part of a quota, rounded up: with 3 partitions, 2 jobs of a quota of 5, and 1 job of a quota
+// of 1.
 func TestQuotaOfAPartition(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 3 }, func(t *testing.T, e *queuetest.Env) {
@@ -171,8 +173,8 @@ func TestQuotaOfAPartition(t *testing.T) {
 	})
 }
 
-// A flood from one key takes the room that its quota allows, and no more: others of its tier and of better ones still
-// get in.
+// A flood from one API key takes no more capacity than its quota allows: other jobs of its tier and of better
+// tiers are accepted.
 func TestQuotaKeepsAFloodOut(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -188,7 +190,7 @@ func TestQuotaKeepsAFloodOut(t *testing.T) {
 	})
 }
 
-// Requeued and restored jobs count, and are never refused.
+// Requeued and restored jobs count for their owners and are never refused.
 func TestQuotaCountsSecondLives(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
@@ -218,8 +220,8 @@ func TestQuotaCountsSecondLives(t *testing.T) {
 	})
 }
 
-// Jobs that nobody counted (an older build took them in, or somebody deleted the key) end like all others: no count
-// goes below nought, and the audit counts those that still live.
+// Jobs that were never counted (an older build accepted them, or the key was deleted) end like all others: no
+// count falls below 0, and the audit counts those that still live.
 func TestQuotaOfTheUncounted(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -228,7 +230,7 @@ func TestQuotaOfTheUncounted(t *testing.T) {
 		leases := e.Take(t, 4)
 		e.Finish(t, leases[0])
 		owners(t, e, "one has ended", map[string]int64{})
-		e.PutAll(t, owned("ann", 1)) // as many as are counted
+		e.PutAll(t, owned("ann", 1)) // the counter says that the owner has no job
 		e.Finish(t, leases[1])
 		owners(t, e, "one more", map[string]int64{})
 		if got := kinds(pass(t, e.Queue, unasked)); got != "REPAIRED counter, REPAIRED counter" {
@@ -241,7 +243,8 @@ func TestQuotaOfTheUncounted(t *testing.T) {
 	})
 }
 
-// Where too many jobs wait to be counted in a step, a count of more than all of them is told.
+// If more jobs wait than one step may count, the audit reports an owner's count that exceeds the number of all
+// jobs.
 func TestQuotaOfManyJobs(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -254,7 +257,7 @@ func TestQuotaOfManyJobs(t *testing.T) {
 			e.PutAll(t, batch...)
 		}
 		key := queue.Key(0, "owners")
-		counts := func(what, want string) { // not a snapshot: of so many jobs it takes the embedded server long
+		counts := func(what, want string) { // not a snapshot, which takes the embedded server long for so many jobs
 			t.Helper()
 			same(t, what, fmt.Sprint(e.Redis.HGetAll(t.Context(), key).Val()), want)
 		}
@@ -271,7 +274,7 @@ func TestQuotaOfManyJobs(t *testing.T) {
 	})
 }
 
-// Whose a job is stands in its head between other words, any of which may be missing.
+// The owner of a job is read from its head, also if neighbouring parts are missing.
 func TestQuotaReadsTheHead(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {

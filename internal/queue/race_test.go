@@ -15,9 +15,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Three watches look again and again at one expired job, around the moment at which it may be taken back, and its
-// worker's heartbeat comes within 10 ms of that moment: the job is either kept or taken back once. Over the rounds both
-// happen.
+// Three watches look at one expired job again and again, around the moment at which it may be reclaimed, and its
+// worker's heartbeat comes within 10 ms of that moment. The job is either kept or reclaimed once. Over all rounds
+// both happen.
 func TestReclaimRacesHeartbeat(t *testing.T) {
 	t.Attr("proves", "F26")
 	t.Parallel()
@@ -25,13 +25,14 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 		t.Parallel()
 		clients := queuetest.Connect(t, testkit.SharedRedisDB(t))
 		const rounds = racyRounds
-		e := queuetest.Open(t, clients, func(o *queue.Options) { o.Retention = time.Second }) // what ended is not in the way
+		e := queuetest.Open(t, clients, func(o *queue.Options) { o.Retention = time.Second }) // ended jobs do not pile up
 		var watching []*queue.Queue
 		for i := range 3 {
 			watching = append(watching, e.Process(fmt.Sprint("watch-", i)))
 		}
 		kept, tried, takers := 0, 0, make([]int, len(watching))
-		// A busy machine may take all jobs back, or none: then more rounds follow, whose beats come sooner, or later.
+		// On a busy machine the watches may reclaim all jobs, or none: then more rounds follow, with earlier or later
+		// heartbeats.
 		landed := func(round int) bool { return kept > 0 && kept < round }
 		for round := 0; round < rounds || !landed(round) && round < 5*rounds; round++ {
 			tried = round + 1
@@ -50,10 +51,10 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 			<-time.After(due - 12*time.Millisecond)
 			var beaten atomic.Bool
 			var all sync.WaitGroup
-			words := make([][]job.Word, len(watching)) // what each watch said of the job, but for SUSPECT
+			words := make([][]job.Word, len(watching)) // each watch's words about the job, except SUSPECT
 			for i, w := range watching {
 				all.Go(func() {
-					for last := false; !last; { // the last look begins after the beat was answered
+					for last := false; !last; { // the last look begins after the heartbeat was answered
 						last = beaten.Load()
 						found, err := w.Reclaim(t.Context(), 0, job.Crashed, 0)
 						if err != nil {

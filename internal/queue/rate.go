@@ -13,15 +13,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// RatePartition is the partition that keeps a bucket: they are spread over all.
+// RatePartition returns the partition that has a bucket. The buckets are spread over all partitions.
 func (q *Queue) RatePartition(bucket string) int {
 	sum := sha256.Sum256([]byte(bucket))
 	return int(sum[0]) % q.opts.Partitions
 }
 
-// Rates takes requests from buckets of one partition, see RatePartition, one ask after the other; at most job.MaxBatch.
-// It has connections of its own; a request waits for it, so ctx should leave it little time. It is never to be sent
-// again: job.ErrAmbiguous means that the requests may have been taken.
+// Rates takes requests from rate buckets of one partition (see RatePartition), one ask after the other, at most
+// job.MaxBatch. It uses connections of its own. A request of a client waits for it, so ctx should allow it little
+// time. Rates must not be repeated: after job.ErrAmbiguous the requests may have been counted.
 func (q *Queue) Rates(ctx context.Context, partition int, asks []job.RateAsk) ([]job.RateAnswer, error) {
 	args := make([]any, 0, 4*len(asks))
 	for i := range asks {
@@ -48,17 +48,18 @@ func (q *Queue) Rates(ctx context.Context, partition int, asks []job.RateAsk) ([
 	return answers, nil
 }
 
-// rateName stands for a bucket in a key's name, where no text of a user's may be.
+// rateName returns the hash that names a bucket in a key, because no text of a user may be part of a key.
 func rateName(bucket string) string {
 	sum := sha256.Sum256([]byte(bucket))
 	return hex.EncodeToString(sum[:16])
 }
 
-// maxRoom keeps a full bucket's time, in us, below 2^53: 126 years from now.
+// maxRoom is the most that a full bucket's time may lie ahead of now, in us: 126 years, which keeps that time
+// below 2^53.
 const maxRoom = 4e15
 
-// ratePeriod is what one request costs, in us: a whole number up to 1000 requests a second, so that nothing is ever
-// rounded.
+// ratePeriod returns the period of one request, in us. Up to 1000 requests a second it is a whole number, so that
+// the script rounds nothing.
 func ratePeriod(a *job.RateAsk) (string, error) {
 	if !(a.Rate > 0) || a.Burst < 1 || a.N < 0 {
 		return "", fmt.Errorf("rate: %d of %g a second, %d at once", a.N, a.Rate, a.Burst)

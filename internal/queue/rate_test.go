@@ -21,7 +21,7 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// slow is a rate at which nothing comes back while a test runs: one request in 1000 s.
+// slow is a rate that frees nothing while a test runs: one request in 1000 s.
 const slow = 0.001
 
 func rates(t testing.TB, e *queuetest.Env, asks ...job.RateAsk) []job.RateAnswer {
@@ -38,7 +38,7 @@ func rateKeys(t testing.TB, e *queuetest.Env) []string {
 	return e.AllKeys(t, "*:rate:*")
 }
 
-// emptier lets a bucket become emptier by d, as time would.
+// emptier makes a bucket emptier by d, as the passing of time would.
 func emptier(t testing.TB, e *queuetest.Env, key string, d time.Duration) {
 	t.Helper()
 	at, err := e.Redis.Get(t.Context(), key).Int64()
@@ -53,7 +53,7 @@ func emptier(t testing.TB, e *queuetest.Env, key string, d time.Duration) {
 	}
 }
 
-// near holds a duration to what it should be, less what the test took.
+// near compares a duration with the expected one, less the time that the test took.
 func near(t testing.TB, what string, got, want time.Duration) {
 	t.Helper()
 	if got > want || got < want-time.Minute {
@@ -96,7 +96,7 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// A bucket's name may hold what a user wrote; a key's never.
+// A bucket's name may contain a user's text; its key never does.
 func TestRateKeysHoldNoUserText(t *testing.T) {
 	t.Attr("proves", "A58")
 	t.Parallel()
@@ -118,7 +118,7 @@ func TestRateKeysHoldNoUserText(t *testing.T) {
 	})
 }
 
-// bucketModel is a leaky bucket with nothing clever: it holds requests, and some leak out.
+// bucketModel is a plain leaky bucket: it holds requests, which leak out over time.
 type bucketModel struct{ held float64 }
 
 func (m *bucketModel) ask(a job.RateAsk) job.RateAnswer {
@@ -169,8 +169,8 @@ func TestRateIsALeakyBucket(t *testing.T) {
 	})
 }
 
-// What a clock that stepped back leaves, or a bucket that was larger, is a full bucket and no more; what nobody can
-// read is an empty one.
+// A value of a clock that was set back, or of a larger bucket, counts as a full bucket. An unreadable value counts
+// as an empty one.
 func TestRateAfterStrangeValues(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -197,7 +197,7 @@ func TestRateAfterStrangeValues(t *testing.T) {
 			}
 			near(t, "the wait", got.RetryIn, want.wait)
 		}
-		// A rate that is changed counts by what it is now.
+		// After a change of the rate, the bucket counts by the new rate.
 		if err := e.Redis.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func TestRateExtremes(t *testing.T) {
 	})
 }
 
-// The audit knows the key, and gives it a time to live where it has none.
+// The audit knows the keys of buckets, and gives them a time to live if they have none.
 func TestRateKeysAge(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -253,7 +253,8 @@ func TestRateKeysAge(t *testing.T) {
 	})
 }
 
-// It is the one script that may not be sent twice: a lost answer is told as such, and what it took stays taken.
+// Rate is the only script that may not be sent twice: a lost reply is reported as ambiguous, and the counted
+// requests stay counted.
 func TestReplyLostRate(t *testing.T) {
 	t.Attr("proves", "F27")
 	t.Parallel()

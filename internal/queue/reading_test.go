@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A quick reading of Redis' clock stays beside slower ones that say the same, for a minute. A clock that was set is
-// believed at once.
+// A quick reading of Redis' clock is preferred for a minute to slower ones that agree with it. A reading that
+// shows that the clock was set is used at once.
 func TestReading_TheQuickOneStays(t *testing.T) {
 	t.Parallel()
 	redis, local := time.UnixMilli(1_700_000_000_000), time.Now()

@@ -8,12 +8,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Patience is the least time between the look that finds a job expired and the look that takes it back, so that one
-// stall of Redis crashes nobody.
+// Patience is the least time between the look at which a watch first sees a job expired and the look at which it
+// reclaims the job. A single stall of Redis therefore takes no job from its holder.
 const Patience = 2 * time.Second
 
-// Reclaim is one look of a watch over the expired jobs of a partition, skipping the first skip of them, at most
-// job.MaxBatch.
+// Reclaim makes one look of a watch at the expired jobs of a partition: it passes over the first skip jobs and
+// looks at up to job.MaxBatch.
 func (q *Queue) Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error) {
 	b := q.reclaim[w]
 	args := []any{string(w.Cause()), skip, job.MaxBatch, ms(Patience)}

@@ -14,7 +14,8 @@ import (
 
 var watches = []job.Watch{job.Crashed, job.Stuck}
 
-// Both watches, the same script: back to the original place, one retry spent, out of both sets.
+// Both watches use the same script: the job goes back to its original place, has spent one retry, and is out of
+// both sets.
 func TestReclaim(t *testing.T) {
 	t.Attr("proves", "S2-S7 S2-P3 S2-P7")
 	t.Parallel()
@@ -72,14 +73,14 @@ func TestReclaimUntilSpent(t *testing.T) {
 	})
 }
 
-// A look answers the tier of each job that it took back.
+// Reclaim returns the tier of each job that it reclaims.
 func TestReclaimTiers(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		back, asked, spent := e.Start(t, job.Paid).ID, e.Start(t, job.Unpaid).ID, e.Put(t, job.Public)
 		e.Take(t, 1)
 		same(t, "word", e.Reap(t, job.Crashed, spent)[spent], job.OK)
-		e.Take(t, 1) // and with it the only retry
+		e.Take(t, 1) // and with that the only retry is spent
 		same(t, "asked", e.Cancels(t, asked), job.Cancel)
 		e.Expire(t, job.Stuck, back, asked, spent)
 		looks := func(want ...job.Reclaimed) {
@@ -103,7 +104,7 @@ func TestReclaimTiers(t *testing.T) {
 	})
 }
 
-// A job is taken back by a look that comes Patience after the first one, and by none before.
+// A watch reclaims a job with a look that comes at least Patience after the first look, and never earlier.
 func TestReclaimTwoLooks(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -119,15 +120,15 @@ func TestReclaimTwoLooks(t *testing.T) {
 	})
 }
 
-// twoLooks reports whether its early look was early by Redis' clock: on a machine that stood still meanwhile, it says
-// nothing.
+// twoLooks says whether its early look was early by Redis' clock. On a machine that stood still meanwhile, the
+// look proves nothing.
 func twoLooks(t *testing.T, e *queuetest.Env, w job.Watch) bool {
 	t.Helper()
 	early := false
-	const before = 200 * time.Millisecond // the early look comes that long before the job may be taken back
+	const before = 200 * time.Millisecond // how long before the job may be reclaimed the early look comes
 	suspects, taken := "suspects:"+string(w), false
 	l := e.Start(t, job.Paid)
-	look := func() (word job.Word) { // a second one, and whether it was early
+	look := func() (word job.Word) { // a further look; sets whether it was early
 		at, err := e.Redis.ZScore(t.Context(), "{tierq:0}:"+suspects, string(l.ID)).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +143,7 @@ func twoLooks(t *testing.T, e *queuetest.Env, w job.Watch) bool {
 	first := e.Snapshot(t)
 	if word := look(); early {
 		same(t, "at once again", word, job.Suspect)
-		e.Unchanged(t, first) // the first look's time stays
+		e.Unchanged(t, first) // the time of the first look stays
 		e.Age(t, suspects, queue.Patience-before)
 		if word = look(); early {
 			same(t, "a bit early", word, job.Suspect)
@@ -159,7 +160,7 @@ func twoLooks(t *testing.T, e *queuetest.Env, w job.Watch) bool {
 	return proven
 }
 
-// A heartbeat after the first look saves the job, and makes that look meaningless.
+// A heartbeat after the first look saves the job and makes that look void.
 func TestReclaimSavedByHeartbeat(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -176,7 +177,7 @@ func TestReclaimSavedByHeartbeat(t *testing.T) {
 	})
 }
 
-// A suspect's entry does not follow the job into its next attempt.
+// A suspect's entry has no effect on the job's next attempt.
 func TestReclaimStaleSuspects(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -222,7 +223,7 @@ func TestReclaimPages(t *testing.T) {
 		for range 5 {
 			e.Take(t, 50)
 		}
-		bystander := e.Start(t, job.Paid) // 15 s to its deadline: more than this test takes anywhere
+		bystander := e.Start(t, job.Paid) // 15 s to its deadline: longer than this test takes
 		for i, s := range batch {
 			e.Age(t, "heartbeat_deadlines", time.Hour+time.Duration(i)*time.Second, s.ID)
 		}
@@ -241,14 +242,14 @@ func TestReclaimPages(t *testing.T) {
 			}
 			return suspects, taken
 		}
-		for _, want := range []int{100, 100, 50, 0} { // the first look goes on past the suspects it has found
+		for _, want := range []int{100, 100, 50, 0} { // the first look continues after the suspects that it has found
 			n := len(e.Snapshot(t).Keys["suspects:crashed"].Items)
 			suspects, taken := look(n)
 			same(t, "suspects", suspects, want)
 			same(t, "taken", taken, 0)
 		}
 		e.Age(t, "suspects:crashed", queue.Patience)
-		for _, want := range []int{100, 100, 50, 0} { // what is taken back is gone from the set
+		for _, want := range []int{100, 100, 50, 0} { // reclaimed jobs leave the set
 			suspects, taken := look(0)
 			same(t, "suspects", suspects, 0)
 			same(t, "taken", taken, want)
@@ -280,7 +281,7 @@ func TestReclaimQuarantines(t *testing.T) {
 	})
 }
 
-// The lease entry of one watch was lost: the other watch finds the job.
+// If a job's entry for one watch is lost, the other watch finds the job.
 func TestReclaimHalfALease(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -296,7 +297,7 @@ func TestReclaimHalfALease(t *testing.T) {
 				t.Errorf("%s without a lease entry: %v, %v", verb, got, err)
 			}
 		}
-		done := e.Start(t, job.Unpaid) // the stored token is proof enough that the work was done
+		done := e.Start(t, job.Unpaid) // the stored token proves that the work was done
 		e.Redis.ZRem(t.Context(), queue.Key(0, "heartbeat_deadlines"), string(done.ID))
 		got, err := e.Complete(t.Context(), 0, []job.Completion{{LeaseRef: done.Ref(), Result: []byte("1")}})
 		if err != nil || got[0].Word != job.OK {

@@ -23,7 +23,7 @@ func TestRelease(t *testing.T) {
 		snap := e.Snapshot(t)
 		same(t, "state", snap.State(first), job.Pending)
 		same(t, "score", snap.Sets["queue"][string(first)], place)
-		same(t, "fresh", snap.Counters["fresh"], 0) // it was claimed once: it does not count again
+		same(t, "fresh", snap.Counters["fresh"], 0) // the job was claimed before: it does not count as fresh
 		same(t, "bystander", snap.State(second), job.Processing)
 		again := e.Take(t, 1)[0]
 		same(t, "id", again.ID, first)
@@ -59,7 +59,7 @@ func TestReleaseLater(t *testing.T) {
 	})
 }
 
-// A job may be given back for ever; its history keeps the last 50.
+// A job may be released without limit; its history keeps the last 50 attempts.
 func TestReleaseHistory(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -130,8 +130,8 @@ func TestReleaseBatch(t *testing.T) {
 	})
 }
 
-// The history says why the handler asked for later and until when, in which generation: where Redis tells it, and where
-// the outbox brings it to SQL. A LATER without a reason says only until when; a RELEASED and a CANCELLED say neither.
+// The history says why the handler asked for later, until when, and in which generation, both in Redis and in the
+// outbox's outcome. A LATER without a reason has only the time; a RELEASED and a CANCELLED have neither.
 func TestHistoryTellsLater(t *testing.T) {
 	t.Parallel()
 	t.Attr("proves", "S3-I16 S3-Q5")
@@ -201,7 +201,7 @@ func TestHistoryTellsLater(t *testing.T) {
 	})
 }
 
-// A line that a build before this one wrote of a LATER has neither reason nor time.
+// A LATER line of an earlier build has neither reason nor time.
 func TestHistoryOfAnOlderBuild(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// records are what SQL has: an outcome is there before Redis hears of it.
+// records are the outcomes that SQL has: SQL has an outcome before Redis learns of it.
 type records struct {
 	mu    sync.Mutex
 	jobs  map[job.ID][]job.Recorded
@@ -37,7 +37,7 @@ func (r *records) count() int {
 	return r.ended
 }
 
-// busy is a process that submits, claims, ends, drains and requeues until done is closed.
+// busy runs a process that submits, claims, ends, drains and requeues jobs until done is closed.
 func busy(t *testing.T, q *queue.Queue, sql *records, done <-chan struct{}) {
 	ctx := t.Context()
 	record := func(o job.Outcome) error {
@@ -73,7 +73,7 @@ func busy(t *testing.T, q *queue.Queue, sql *records, done <-chan struct{}) {
 			ref := reply.Leases[i].Ref()
 			verb := []string{"complete", "complete", "complete", "fail", "fail", "release", "later"}[rand.IntN(7)]
 			replies, err := writes[verb](ctx, q, ref)
-			if err == nil && verb == "complete" && replies[0].Word == job.OK { // the short way to SQL
+			if err == nil && verb == "complete" && replies[0].Word == job.OK { // written to SQL from memory
 				o := job.Outcome{Job: reply.Leases[i].Job}
 				o.Status = job.Completed
 				err = record(o)
@@ -102,11 +102,11 @@ func busy(t *testing.T, q *queue.Queue, sql *records, done <-chan struct{}) {
 	}
 }
 
-// A healthy queue at work has nothing to put right, at whatever moment the audit looks: every script leaves it whole,
-// and every look is one step.
+// The audit of a healthy, busy queue finds nothing, whenever it looks: every script leaves consistent data, and
+// every look is one step.
 func TestAuditOfABusyQueueFindsNothing(t *testing.T) {
 	t.Parallel()
-	// jobs also vanish while the walk is on its way
+	// jobs also vanish during the walk
 	fast := func(o *queue.Options) { o.Retention, o.FailedRetention = 0, time.Minute }
 	queuetest.EachWith(t, fast, func(t *testing.T, e *queuetest.Env) {
 		sql := &records{jobs: map[job.ID][]job.Recorded{}}

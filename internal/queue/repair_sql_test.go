@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// Redis went back in time: a job waits whose outcome SQL has. It ends as SQL says, without another run; another life of
-// it goes on.
+// Redis lost its latest writes, and a job waits whose outcome SQL has. The audit ends the job as SQL says, without
+// another attempt. Another generation of it goes on.
 func TestAuditEndsWhatSQLHas(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestAuditEndsWhatSQLHas(t *testing.T) {
 		done, dead, gone, late := e.Put(t, job.Paid), e.Put(t, job.Unpaid), later(job.Public, time.Hour), e.Put(t, job.Public)
 		gone.Owner = "ann"
 		e.PutAll(t, gone)
-		running := e.Take(t, 1)[0] // done, the best one: it runs again, and is left alone
+		running := e.Take(t, 1)[0] // the job done is the best: it runs again, and the audit leaves it alone
 		retried := e.Start(t, job.Paid)
 		if _, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: retried.Ref()}}); err != nil {
 			t.Fatal(err)
@@ -48,8 +48,8 @@ func TestAuditEndsWhatSQLHas(t *testing.T) {
 	})
 }
 
-// An entry without a job goes where SQL says that it has ended for good, and is kept for a person where it may have
-// been requeued.
+// An outbox entry without a job is removed if SQL says that the job has ended for good. It is quarantined if the
+// job may have been requeued.
 func TestAuditAsksSQLAboutEntries(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -78,13 +78,14 @@ func TestAuditAsksSQLAboutEntries(t *testing.T) {
 	})
 }
 
-// More jobs than one step may count are compared, not counted; a walk meets each of them.
+// If a partition has more jobs than one step may count, the audit compares the counters with the sets' sizes. A
+// walk meets each job.
 func TestAuditOfManyJobs(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity, o.Partitions = 20_000, 2 },
 		func(t *testing.T, e *queuetest.Env) {
 			n := 10_000
-			if e.Backend == "miniredis" { // each of its steps sorts a whole set
+			if e.Backend == "miniredis" { // each step of this backend sorts a whole set
 				n = 2_400
 			}
 			for range n / 100 {

@@ -13,8 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// pass is what one pass of the audit's loop does with a queue; sql says what SQL has recorded of a job. It returns what
-// it found.
+// pass runs one audit pass over a queue and returns the findings. sql returns what SQL has recorded of a job.
 func pass(t testing.TB, q *queue.Queue, sql func(job.ID) []job.Recorded) (found []job.Finding) {
 	t.Helper()
 	add := func(some []job.Finding, err error) {
@@ -54,10 +53,10 @@ func pass(t testing.TB, q *queue.Queue, sql func(job.ID) []job.Recorded) (found 
 	return found
 }
 
-// unasked is a SQL that has nothing.
+// unasked is a SQL without records.
 func unasked(job.ID) []job.Recorded { return nil }
 
-// kinds are the findings without their jobs, sorted.
+// kinds returns the findings without their jobs, sorted.
 func kinds(found []job.Finding) string {
 	var all []string
 	for _, f := range found {
@@ -67,7 +66,7 @@ func kinds(found []job.Finding) string {
 	return strings.Join(all, ", ")
 }
 
-// repairs are what a pass finds after each of the hand edits of corruptions.
+// repairs has the findings of a pass after each edit in corruptions.
 var repairs = map[string]string{
 	"in two sets":                      "REPAIRED misplaced",
 	"running and waiting":              "REPAIRED misplaced",
@@ -116,8 +115,8 @@ var repairs = map[string]string{
 	"a time to live on a whole set":           "REPAIRED ttl",
 }
 
-// Each hand edit is put right or set aside, and told once: a second pass has nothing to add, but for what only a person
-// can remove.
+// Each edit by hand is repaired or set aside, and reported once: a second pass finds nothing, except what only a
+// person can remove.
 func TestAuditRepairsCorruption(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -155,8 +154,8 @@ func TestAuditRepairsCorruption(t *testing.T) {
 	}
 }
 
-// aside says whether a line of the audit is about what was set aside. A job in no state counts as one that has ended
-// there.
+// aside says whether a line of the audit is about a job that was set aside. In the audit's counts a job without a
+// valid state counts as ended.
 func aside(want, line string, l lives) bool {
 	if !strings.Contains(want, "QUARANTINED") {
 		return false
@@ -166,7 +165,7 @@ func aside(want, line string, l lives) bool {
 		strings.HasPrefix(want, "QUARANTINED state") && strings.Contains(line, "outbox_bytes")
 }
 
-// idle makes a claim, which must find nothing.
+// idle makes a claim that must get no leases.
 func idle(t *testing.T, e *queuetest.Env) {
 	t.Helper()
 	if reply, err := e.Claim(t.Context(), 0, e.NextClaim(5)); err != nil || len(reply.Leases) > 0 {
@@ -174,7 +173,8 @@ func idle(t *testing.T, e *queuetest.Env) {
 	}
 }
 
-// What has no place in corruptions: edits on several things at once, and those that would stop everybody.
+// The audit also repairs edits that corruptions cannot have: edits of several things at once, and those that would
+// stop all workers.
 func TestAuditRepairsMore(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -248,15 +248,15 @@ func TestAuditRepairsMore(t *testing.T) {
 	})
 }
 
-// What a claim, a watch or the promoter set aside by mistake of somebody else goes back to its place once it explains
-// itself.
+// A job that a claim, a watch or the promoter quarantined because of a wrong entry goes back to its place in the
+// next audit.
 func TestAuditReturnsFromQuarantine(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
 		e.Redis.ZAdd(t.Context(), queue.Key(0, "queue"), redis.Z{Score: 1, Member: string(l.ID)})
-		idle(t, e) // its claim meets a running job in the queue
+		idle(t, e) // the claim meets a running job in the queue
 		e.Broken(t, "1 in quarantine")
 		if got := kinds(pass(t, e.Queue, unasked)); got != "REPAIRED misplaced" {
 			t.Errorf("found %q", got)
@@ -269,7 +269,7 @@ func TestAuditReturnsFromQuarantine(t *testing.T) {
 	})
 }
 
-// A lost place among the running costs nothing while the holder lives, and one retry if it does not.
+// A running job whose entries were lost loses nothing if its holder lives, and one retry if its holder is dead.
 func TestAuditGivesRunningJobsToTheWatch(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// dead is a job that failed, is in SQL, and asks for its next generation.
+// dead returns a job that failed and is in SQL, with its next generation.
 func dead(t *testing.T, e *queuetest.Env, tier job.Tier) job.Job {
 	t.Helper()
 	id := e.Put(t, tier)
@@ -55,7 +55,7 @@ func TestRequeue(t *testing.T) {
 		same(t, "status", f.Status, job.Pending)
 		same(t, "generation", f.Generation, 2)
 		same(t, "retries", f.RetryCount, 0)
-		same(t, "attempt", f.Attempt, 3) // attempts go on counting
+		same(t, "attempt", f.Attempt, 3) // attempt numbers continue
 		same(t, "first tried", f.FirstTriedAt.IsZero(), true)
 		same(t, "ended", f.EndedAt.IsZero(), true)
 		same(t, "cause", f.Cause, "")
@@ -66,7 +66,7 @@ func TestRequeue(t *testing.T) {
 		l := e.Take(t, 1)[0]
 		same(t, "attempt of the claim", l.Attempt, 4)
 
-		// The whole of its life again: DUPLICATE from now on.
+		// From now on every repeat of the requeue is a DUPLICATE, in each later state of the job.
 		for _, move := range []func(){func() {}, func() { e.Finish(t, l) }, func() { e.Drain(t) }} {
 			move()
 			still := e.Snapshot(t)
@@ -77,7 +77,7 @@ func TestRequeue(t *testing.T) {
 	})
 }
 
-// Redis has forgotten the job, or never knew it: it is made anew.
+// A requeue of a job that Redis has forgotten, or never had, creates the job.
 func TestRequeueForgotten(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -86,7 +86,7 @@ func TestRequeueForgotten(t *testing.T) {
 		if _, err := e.Find(t.Context(), j.ID); !errors.Is(err, job.ErrNotFound) {
 			t.Fatal("after its time to live:", err)
 		}
-		j.Attempt = 7 // SQL knows of more
+		j.Attempt = 7 // SQL has more attempts
 		got, err := e.Requeue(t.Context(), 0, []job.Job{j})
 		words(t, got, err, job.OK)
 		same(t, "attempt", e.Take(t, 1)[0].Attempt, 8)
@@ -136,7 +136,7 @@ func TestRequeueLate(t *testing.T) {
 		got, err := e.Requeue(t.Context(), 0, []job.Job{j})
 		words(t, got, err, job.Late)
 		e.Unchanged(t, before)
-		got, err = e.Requeue(t.Context(), 0, []job.Job{j}) // the clock has been read anew
+		got, err = e.Requeue(t.Context(), 0, []job.Job{j}) // the queue has read the clock again
 		words(t, got, err, job.OK)
 	})
 }
@@ -158,7 +158,7 @@ func TestRequeueBatch(t *testing.T) {
 	})
 }
 
-// The zombie of a dead generation cannot touch the next.
+// The old holder of a dead generation cannot change the next generation.
 func TestRequeueFencesTheOldGeneration(t *testing.T) {
 	t.Attr("proves", "S2-G2")
 	t.Parallel()

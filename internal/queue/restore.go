@@ -10,13 +10,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Restore gives living jobs back to a Redis that lost them, with their arrival, generation, attempts and retries,
-// bypassing the capacity but counted. OK: it is in its place; one that was running is in the hands of its dead holder
-// until the crashed watch takes it back. DUPLICATE: that generation is there; BUSY: an earlier one is; LATE: as with
-// Submit, try again. One that is to be cancelled comes back CANCELLED, in the outbox, or with the request if it was
-// running. A checkpoint and the history of attempts are not restored. read is a time before the rows were read, or
-// written, on this process' clock: 5 s after it the call does nothing, for a life that a row told of may be over by
-// then, and forgotten.
+// Restore puts journaled jobs back into a Redis that lost them, with their arrival, generation, attempts and
+// retries. The jobs count against the capacity but are never refused by it. A job that was running comes back as
+// running, in the hands of its dead holder, until the crashed watch reclaims it. A job with a requested cancel
+// comes back as CANCELLED in the outbox or, if it was running, with the request. A checkpoint and the history of
+// attempts are not restored.
+//
+// Restore returns a word per job: OK; DUPLICATE (that generation, or a later one, is there); BUSY (an earlier
+// generation is there); or LATE (as with Submit: try again). read is a local time before the rows were read or
+// written. The call does nothing if it arrives more than 5 s after read, because by then another incarnation may
+// have begun and the row may be out of date.
 func (q *Queue) Restore(
 	ctx context.Context,
 	partition int,
@@ -29,7 +32,7 @@ func (q *Queue) Restore(
 		l := &batch[i]
 		holder, started, arrived, cancelled := "", l.StartedAt, l.ArrivedAt, ""
 		if arrived.IsZero() {
-			arrived = l.FirstTriedAt // zero too: it arrives now
+			arrived = l.FirstTriedAt // may be zero too: then the job arrives now
 		}
 		if l.Running() {
 			holder = l.Worker
@@ -37,7 +40,7 @@ func (q *Queue) Restore(
 				holder = "unknown"
 			}
 		} else {
-			started = l.FirstTriedAt // when it ran last is not kept
+			started = l.FirstTriedAt // the row does not have the start of the last attempt
 		}
 		if l.CancelRequested {
 			cancelled = string(job.Cancelled)
@@ -55,7 +58,7 @@ func (q *Queue) Restore(
 	return words, err
 }
 
-// stamp is a time in the scripts' milliseconds, "0" for the zero time.
+// stamp converts a time to the scripts' milliseconds, "0" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "0"

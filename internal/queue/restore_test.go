@@ -9,10 +9,10 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// arrival is long ago, and of no test's clock.
+// arrival is a fixed time long before any test runs.
 var arrival = time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC)
 
-// living is a job as a journal may have it.
+// living returns a journal row.
 func living(id job.ID, with ...func(*job.JournalRow)) job.JournalRow {
 	l := job.JournalRow{Priority: 1, Job: job.Job{
 		ID: id, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: 5,
@@ -43,7 +43,7 @@ func restore(t *testing.T, e *queuetest.Env, all []job.JournalRow, want ...job.W
 	words(t, got, err, want...)
 }
 
-// What comes back is where it was: same arrival, same score, counted, with its attempts and retries.
+// A restored job is where it was before: with the same arrival, score, attempts and retries, and counted.
 func TestRestore(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestRestore(t *testing.T) {
 		)
 
 		snap := e.Snapshot(t)
-		same(t, "fresh", snap.Counters["fresh"], 2) // the restored one and the bystander
+		same(t, "fresh", snap.Counters["fresh"], 2) // the restored job and the bystander
 		same(t, "delayed", snap.Counters["delayed"], 1)
 		same(t, "running", snap.Counters["PAID:running"], 1)
 		same(t, "score", snap.Sets["queue"][string(fresh)], float64(10_000_000_000_000+arrival.UnixMilli()))
@@ -99,8 +99,9 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// A job that a server owes has a row before it is in Redis, so the row has no arrival. If it was tried meanwhile, it is
-// given back with the time of its first try: a job never arrives after it was tried.
+// The journal row of a promised job exists before the job is in Redis, so the row has no arrival. If the job was
+// tried meanwhile, it is restored with the time of its first attempt as its arrival: a job never arrives after its
+// first attempt.
 func TestRestoreArrivalOfTheOwed(t *testing.T) {
 	t.Attr("proves", "F17")
 	t.Parallel()
@@ -121,8 +122,8 @@ func TestRestoreArrivalOfTheOwed(t *testing.T) {
 	})
 }
 
-// The crashed watch takes back what was running, by its two looks, and the retry is spent; a job whose retries are
-// spent ends.
+// The crashed watch reclaims a restored running job with its two looks and spends a retry; a job without a retry
+// left ends.
 func TestRestoredRunIsTakenBack(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
@@ -157,7 +158,8 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 	})
 }
 
-// A generation that is there, or a later one, stands; an ended earlier one makes room; a living earlier one does not.
+// A generation that Redis has, or a later one, stays. An ended and acknowledged earlier generation is replaced; a
+// living one is not.
 func TestRestoreGenerations(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
@@ -177,7 +179,8 @@ func TestRestoreGenerations(t *testing.T) {
 	})
 }
 
-// What somebody was told is cancelled ends at once and never waits for a claim; what was running ends with its attempt.
+// A waiting job with a requested cancel is restored as ended and is never claimed. A running job with a requested
+// cancel ends with its attempt.
 func TestRestoreCancelled(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

@@ -7,9 +7,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Room says whether a job of this tier and owner would be taken in at this moment, in the partition of id: nil,
-// job.ErrQueueFull where its tier's share is taken, job.ErrQuota where its owner has as many living jobs as he may
-// (quota 0 = any number). It counts as submit does, and holds no place: whoever asks at the same time is told the same.
+// Room says whether the partition of id would accept a job of this tier and owner now, to run at once. It returns
+// nil; job.ErrQueueFull if the tier's share of the capacity is used; job.ErrLivingFull if its share of the limits
+// of living jobs is used; job.ErrQuota if the owner has as many living jobs as quota allows (0 = any number); or
+// job.ErrUnknownTier. Room counts as submit.lua does and reserves nothing: concurrent callers get the same answer.
 func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
 	plan, ok := v.plans.Plan(tier)
 	if !ok {
@@ -41,12 +42,12 @@ func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string,
 	return nil
 }
 
-// filled is how much of one partition's capacity is taken.
+// filled returns how much of one partition's capacity is used.
 func (v *View) filled(now *counts) int64 { return v.taken(now, "fresh", v.opts.Capacity) }
 
-// taken is how much of one partition's part of a limit is taken. The tiers fill it one after the other, the smallest
-// share first, each at most to its share. Tiers without a plan come first and count in full. The living jobs of a tier
-// without a plan are not counted: see submit.lua.
+// taken returns how much of one partition's part of a limit is used. The tiers fill the limit one after the other,
+// the smallest share first, each at most up to its share. Tiers without a plan come first and count in full,
+// except that their living jobs are not counted: see submit.lua.
 func (v *View) taken(now *counts, what string, limit int) int64 {
 	n := func(field string) int64 {
 		n, _ := strconv.ParseInt(now.fields[field], 10, 64)

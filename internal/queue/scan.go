@@ -14,10 +14,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The audit's walk. First every key of every partition, in the server's own order: the jobs and their histories are
-// looked at one by one, what ages is held to a time to live, what nobody knows is reported. Then the members of the
-// sets: a job of theirs that is not there was not met before. What moves meanwhile may be met twice, or not at all: the
-// next walk meets it.
+// This file is the audit's walk over a Redis. First it walks over every key of every partition, in the server's
+// own order: jobs and histories become suspects, keys that must expire get a time to live if they have none, and
+// unknown keys are reported. Then it walks over the members of the sets: a member without a hash was not met among
+// the keys. The walk may meet a job that moves meanwhile twice or not at all; the next walk meets it.
 
 // walked are the sets of a walk, by the scripts' names.
 var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine", "tried",
@@ -27,12 +27,12 @@ var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadline
 var columns = map[string]bool{"tried": true, "leases": true, "checkpoints": true}
 
 const (
-	scanKeys    = 100    // keys per step: each of them may be a job that costs a look
+	scanKeys    = 100    // keys per step: each of them may be a job to audit
 	scanMembers = 1000   // members per step
-	scanMemory  = 100000 // the embedded server sorts a set anew for each step
+	scanMemory  = 100000 // members per step of an embedded server, which sorts the whole set for each step
 )
 
-// Scan makes the step of a walk that begins at a cursor, "" for a new walk.
+// Scan makes the step of a walk that begins at a cursor; "" begins a new walk.
 func (q *Queue) Scan(ctx context.Context, at string) (job.Scanned, error) {
 	from, err := q.readStep(at)
 	if err != nil {
@@ -55,7 +55,7 @@ func (q *Queue) Scan(ctx context.Context, at string) (job.Scanned, error) {
 	return s, nil
 }
 
-// step is where a walk stands: among the keys of a server, or in a set of a partition.
+// step is the position of a walk: among the keys of a server, or in a set of a partition.
 type step struct {
 	keys           bool
 	address        string
@@ -80,14 +80,14 @@ func setCursor(set, partition int, cursor uint64) string {
 	return fmt.Sprintf("set %d %d %d", set, partition, cursor)
 }
 
-// keysCursor names the server only where there are several.
+// keysCursor returns the cursor of a step among the keys. It has an address only if there are several servers.
 func keysCursor(cursor uint64, address string) string {
 	return strings.TrimSuffix("keys "+strconv.FormatUint(cursor, 10)+" "+address, " ")
 }
 
-// scanKeys is the only place that walks over keys: over those of one server after the other, by their addresses. A
-// server that is not there any more is left for the next one, so is one that came in before it: the next walk meets its
-// keys.
+// scanKeys walks over the keys of one server after the other, ordered by address. If a server has left, the walk
+// goes on with the next address. The keys of a server that joined before the present address are met by the next
+// walk.
 func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (job.Scanned, error) {
 	servers, err := masters(ctx, q.redis.Main, q.opts.Partitions)
 	if err != nil {
@@ -178,11 +178,11 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 	return partition, suffix
 }
 
-// ageing are the beginnings of keys that must have a time to live, and which.
+// ageing maps the prefixes of keys that must expire to their times to live.
 var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
 	suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
-// kindOf says what a key of a partition is: of a job (and of which), one that ages, one of the fixed ones; "" =
+// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire) or "fixed"; "" =
 // unknown.
 func kindOf(suffix string) (kind string, id job.ID) {
 	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
@@ -214,7 +214,7 @@ func kindOf(suffix string) (kind string, id job.ID) {
 	return "", ""
 }
 
-// holdAges gives those keys a time to live that have none.
+// holdAges sets a time to live on those of the keys that have none, and reports each as repaired.
 func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Finding, err error) {
 	ttls := make([]*redis.DurationCmd, len(keys))
 	_, err = q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -227,7 +227,7 @@ func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Findin
 		return found, classify("scan", err)
 	}
 	for i, key := range keys {
-		if ttls[i].Val() != -1 { // -1: it has none; go-redis leaves it without a unit
+		if ttls[i].Val() != -1 { // -1: the key has none; go-redis returns -1 without a unit
 			continue
 		}
 		partition, suffix := q.splitKey(key)
@@ -245,7 +245,8 @@ func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Findin
 	return found, nil
 }
 
-// scanSet hands out those members of a set that have no hash. SQL is asked about them, and about those that wait.
+// scanSet reads members of a set. Members without a hash become suspects. s.Ask has the ids about which SQL is
+// asked: members without a hash, and all jobs that wait.
 func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64,
 	err error) {
 	count := int64(scanMembers)
@@ -278,7 +279,7 @@ func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor u
 			batch = gone
 		}
 		for _, id := range batch {
-			if id.Partition() == partition { // else it is no id
+			if id.Partition() == partition { // otherwise the member is not a job id
 				s.Ask = append(s.Ask, id)
 			}
 		}

@@ -11,15 +11,15 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// script is one Lua file. Its header, held to the body by a test, says which keys and arguments a call passes and in
-// which order.
+// script is one Lua file. Its header says which keys and arguments a call passes and in which order; a test
+// compares the header with the body.
 type script struct {
 	name   string
 	header lua.Header
 	redis  *redis.Script
 }
 
-// scripts are all of them, by name.
+// scripts has all scripts by name.
 var scripts = func() map[string]*script {
 	all := map[string]*script{}
 	for _, name := range lua.Names {
@@ -32,15 +32,15 @@ var scripts = func() map[string]*script {
 	return all
 }()
 
-// bound is a script with its keys spelled out for every partition: two at least, of which one ("job", a beginning of
-// names) never is a key of Redis. So a server of a cluster whose slot is on its way to another executes no script
-// (TRYAGAIN): half of what a script looks for could be with the other one.
+// bound is a script with its keys for every partition. Each call names at least two keys, of which one ("job", a
+// prefix) never exists in Redis. A server of a cluster therefore executes no script while the slot moves to
+// another server (it answers TRYAGAIN): half of the keys that the script reads could be on the other server.
 type bound struct {
 	*script
 	keys [][]string
 }
 
-// bind finds a script by its name; special are names of KEYS that are called otherwise here.
+// bind finds a script by its name. special maps names in the script's KEYS to suffixes other than the usual ones.
 func (q *Queue) bind(name string, special map[string]string) bound {
 	b := bound{script: scripts[name], keys: make([][]string, q.opts.Partitions)}
 	all := maps.Clone(q.channels)
@@ -54,8 +54,9 @@ func (q *Queue) bind(name string, special map[string]string) bound {
 	return b
 }
 
-// call runs a script once: EVALSHA, or EVAL where the server does not know it yet. The error is job.ErrUnavailable or
-// job.ErrAmbiguous where the store is to blame, see classify; the gate hears of either, and of success.
+// call runs a script once, with EVALSHA, or with EVAL if the server does not have the script yet. It reports each
+// call to Options.Observe. The error is job.ErrUnavailable or job.ErrAmbiguous if Redis is the cause; see
+// classify.
 func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition int, args []any) (any, error) {
 	if partition < 0 || partition >= len(b.keys) {
 		return nil, fmt.Errorf("%s: no partition %d", b.name, partition)
@@ -72,7 +73,7 @@ func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition i
 	return reply, err
 }
 
-// words runs a script whose reply has one word per entry.
+// words runs a script that returns one word per entry.
 func (q *Queue) words(ctx context.Context, c redis.Scripter, b bound, partition, entries int, args []any) ([]job.Word,
 	error) {
 	texts, err := q.texts(ctx, c, b, partition, args)
@@ -91,7 +92,7 @@ func (q *Queue) words(ctx context.Context, c redis.Scripter, b bound, partition,
 	return words, nil
 }
 
-// texts runs a script whose reply is a flat list of texts.
+// texts runs a script that returns a flat list of texts.
 func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition int, args []any) ([]string, error) {
 	reply, err := q.call(ctx, c, b, partition, args)
 	if err != nil {
@@ -110,7 +111,7 @@ func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition 
 	return texts, nil
 }
 
-// word is the one switch that turns a script's texts into words.
+// word converts a script's text to a word. An unknown text is an error.
 func (s *script) word(text string) (job.Word, error) {
 	switch w := job.Word(text); w {
 	case job.OK, job.Full, job.Quota, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty,

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A server that has forgotten the scripts (a restart, a failover, SCRIPT FLUSH) is told them again; nobody sees an
-// error.
+// A server that has lost the scripts (a restart, a failover, SCRIPT FLUSH) gets them again, without an error for
+// the caller.
 func TestScriptFlush(t *testing.T) {
 	t.Attr("proves", "F20")
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestScriptFlush(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients := queuetest.Connect(t, testkit.NewRedis(t).URL()) // our own: a flush would bother the others
+		clients := queuetest.Connect(t, testkit.NewRedis(t).URL()) // no other test uses it: a flush would disturb others
 		e := queuetest.Open(t, clients, func(*queue.Options) {})
 		life(t, e, func() {
 			if err := e.Redis.ScriptFlush(t.Context()).Err(); err != nil {
@@ -80,7 +80,7 @@ func TestNoSuchPartition(t *testing.T) {
 	})
 }
 
-// The gate hears of every call; a caller who gave up says nothing about Redis.
+// Observe is called for every call; a caller's cancelled context is not reported as a fault of Redis.
 func TestObserve(t *testing.T) {
 	t.Attr("proves", "F55")
 	t.Parallel()

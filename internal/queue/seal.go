@@ -11,24 +11,23 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The list of one owner ends its pages wherever it stopped looking, and that may be at somebody else's job: its cursor
-// would tell an id that is kept secret, and its arrival. So cursors of such lists are sealed, for that owner, with a
-// key that all processes find in Redis. A Redis that lost the key ends the lists that are being read: their cursors are
-// none any more.
+// A list of one owner's jobs can end a page at a job of another owner, so its cursor would reveal that job's id,
+// which is secret, and its arrival. Cursors of such lists are therefore sealed for their owner, with a key that
+// all processes read from Redis. If Redis loses the key, the cursors of lists that are being read become invalid.
 
 const (
 	sealField = "cursorKey" // of system:config
 	sealBytes = 32
 )
 
-// newSealKey is stored where nobody has stored one.
+// newSealKey makes a random key, which is stored if Redis has none.
 func newSealKey() string {
 	key := make([]byte, sealBytes)
 	_, _ = rand.Read(key) // never fails, says crypto/rand
 	return hex.EncodeToString(key)
 }
 
-// sealWith takes over the key that is stored; what is no key leaves the last one.
+// sealWith uses the stored key from now on. If the stored text is not a key, the last key stays.
 func (s *shared) sealWith(stored string) {
 	if last := s.sealing.Load(); last != nil && last.stored == stored {
 		return
@@ -47,7 +46,8 @@ type seal struct {
 	aead   cipher.AEAD
 }
 
-// sealed is the present key. It is read with the set-up, once a second; before that, here.
+// sealed returns the present seal. CheckSetup reads its key once a second; before the first time, sealed reads the
+// key itself and stores a new one if there is none.
 func (v *View) sealed(ctx context.Context) (*seal, error) {
 	if s := v.sealing.Load(); s != nil {
 		return s, nil
@@ -63,17 +63,17 @@ func (v *View) sealed(ctx context.Context) (*seal, error) {
 	if s := v.sealing.Load(); s != nil {
 		return s, nil
 	}
-	return nil, job.ErrUnavailable // somebody edited it
+	return nil, job.ErrUnavailable // the stored key was edited by hand
 }
 
-// close hides a cursor from everybody, and from all but this owner what it opens.
+// close encrypts a cursor. Only open with the same owner decrypts it.
 func (s *seal) close(cursor, owner string) string {
 	nonce := make([]byte, s.aead.NonceSize(), 128)
 	_, _ = rand.Read(nonce)
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nonce, nonce, []byte(cursor), []byte(owner)))
 }
 
-// open is the cursor that close hid; job.ErrBadCursor for any other text.
+// open decrypts a cursor that close made for this owner; the error for any other text is job.ErrBadCursor.
 func (s *seal) open(text, owner string) (string, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) < s.aead.NonceSize() {

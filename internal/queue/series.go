@@ -9,22 +9,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// StatsBucket is what all processes together counted within one piece of time, in the fields of AddStats.
+// StatsBucket has what all processes together counted within one span of time, in the fields of AddStats.
 type StatsBucket struct {
 	From   time.Time
 	Long   time.Duration
 	Counts map[string]int64 // nil = nothing
 }
 
-// steps are the windows of ReadSeries, and how long a bucket of each is: a chart has no use for more than 180 points.
+// steps maps the windows of ReadSeries to the length of their buckets: a chart needs no more than 180 points.
 var steps = map[time.Duration]time.Duration{
 	5 * time.Minute: 10 * time.Second,
 	time.Hour:       time.Minute,
 	24 * time.Hour:  10 * time.Minute,
 }
 
-// ReadSeries gives the last 5 minutes, hour or 24 hours in buckets of 10 s, a minute or 10 minutes, oldest first and
-// without gaps. The last bucket is the present one: it is still being counted.
+// ReadSeries returns the last 5 minutes, hour or 24 hours in buckets of 10 s, a minute or 10 minutes, oldest first
+// and without gaps. The last bucket is the present one and still grows. Any other window is an error.
 func (v *View) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBucket, error) {
 	step, known := steps[window]
 	if !known {
@@ -34,7 +34,7 @@ func (v *View) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBuc
 	if window > r.keep {
 		r = resolutions[1]
 	}
-	merged := int64(step / r.long) // buckets of Redis in one of ours
+	merged := int64(step / r.long) // Redis buckets per bucket of the series
 	last := v.now().Unix() / int64(r.long/time.Second)
 	begin := (last/merged - int64(window/step) + 1) * merged
 	series := make([]StatsBucket, window/step)

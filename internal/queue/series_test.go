@@ -7,13 +7,13 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// What was counted stands in the bucket of its time and in no other, whatever the window; what nobody counted is there,
+// A count is in the bucket of its time and in no other bucket, in every window. Buckets without counts are present
 // and empty.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		now := time.Date(2026, 11, 21, 10, 34, 56, 0, time.UTC)
-		ages := []time.Duration{ // of what was counted, each in a minute of its own
+		ages := []time.Duration{ // the ages of the counts, each in a minute of its own
 			0, 15 * time.Second, 4*time.Minute + 50*time.Second, 6 * time.Minute, 59 * time.Minute, 61 * time.Minute,
 			23*time.Hour + 54*time.Minute, 24*time.Hour + 10*time.Minute,
 		}
@@ -56,7 +56,7 @@ func TestSeries(t *testing.T) {
 				}
 			}
 			same(t, "filled buckets of "+window.String(), found, len(want.counts))
-			e.Elapse(t, 16*time.Minute) // the short buckets are gone; the longer windows do not need them
+			e.Elapse(t, 16*time.Minute) // the short buckets expire; longer windows do not need them
 		}
 		if _, err := e.ReadSeries(t.Context(), 2*time.Hour); err == nil {
 			t.Error("a window that nobody asked for")

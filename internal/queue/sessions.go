@@ -10,14 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The sessions of browsers that logged in with an API key: one sorted set per key, of hashes, scored by when each ends.
+// This file keeps the sessions of browsers that logged in with an API key: per API key a sorted set of hashes,
+// scored by the end of each session.
 
-// MaxSessions is how many sessions one API key has at most: another one ends those that end soonest.
+// MaxSessions is how many sessions one API key has at most. A further session ends those that would end soonest.
 const MaxSessions = 100
 
-// AddSession keeps the session with this hash until then. It removes those of the key that have ended, and of the
-// others as many as are beyond MaxSessions. The sessions of a key are given the same time, so that the newest one is
-// the last to end. Doing it twice changes nothing.
+// AddSession stores the session with this hash until the given time. It removes the API key's sessions that have
+// ended and, beyond MaxSessions, those that end soonest. All sessions of an API key last equally long, so the
+// newest one ends last. A repeat of AddSession changes nothing.
 func (q *Queue) AddSession(ctx context.Context, keyID, hash string, until time.Time) error {
 	key := sessionsKey(keyID)
 	now := q.now()
@@ -38,7 +39,7 @@ func (q *Queue) AddSession(ctx context.Context, keyID, hash string, until time.T
 	return q.EndSession(ctx, keyID, beyond.Val()...)
 }
 
-// Sessions says until when each of these hashes is a session of the key; the zero time = it is none.
+// Sessions returns the end of the session of each hash; the zero time = the API key has no such session.
 func (q *Queue) Sessions(ctx context.Context, keyID string, hashes ...string) ([]time.Time, error) {
 	scores, err := q.redis.Read.ZMScore(ctx, sessionsKey(keyID), hashes...).Result()
 	if err != nil {
@@ -54,7 +55,7 @@ func (q *Queue) Sessions(ctx context.Context, keyID string, hashes ...string) ([
 	return ends, nil
 }
 
-// EndSession ends the sessions with these hashes. Doing it twice changes nothing.
+// EndSession ends the sessions with these hashes. A repeat of EndSession changes nothing.
 func (q *Queue) EndSession(ctx context.Context, keyID string, hashes ...string) error {
 	members := make([]any, len(hashes))
 	for i, hash := range hashes {
@@ -66,8 +67,8 @@ func (q *Queue) EndSession(ctx context.Context, keyID string, hashes ...string) 
 	return nil
 }
 
-// Instance names the Redis data that all processes of this cluster share, in 8 characters that tell nothing of it. Two
-// clusters on one host have different ones; a FLUSHALL changes it. It is "" before the set-up was read.
+// Instance returns 8 characters that identify the Redis data of this cluster and reveal nothing about it. Two
+// clusters on one host have different ones, and a FLUSHALL changes it. It is "" before the set-up was read.
 func (v *View) Instance() string {
 	s := v.sealing.Load()
 	if s == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// A session is there until it ends, and is the session of one key. Those of other keys do not move.
+// A session exists until it ends, for one API key only.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -66,7 +66,8 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// However often somebody logs in, a key has MaxSessions of them: those that end soonest go.
+// An API key has at most MaxSessions sessions, however often its holder logs in: the sessions that end soonest are
+// removed.
 func TestSessions_AreBounded(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -98,7 +99,7 @@ func TestSessions_AreBounded(t *testing.T) {
 	})
 }
 
-// Processes of one cluster agree on its name, and another cluster has another one.
+// All processes of a cluster have the same instance name, and other data has another one.
 func TestInstance(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

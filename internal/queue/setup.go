@@ -18,8 +18,8 @@ import (
 // schemaVersion is the layout of keys and texts; a process that writes another one must not join.
 const schemaVersion = 2
 
-// CheckSetup stores what every process of the cluster must agree on, if nobody has yet, and returns job.ErrWrongSetup,
-// naming each difference, if this process disagrees.
+// CheckSetup stores the values that all processes of the cluster must agree on, unless they are stored. If this
+// process' values differ from the stored ones, the error is job.ErrWrongSetup and names each difference.
 func (q *Queue) CheckSetup(ctx context.Context) error {
 	ours := []setUp{
 		{"schemaVersion", "this build's schema version", strconv.Itoa(schemaVersion)},
@@ -30,7 +30,7 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		{"heartbeatMs", "TIERQ_HEARTBEAT_INTERVAL", ms(q.opts.HeartbeatInterval)},
 		{"journal", "TIERQ_JOURNAL", map[bool]string{true: "on", false: "off"}[q.opts.Journal]},
 	}
-	// What is stored is only read: a process also starts while Redis is full and takes nothing.
+	// Values that are stored are only read, so that a process can start while Redis is full and refuses writes.
 	stored, err := q.redis.Main.HGetAll(ctx, configKey).Result()
 	missing := stored[sealField] == ""
 	for _, o := range ours {
@@ -59,8 +59,8 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 // setUp is one value that every process of the cluster must agree on.
 type setUp struct{ field, setting, value string }
 
-// storeSetup stores what nobody has stored yet, and returns what is there then. It is one step: of two processes that
-// start at once, one stores all of its values and the other none.
+// storeSetup stores the values that are missing, and returns all stored values. It is one transaction: of two
+// processes that start at once, one stores all of its values and the other none.
 func (q *Queue) storeSetup(ctx context.Context, ours []setUp) (map[string]string, error) {
 	var stored *redis.MapStringStringCmd
 	_, err := q.redis.Main.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -77,22 +77,23 @@ func (q *Queue) storeSetup(ctx context.Context, ours []setUp) (map[string]string
 	return stored.Val(), nil
 }
 
-// Durability is what the server keeps through a crash, as far as it tells; of a cluster, what the weakest of its
-// servers does.
+// Durability describes which data the server keeps through a crash, as far as it reports that; in a cluster, the
+// weakest setting of all servers.
 type Durability struct {
-	// false: CONFIG is forbidden (managed services, least rights), and what INFO says is all: not Fsync, not Save
+	// Known is false if CONFIG is forbidden (managed services, minimal rights). Then the values come from INFO, which
+	// has no Fsync and no Save.
 	Known    bool
 	AOF      bool
 	Fsync    string // always, everysec, no
 	Save     bool   // snapshots
 	Eviction string // maxmemory-policy
 	Version  string
-	Server   string // of a cluster, the one that may evict
+	Server   string // in a cluster, the server that may evict
 	Listpack int    // hash-max-listpack-value in bytes; 0 = the server does not say
 }
 
-// ReadDurability asks every server for its persistence and eviction settings, replicas too: they are masters after a
-// failover. One that would evict is told even if others do not answer.
+// ReadDurability asks every server for its persistence and eviction settings, including replicas, which become
+// masters in a failover. It reports a server that may evict even if others do not answer.
 func (v *View) ReadDurability(ctx context.Context) (Durability, error) {
 	order, _, err := v.inOrder(ctx)
 	problems := []error{err}
@@ -103,7 +104,7 @@ func (v *View) ReadDurability(ctx context.Context) (Durability, error) {
 		switch {
 		case err != nil && must:
 			problems = append(problems, err)
-		case err != nil: // a replica that is away may be gone for good
+		case err != nil: // a replica that does not answer may be gone for good
 		case worst == nil:
 			worst = &d
 		default:
@@ -132,17 +133,17 @@ func (v *View) ReadDurability(ctx context.Context) (Durability, error) {
 	return Durability{}, classify("durability", err)
 }
 
-// listpack is the setting of Redis up to which length of its fields a hash stays compact, ziplist its name in Redis
-// 6.2.
+// listpack is the Redis setting that limits the length of the fields of a compact hash; ziplist is its name in
+// Redis 6.2.
 const listpack, ziplist = "hash-max-listpack-value", "hash-max-ziplist-value"
 
-// CompactHash is what hash-max-listpack-value must be at least, in bytes, for an ended job to stay compact: its head,
-// with an owner, a trace and options, and most results are shorter.
+// CompactHash is the least value of hash-max-listpack-value, in bytes, with which most ended jobs stay compact:
+// their heads, with an owner, a trace and options, and their results are shorter.
 const CompactHash = 256
 
 func evicts(policy string) bool { return policy != "" && policy != "noeviction" }
 
-// orWorse is what is left of both.
+// orWorse returns the weaker of the two in each setting.
 func (d Durability) orWorse(e Durability) Durability {
 	weakness := []string{"no", "everysec", "always"}
 	if slices.Index(weakness, e.Fsync) < slices.Index(weakness, d.Fsync) {
@@ -186,7 +187,8 @@ func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability
 	return d, nil
 }
 
-// durabilityOfInfo is what is left where CONFIG is forbidden; nothing, where INFO is too.
+// durabilityOfInfo reads the settings that INFO has, for servers where CONFIG is forbidden. If INFO is forbidden
+// too, nothing is known.
 func durabilityOfInfo(ctx context.Context, server redis.UniversalClient) (d Durability, err error) {
 	info, err := server.InfoMap(ctx).Result()
 	if err != nil && !replied(err) {

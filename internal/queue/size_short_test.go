@@ -2,9 +2,9 @@
 
 package queue_test
 
-// What a commit can afford; size_long_test.go has more.
+// The sizes of the short suite; size_long_test.go has those of the long one.
 const (
 	stories    = "20" // of TestModel, on each backend
 	racyRounds = 60   // of TestReclaimRacesHeartbeat
-	mutated    = 5    // of so many mutations one is told
+	mutated    = 5    // one in so many mutations is tested
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// resolutions are the two kinds of buckets: how long one is, and how long it is kept.
+// resolutions are the two kinds of buckets: their length, and how long Redis keeps them.
 var resolutions = []struct {
 	name       string
 	long, keep time.Duration
@@ -20,7 +20,8 @@ var resolutions = []struct {
 // statsPipe is the most fields, or buckets, per pipeline.
 const statsPipe = 15
 
-// AddStats adds counts to the present buckets of the whole cluster, by Redis' time as this process knows it.
+// AddStats adds counts to the present buckets of the whole cluster, by Redis' time as this process knows it. It
+// deletes each added field from counts, so that a caller can repeat the rest after an error.
 func (q *Queue) AddStats(ctx context.Context, counts map[string]int64) error {
 	now := q.now()
 	fields := make([]string, 0, len(counts))
@@ -43,14 +44,14 @@ func (q *Queue) AddStats(ctx context.Context, counts map[string]int64) error {
 			return classify("add stats", err)
 		}
 		for _, f := range fields[:n] {
-			delete(counts, f) // what is added is not added again if a later part fails
+			delete(counts, f) // after an error the caller must not add this field again
 		}
 		fields = fields[n:]
 	}
 	return nil
 }
 
-// ReadStats sums the buckets of the last window: those of 10 s up to 15 minutes, those of a minute up to 25 hours.
+// ReadStats sums the buckets of the last window: buckets of 10 s up to 15 minutes, of a minute up to 25 hours.
 func (v *View) ReadStats(ctx context.Context, window time.Duration) (map[string]int64, error) {
 	r := resolutions[0]
 	if window > r.keep {

@@ -12,9 +12,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted; REPLAY that another
-// submit with the same Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA and LATE not accepted.
-// On LATE the process' idea of Redis' time was off: it has been read anew, try again.
+// Submit sends new jobs to one partition, which every id must name. It returns a word per job. OK and DUPLICATE:
+// the job is accepted. REPLAY: another submit with the same Idempotency-Key was accepted. MISMATCH: that submit
+// had another body. FULL, QUOTA and LATE: the job is not accepted. After a LATE Submit has read Redis' clock
+// again, because this process' reading of it was wrong, and the caller may try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	args, err := q.submitArgs(partition, batch)
 	if err != nil {
@@ -50,12 +51,13 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 	return replies, nil
 }
 
-// submitArgs are the arguments of one call. Jobs that are alike share one kind, made once: mostly all of them do.
+// submitArgs returns the arguments of one call. Consecutive jobs with the same properties share one submit_class
+// text, which is usually all of them.
 func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error) {
 	args := make([]any, 0, 4+5*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.shares())
 	var kind any
-	var like likeness // of the job before
+	var like likeness // of the previous job
 	for i := range batch {
 		s := &batch[i]
 		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options)}); kind == nil || l != like {
@@ -70,7 +72,7 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	return args, nil
 }
 
-// likeness is all that the kind of a submission depends on.
+// likeness has the fields that determine a submission's submit_class.
 type likeness struct {
 	tier       job.Tier
 	delay      time.Duration
@@ -79,8 +81,8 @@ type likeness struct {
 	owner      string
 }
 
-// delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis'
-// time each time the job is sent, so that a repeat does not move it.
+// delay returns how long from now the job is due, 0 for at once. RunAt is compared with this process' reading of
+// Redis' time each time the job is sent, so that a repeat does not move the due time.
 func (q *Queue) delay(s *job.Submission) time.Duration {
 	if s.RunAt.IsZero() {
 		return s.Delay
@@ -101,7 +103,8 @@ func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) stri
 	return string(append(append(b, ' '), q.quota(s)...))
 }
 
-// once is an Idempotency-Key and the hash of what was asked for; "" = none. A key is a hash too, so it has no space.
+// once returns an Idempotency-Key and the hash of the request's body; "" = none. The key is itself a hash, so it
+// contains no space.
 func once(i job.Idempotency) string {
 	if i.Key == "" {
 		return ""
@@ -109,7 +112,7 @@ func once(i job.Idempotency) string {
 	return i.Key + " " + i.Body
 }
 
-// limit is the count of jobs at which one partition refuses a tier: its share.
+// limit returns the number of fresh (or delayed) jobs at which one partition refuses the tier: the tier's share.
 func (q *Queue) limit(plan job.Plan, delayed bool) string {
 	if delayed {
 		return strconv.Itoa(q.share(plan, q.opts.ScheduledLimit))
@@ -117,19 +120,17 @@ func (q *Queue) limit(plan job.Plan, delayed bool) string {
 	return strconv.Itoa(q.share(plan, q.opts.Capacity))
 }
 
-// noLimit is the largest count that a script tells apart from the next.
+// noLimit is the largest integer that Lua's numbers distinguish from the next one.
 const noLimit = "9007199254740991"
 
-// share is a tier's share of one partition's part of a limit, at least 1.
+// share returns a tier's share of one partition's part of a limit, at least 1.
 func (s *shared) share(plan job.Plan, limit int) int {
 	return max(limit*plan.Share/100/s.opts.Partitions, 1)
 }
 
-// shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, of
-// those scheduled at submit and of
-// their bytes, of all that live and of their bytes. What a tier has beyond that (jobs that came due, or were
-// requeued) is not counted against the
-// others.
+// shares returns the script's argument with what each tier may fill, the smallest share first: of the fresh jobs,
+// of the jobs scheduled at submit and their bytes, and of all living jobs and their bytes. Jobs that a tier has
+// beyond its share (jobs that came due or were requeued) do not count against the other tiers.
 func (q *Queue) shares() string {
 	b := make([]byte, 0, 256)
 	for _, p := range q.byShare() {
@@ -147,14 +148,15 @@ func (q *Queue) shares() string {
 	return string(b)
 }
 
-// byShare are the plans, the smallest share first.
+// byShare returns the plans, the smallest share first.
 func (s *shared) byShare() []job.Plan {
 	plans := s.plans.All()
 	slices.SortStableFunc(plans, func(a, b job.Plan) int { return cmp.Compare(a.Share, b.Share) })
 	return plans
 }
 
-// quota is how many living jobs of its owner one partition holds when it refuses the next one; "-" = any number.
+// quota returns the number of living jobs of an owner at which one partition refuses the next job; "-" = any
+// number.
 func (q *Queue) quota(s *job.Submission) string {
 	if s.Quota <= 0 {
 		return "-"
@@ -162,5 +164,5 @@ func (q *Queue) quota(s *job.Submission) string {
 	return strconv.Itoa(q.part(s.Quota))
 }
 
-// part is one partition's part of an owner's quota, rounded up.
+// part returns one partition's part of an owner's quota, rounded up.
 func (s *shared) part(quota int) int { return (quota-1)/s.opts.Partitions + 1 }

@@ -68,7 +68,7 @@ func TestSubmitTwice(t *testing.T) {
 		words(t, got, err, job.Duplicate, job.Duplicate)
 		e.Unchanged(t, before)
 
-		// Whatever has become of it.
+		// The answer is the same in every later state of the job.
 		for _, move := range []func(){
 			func() { e.Take(t, 1) },
 			func() { e.Reap(t, job.Crashed, s.ID) },
@@ -108,13 +108,13 @@ func TestSubmitScoreIsExact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Integers all the way: a double that lost a millisecond would not show as a double.
+			// The score is exact: a lost millisecond would be visible in the text.
 			want := strconv.FormatInt(int64(priority)*10_000_000_000_000+j.ArrivedAt.UnixMilli(), 10)
 			stored := e.Redis.Do(t.Context(), "ZSCORE", queue.Key(0, "queue"), string(id)).Val()
 			same(t, fmt.Sprintf("score at priority %d", priority), fmt.Sprint(stored), want)
 			same(t, "score in the head", strings.Fields(e.Snapshot(t).Jobs[string(id)]["head"])[4], want)
 
-			// And back again: what a claim says is next, and the place a retry returns to.
+			// The score is also exact in a claim's next and after a release.
 			r := e.NextClaim(0)
 			r.Bound = 0
 			reply, err := e.Claim(t.Context(), 0, r)
@@ -160,7 +160,7 @@ func TestSubmitTiesByID(t *testing.T) {
 		}
 		want := make([]job.ID, len(batch))
 		for i := range batch {
-			want[i] = batch[i].ID // minted in order
+			want[i] = batch[i].ID // the ids are in order
 		}
 		slices.Reverse(batch)
 		e.PutAll(t, batch...) // one call, one millisecond
@@ -175,7 +175,7 @@ func TestSubmitClockNeverGoesBack(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		first := e.Put(t, job.Paid)
 		ahead := e.Now(t) + 5000
-		e.Redis.Set(t.Context(), queue.Key(0, "clock"), ahead, 0) // an arrival by a clock that was 5 s fast
+		e.Redis.Set(t.Context(), queue.Key(0, "clock"), ahead, 0) // an arrival of a clock that was 5 s fast
 		second := e.Put(t, job.Paid)
 		third := e.Put(t, job.Paid)
 		for _, id := range []job.ID{second, third} {
@@ -203,7 +203,7 @@ func TestSubmitLate(t *testing.T) {
 		got, err := e.Words(t.Context(), 0, []job.Submission{s, there})
 		words(t, got, err, job.Late, job.Duplicate)
 		e.Unchanged(t, before)
-		e.PutAll(t, s) // the clock has been read anew
+		e.PutAll(t, s) // the queue has read the clock again
 
 		e.SetClock(time.UnixMilli(e.Now(t)).Add(-29 * time.Second))
 		e.Put(t, job.Paid) // still in time

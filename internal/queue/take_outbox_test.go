@@ -39,7 +39,7 @@ func TestTakeOutbox(t *testing.T) {
 		same(t, "outcomes", len(got), 3)
 		same(t, "completed", got[done.ID].Status, job.Completed)
 		same(t, "its result", string(got[done.ID].Result), `{"done":true}`)
-		same(t, "its payload", string(got[done.ID].Payload), "") // SQL keeps none of a job that went well
+		same(t, "its payload", string(got[done.ID].Payload), "") // SQL keeps no payload of a completed job
 		same(t, "failed", got[dead.ID].Status, job.Failed)       // not NEED_DISCARD
 		same(t, "its payload", string(got[dead.ID].Payload), string(dead.Payload))
 		same(t, "its trace", got[dead.ID].TraceID, dead.TraceID)
@@ -48,7 +48,7 @@ func TestTakeOutbox(t *testing.T) {
 		same(t, "cancelled", got[cancelled].Status, job.Cancelled)
 		same(t, "its first try", got[cancelled].FirstTriedAt.IsZero(), true)
 
-		// Lent: another drainer gets none, until the lease is over. The jobs stay where they are.
+		// Another drainer gets none of these outcomes until the first taker's time is over. The jobs stay in the outbox.
 		snap := e.Snapshot(t)
 		same(t, "bystander", snap.State(running.ID), job.Processing)
 		same(t, "outbox", len(snap.Sets["outbox"]), 3)
@@ -94,15 +94,15 @@ func TestTakeOutboxBytes(t *testing.T) {
 			}
 		}
 		out := take(t, e.Queue, 100)
-		same(t, "outcomes of 64 KiB in one call", len(out), 15) // and their heads: just below 16
+		same(t, "outcomes of 64 KiB in one call", len(out), 15) // with their heads, just below 16
 		same(t, "the rest", len(take(t, e.Queue, 100)), 15)
 
-		// One that is too big alone comes alone.
+		// An outcome above the limit is handed out alone.
 		huge := out[0].ID
 		e.Redis.HSet(t.Context(), queue.JobKey(huge), "payload", bytes.Repeat([]byte("x"), 2<<20))
 		e.Redis.HIncrBy(t.Context(), queue.Key(0, "counters"), "outbox_bytes", 2<<20-64<<10)
 		e.Age(t, "outbox", time.Hour)
-		e.Age(t, "outbox", time.Hour, huge) // the first in the row
+		e.Age(t, "outbox", time.Hour, huge) // first in the outbox
 		alone := take(t, e.Queue, 100)
 		if len(alone) != 1 || alone[0].ID != huge {
 			t.Errorf("%d outcomes with one of 2 MiB in front", len(alone))
@@ -126,7 +126,8 @@ func TestTakeOutboxQuarantines(t *testing.T) {
 	})
 }
 
-// An outcome that cannot be read does not keep its neighbours from SQL, nor a lease its neighbours from their worker.
+// An unreadable outcome does not keep other outcomes from SQL, and an unreadable lease does not keep other leases
+// from the worker.
 func TestUnreadableJobIsPassedOver(t *testing.T) {
 	t.Attr("proves", "F51")
 	t.Parallel()
@@ -153,8 +154,7 @@ func TestUnreadableJobIsPassedOver(t *testing.T) {
 	})
 }
 
-// What somebody broke of an ended job by hand does not keep it from SQL for ever, as long as one can read what became
-// of it.
+// An ended job that was edited by hand still reaches SQL, as long as its outcome can be read.
 func TestTakeOutboxPassesOverWhatIsUnreadable(t *testing.T) {
 	t.Attr("proves", "F51")
 	t.Parallel()

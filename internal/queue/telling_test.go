@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// tellWith tells the story: each line is what was answered, or what the audit said afterwards.
+// tellWith runs the sequence of calls on a changed queue. Each line is a reply, a finding of the audit after it,
+// or a part of the data left behind.
 func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
 	t.Helper()
 	e := queuetest.Embedded(t, func(o *queue.Options) {
@@ -28,7 +29,7 @@ func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
 	return s.lines
 }
 
-// What may live at the end of the story, and no sooner: so many jobs, and so many bytes of them.
+// The limits of living jobs and of their bytes, which the sequence reaches only at its end.
 const (
 	tellLiving = 11
 	tellBytes  = 1000
@@ -41,7 +42,7 @@ type telling struct {
 	lines  []string
 	number int64
 	step   int
-	leases map[int]job.LeaseRef // by the job's number, the latest
+	leases map[int]job.LeaseRef // the latest lease of each job, by the job's number
 }
 
 func (s *telling) say(what string, reply any, err error) {
@@ -71,7 +72,7 @@ func (s *telling) submit(n int, tier job.Tier, delay time.Duration) {
 	s.say(fmt.Sprintf("submit %d", n), words, err)
 }
 
-// quota submits jobs of somebody who may have n under way.
+// quota submits jobs of an owner who may have n living jobs.
 func (s *telling) quota(n int, numbers ...int) {
 	var batch []job.Submission
 	for _, i := range numbers {
@@ -82,7 +83,7 @@ func (s *telling) quota(n int, numbers ...int) {
 	s.say(fmt.Sprintf("submit %v of %d", numbers, n), words, err)
 }
 
-// twice submits two jobs of two kinds in one call, and the first one again in it.
+// twice submits two jobs of different classes in one call, and the first job again in the same call.
 func (s *telling) twice(n, other int) {
 	one := job.Submission{ID: s.ids[n], Tier: job.Public, Type: "X", Payload: []byte("{}"), MaxRetries: 2,
 		Delay: 1000 * time.Hour}
@@ -123,14 +124,14 @@ func (s *telling) claim(number int64, most int) {
 
 func (s *telling) next(most int) { s.claim(s.number+1, most) }
 
-// write says a verb with the lease, and with each part of it wrong before.
+// write makes a report with a lease, after reports with each part of the lease wrong.
 func (s *telling) write(verb string, n int) {
 	ref := s.leases[n]
 	token, attempt := ref, ref
 	token.Token, attempt.Attempt = "stale:1", ref.Attempt+1
 	got, err := writes[verb](s.Context(), s.Queue, token, attempt)
 	s.say(fmt.Sprintf("%s %d, stale", verb, n), got, err)
-	got, err = writes[verb](s.Context(), s.Queue, ref, ref) // twice in one call: one ending
+	got, err = writes[verb](s.Context(), s.Queue, ref, ref) // twice in one call: it ends once
 	s.say(fmt.Sprintf("%s %d", verb, n), got, err)
 }
 
@@ -185,7 +186,7 @@ func (s *telling) drain(acknowledge bool) {
 	}
 }
 
-// forget tries to forget every job, or looks which it could.
+// forget tries to remove every job or, if all is false, only asks which jobs could go.
 func (s *telling) forget(all bool) {
 	var before int64
 	if all {
@@ -218,7 +219,7 @@ func (s *telling) tell() {
 	s.look(job.Crashed)
 	s.write("heartbeat", 1)
 	s.age("suspects:crashed", time.Minute)
-	// Expired once more, after that look: the look was of another deadline.
+	// The job expires again after that look, which was of an earlier deadline.
 	s.Env.Redis.ZIncrBy(s.Context(), queue.Key(0, "heartbeat_deadlines"), -3_600_500, string(s.ids[1]))
 	s.look(job.Crashed)
 	s.age("suspects:crashed", time.Minute)
@@ -287,9 +288,9 @@ func (s *telling) tell() {
 	s.age("heartbeat_deadlines", time.Hour)
 	s.look(job.Crashed)
 	s.later()
-	s.limits()
 	s.unknown()
-	s.forget(true) // all that is in SQL ended just now
+	s.limits()
+	s.forget(true) // all acknowledged jobs ended just now
 	for _, id := range s.ids {
 		if h := s.Env.Snapshot(s.T).Jobs[string(id)]; h["ended"] != "" {
 			s.Env.AgeEnd(s.T, time.Hour, id)
@@ -298,11 +299,11 @@ func (s *telling) tell() {
 	s.forget(false)
 	s.forget(true)
 	s.forget(true)
-	s.requeue(1, 3) // SQL gives it a new life all the same
+	s.requeue(1, 3) // SQL has all that a new generation needs
 }
 
-// later has a job that asks for "later" more often than it may, until it has no retry left, and a job that asks for it
-// too long after its first attempt.
+// later runs a job that asks for "later" more often than it may, until it has no retry left, and a job that asks
+// for it too long after its first attempt.
 func (s *telling) later() {
 	again := func(number int) {
 		s.write("later", number)
@@ -314,7 +315,7 @@ func (s *telling) later() {
 	s.submit(17, job.Paid, 0)
 	s.submit(18, job.Paid, 0)
 	s.next(20)
-	for range 4 { // once for nothing, twice for a retry
+	for range 4 { // once without a retry, then each time for a retry
 		again(17)
 	}
 	s.Env.Redis.HIncrBy(s.Context(), queue.JobKey(s.ids[18]), "first", -2*time.Hour.Milliseconds())
@@ -329,7 +330,8 @@ func (s *telling) unknown() {
 	again := func(report string) {
 		s.write(report, number)
 		due := s.Env.Redis.ZScore(s.Context(), queue.Key(0, "scheduled"), string(s.ids[number])).Val()
-		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s"), nil)
+		cause := s.Env.Redis.HGet(s.Context(), queue.JobKey(s.ids[number]), "cause").Val()
+		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s, cause ", cause), nil)
 		s.age("scheduled", 1000*time.Hour)
 		n, err := s.Env.Promote(s.Context(), 0)
 		s.say("promote", n, err)
@@ -346,10 +348,9 @@ func (s *telling) unknown() {
 	again("later")
 	again("unknown")
 	since(time.Minute)
-	s.age("heartbeat_deadlines", time.Hour)
+	s.Env.Age(s.T, "heartbeat_deadlines", time.Hour, s.ids[number])
 	s.look(job.Crashed)
 	s.age("suspects:crashed", time.Minute)
-	s.age("heartbeat_deadlines", time.Hour)
 	s.look(job.Crashed)
 	s.next(20)
 	again("unknown")
@@ -358,7 +359,8 @@ func (s *telling) unknown() {
 	s.drain(true)
 }
 
-// limits has calls whose jobs meet each limit: of the number of jobs, of their bytes, and of jobs delayed at submit.
+// limits submits jobs that reach each limit: of the number of jobs, of their bytes, and of the bytes of jobs
+// delayed at submit.
 func (s *telling) limits() {
 	submit := func(bytes int, delay time.Duration, numbers ...int) {
 		var batch []job.Submission

@@ -2,14 +2,14 @@ package queue
 
 import "time"
 
-// View answers what people, pages and metrics ask about a queue. A View moves no job. It writes in two places only:
-// List stores the key that seals cursors where Redis has none, and Workers removes workers that have been silent for
-// long. A View is safe for concurrent use.
+// View reads a queue for clients, pages and metrics. It moves no job. It writes in two cases only: List stores the
+// key that seals cursors if Redis has none, and Workers removes workers that have been silent for a minute. A View
+// is safe for concurrent use.
 type View struct{ *shared }
 
-// View makes a view of the queue. All views of one queue share what Levels last read.
+// View makes a view of the queue. All views of one queue share the last reading of Levels.
 func (q *Queue) View() *View { return &View{q.shared} }
 
-// Now is Redis' time as this process knows it: the last reading and what has passed since, in a cluster of the first
-// partition's server that ever answered; before the first reading the host's.
+// Now returns Redis' time as this process knows it: the last reading plus the time since then. In a cluster it is
+// the clock of the first partition that has a reading. Before the first reading it is the host's time.
 func (v *View) Now() time.Time { return v.now() }

@@ -9,22 +9,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ScriptCall is one call of a script, as it went over a connection.
+// ScriptCall is one call of a script, as it was sent over a connection.
 type ScriptCall struct {
 	Script string   // its file in lua/, without .lua
-	Keys   []string // its KEYS; one that ends in a colon is how the keys of jobs begin
-	Err    error    // nil once Redis has answered
+	Keys   []string // its KEYS; a key that ends in a colon is the prefix of the jobs' keys
+	Err    error    // nil if Redis answered
 }
 
-// WatchCalls tells f of every script call over these clients from now on, on the goroutine that made it, with its
-// context and once it is answered. It is for those who show what happens; nothing that decides may hang on it.
+// WatchCalls calls f for every script call over these clients from now on, after its reply, on the goroutine that
+// made the call and with the call's context. It serves displays only: no decision may depend on it.
 func (c Clients) WatchCalls(f func(ctx context.Context, call ScriptCall)) {
 	for _, client := range []redis.UniversalClient{c.Main, c.Read, c.Worker, c.Bell, c.Beat, c.Rate} {
 		client.AddHook(watchHook(f))
 	}
 }
 
-// scriptNames are the scripts' names by their digests.
+// scriptNames maps the scripts' digests to their names.
 var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, s := range scripts {
@@ -35,12 +35,12 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 
 type watchHook func(ctx context.Context, call ScriptCall)
 
-// DialHook is redis.Hook's.
+// DialHook implements redis.Hook.
 func (h watchHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessHook is redis.Hook's.
+// ProcessHook implements redis.Hook.
 func (h watchHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -52,12 +52,12 @@ func (h watchHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook is redis.Hook's. Scripts are never in a pipeline.
+// ProcessPipelineHook implements redis.Hook. Scripts are never in a pipeline.
 func (h watchHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
 }
 
-// scriptCall reads EVALSHA digest n key..., or EVAL source n key...
+// scriptCall parses EVALSHA digest n key..., or EVAL source n key...; ok is false for any other command.
 func scriptCall(args []any) (call ScriptCall, ok bool) {
 	if len(args) < 3 {
 		return call, false

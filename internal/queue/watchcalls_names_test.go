@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// No script goes unseen.
+// scriptNames has every script in lua/.
 func TestScriptNames(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../lua/*.lua")

@@ -15,8 +15,8 @@ import (
 
 type markKey struct{}
 
-// Each script call is seen once, also the first that a server hears, by its file's name, with its keys and the caller's
-// context; other commands are not.
+// WatchCalls reports each script call once, also the first call of a script to a server, with its file's name, its
+// keys and the caller's context. It reports no other commands.
 func TestWatchCalls(t *testing.T) {
 	t.Parallel()
 	life := func(t *testing.T, e *queuetest.Env) {
@@ -77,7 +77,7 @@ func TestWatchCalls(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients := queuetest.Connect(t, testkit.NewRedis(t).URL()) // our own: a flush would bother the others
+		clients := queuetest.Connect(t, testkit.NewRedis(t).URL()) // no other test uses it: a flush would disturb others
 		life(t, queuetest.Open(t, clients, func(*queue.Options) {}))
 	})
 }

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	workerSilent    = 10 * time.Second // a process that said nothing for so long is not counted any more
-	workerForgotten = time.Minute      // and is removed
+	workerSilent    = 10 * time.Second // a process that has been silent for longer is not listed
+	workerForgotten = time.Minute      // a process that has been silent for longer is removed
 )
 
-// Register says that this process runs jobs. It is repeated every second; SeenAt is set here.
+// Register records that this process runs jobs, and sets SeenAt to now. The process repeats it every second.
 func (q *Queue) Register(ctx context.Context, w job.WorkerInfo) error {
 	w.SeenAt = q.now()
 	text, err := json.Marshal(w)
@@ -29,7 +29,7 @@ func (q *Queue) Register(ctx context.Context, w job.WorkerInfo) error {
 	return nil
 }
 
-// Unregister says that this process runs no jobs any more.
+// Unregister records that this process runs jobs no longer.
 func (q *Queue) Unregister(ctx context.Context, name string) error {
 	if err := q.redis.Main.HDel(ctx, workerKey, name).Err(); err != nil {
 		return classify("unregister", err)
@@ -37,8 +37,8 @@ func (q *Queue) Unregister(ctx context.Context, name string) error {
 	return nil
 }
 
-// Workers are the processes that registered within the last seconds, by name. Those that have been silent for long are
-// forgotten.
+// Workers returns the processes that registered within the last 10 s, by name. It removes processes that have been
+// silent for a minute.
 func (v *View) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	all, err := v.redis.Read.HGetAll(ctx, workerKey).Result()
 	if err != nil {

@@ -49,7 +49,7 @@ func TestStatsBuckets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now = now.Truncate(time.Minute) // the process's clock goes on from what it is set to: no bucket may end meanwhile
+		now = now.Truncate(time.Minute) // the clock goes on from the time that is set: no bucket may end meanwhile
 		many := func() map[string]int64 {
 			counts := map[string]int64{}
 			for i := range 120 {
@@ -80,7 +80,7 @@ func TestStatsBuckets(t *testing.T) {
 	})
 }
 
-// A plan is replaced only in the version that its editor saw.
+// StorePlan replaces a plan only if it still has the version that the editor saw.
 func TestStorePlanVersions(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

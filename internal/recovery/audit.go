@@ -12,58 +12,58 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Audited is a queue that can be held to its own rules, step by step. A step puts right what is safe, and is not
-// bothered by jobs that move.
+// Audited is a queue that the audit can check against its own rules, step by step. A step repairs what is safe to
+// repair. Jobs that move meanwhile do not disturb it.
 type Audited interface {
-	// Scan makes the step of a walk over everything that begins at a cursor, "" at first.
+	// Scan makes the step of a walk over all data that begins at a cursor; "" begins the walk.
 	Scan(ctx context.Context, at string) (job.Scanned, error)
 	AuditJobs(ctx context.Context, suspects []job.Suspected) ([]job.Finding, error)
-	// Recount holds a partition's keys to their types and, if count is set, its counters to its jobs.
+	// Recount checks a partition's keys against their types and, if count is true, its counters against its jobs.
 	Recount(ctx context.Context, partition int, count bool) ([]job.Finding, error)
-	// Missing are those of some jobs that Redis does not know.
+	// Missing returns those of the ids whose jobs Redis does not have.
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
 }
 
-// AuditStore writes what all processes share of the audit.
+// AuditStore writes the data of the audit that all processes share.
 type AuditStore interface {
-	// Lease asks to be the one process that does something for the next ttl.
+	// Lease tries to make this process the only one that does a named piece of work for the next ttl.
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
-	// KeepAudit keeps the report of a pass.
+	// KeepAudit stores the report of a pass.
 	KeepAudit(ctx context.Context, r job.AuditReport) error
 }
 
-// AuditView reads what all processes share of the audit.
+// AuditView reads the data of the audit that all processes share.
 type AuditView interface {
-	// LastAudit is the report of the last pass, job.ErrNotFound before the first one.
+	// LastAudit returns the report of the last pass, or job.ErrNotFound before the first one.
 	LastAudit(ctx context.Context) (job.AuditReport, error)
-	// Quarantined lists at most limit jobs that were set aside, and says how many there are.
+	// Quarantined lists at most limit jobs that were set aside. The number is that of all such jobs.
 	Quarantined(ctx context.Context, limit int) ([]job.QuarantinedJob, int64, error)
 }
 
-// Outcomes says what SQL has of jobs.
+// Outcomes returns what SQL has recorded of jobs.
 type Outcomes interface {
 	Outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Recorded, error)
 }
 
-// Journal knows the jobs that were accepted and have no outcome.
+// Journal has the jobs that were accepted and have no outcome.
 type Journal interface {
-	// Waiting are those that were written down at least so long ago, by id.
+	// Waiting returns the ids of rows that were written at least olderThan ago, in order, starting behind after.
 	Waiting(ctx context.Context, after job.ID, limit int, olderThan time.Duration) ([]job.ID, error)
 }
 
-// Restorer gives jobs of the journal that have no outcome back to a Redis that does not know them, and says how many.
+// Restorer restores journaled jobs without an outcome to a Redis that lacks them, and returns how many it lacked.
 type Restorer interface {
 	Give(ctx context.Context, ids []job.ID) (missing int, err error)
 }
 
-// AuditObserver hears what the audit finds.
+// AuditObserver is told what the audit finds.
 type AuditObserver interface {
 	AuditFound(f job.Finding, n int64)
 	AuditEnded(r job.AuditReport)
 	Quarantined(n int64)
 }
 
-// AuditOptions are what an audit works with. Journal and Restorer may both be nil.
+// AuditOptions are the parts that an audit needs. Journal and Restorer may both be nil.
 type AuditOptions struct {
 	Queue      Audited
 	Desk       AuditStore
@@ -79,21 +79,21 @@ type AuditOptions struct {
 }
 
 const (
-	auditLook  = time.Minute      // how often a process asks whether a pass is due
-	auditEvery = 10 * time.Minute // from the beginning of one whole pass to that of the next, over all processes
-	auditLease = 3 * time.Minute  // a pass renews it
+	auditLook  = time.Minute      // how often a process checks whether a pass is due
+	auditEvery = 10 * time.Minute // from the start of a complete pass to the start of the next, over all processes
+	auditLease = 3 * time.Minute  // how long the lease lasts; a pass renews it
 )
 
-// Audit compares what Redis holds with itself and with SQL, slowly, over and over: one process of the cluster at a
-// time.
+// Audit compares the data in Redis with itself and with SQL, slowly and again and again. Only one process of the
+// cluster does so at a time.
 type Audit struct {
 	*loop.Loop
 	o     AuditOptions
-	turn  chan struct{} // holds one token: a pass of this process takes it
-	began bool          // its first turn is over
+	turn  chan struct{} // has room for one token, which a pass of this process holds
+	began bool          // runOnce was called before
 
 	mu     sync.Mutex
-	yields context.CancelFunc // ends the slow pass that is on its way
+	yields context.CancelFunc // cancels the slow pass that is under way
 }
 
 // NewAudit makes an audit.
@@ -103,7 +103,8 @@ func NewAudit(o AuditOptions) *Audit {
 	return a
 }
 
-// runOnce makes a pass if one is due. A process that has just started has other things to do first.
+// runOnce makes a pass if one is due. The first call makes none, because a process that has just started has other
+// work.
 func (a *Audit) runOnce(ctx context.Context) time.Duration {
 	first := !a.began
 	a.began = true
@@ -117,7 +118,7 @@ func (a *Audit) runOnce(ctx context.Context) time.Duration {
 	if err == nil && due {
 		err = a.slowly(ctx)
 	}
-	// cancelled: somebody asked for a pass at once
+	// cancelled: Run was called for a pass at once
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		a.o.Log.Warn("audit failed", "err", err, "next_in", auditLook)
 	}
@@ -134,7 +135,7 @@ func (a *Audit) count(ctx context.Context) error {
 	return err
 }
 
-// due says whether this process is to make a pass now. One that was cut short is made again soon.
+// due says whether this process must make a pass now. A pass that was cut short is repeated soon.
 func (a *Audit) due(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -149,7 +150,7 @@ func (a *Audit) due(ctx context.Context) (bool, error) {
 	return a.o.Desk.Lease(ctx, "audit", auditLease)
 }
 
-// slowly makes a pass that costs Redis about a hundredth of its time, unless somebody asks for one at once.
+// slowly makes a pass that takes about a hundredth of Redis' time. A call of Run ends it.
 func (a *Audit) slowly(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,8 +161,8 @@ func (a *Audit) slowly(ctx context.Context) error {
 	return err
 }
 
-// Run makes a pass at once and answers its report. What ctx does not leave time for is left out, and the report says
-// so.
+// Run makes a pass at once and returns its report. If ctx ends before the pass does, the report says that it is
+// not whole.
 func (a *Audit) Run(ctx context.Context) (job.AuditReport, error) {
 	a.mu.Lock()
 	if a.yields != nil {
@@ -171,8 +172,8 @@ func (a *Audit) Run(ctx context.Context) (job.AuditReport, error) {
 	return a.take(ctx, 1)
 }
 
-// take makes a pass when no other one of this process is on its way. rest is how many times as long as Redis worked it
-// then rests.
+// take makes a pass once no other pass of this process is under way. After each step it rests rest times as long
+// as the step took.
 func (a *Audit) take(ctx context.Context, rest int) (job.AuditReport, error) {
 	select {
 	case a.turn <- struct{}{}:
@@ -191,7 +192,7 @@ func (a *Audit) take(ctx context.Context, rest int) (job.AuditReport, error) {
 	problem := errors.Join(a.o.Desk.KeepAudit(keep, r), a.count(keep))
 	a.o.Observe.AuditEnded(r)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		err = nil // the report says that it was cut short
+		err = nil // the report says that the pass was cut short
 	}
 	return r, errors.Join(err, problem)
 }

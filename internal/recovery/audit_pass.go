@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// maxRest is the longest rest between two steps: one that took long because Redis stood still says nothing about its
-	// cost.
+	// maxRest is the longest rest between two steps: a step that took long because Redis stood still says nothing
+	// about the step's cost.
 	maxRest = time.Second
-	// maxLogged is how many findings of a pass are logged, a line each.
+	// maxLogged is how many findings of a pass are logged, one line each.
 	maxLogged = 20
-	// journalAge is how old a row of the journal must be: a younger one's job may be on its way.
+	// journalAge is how old a journal row must be: the job of a younger row may still be on its way to Redis.
 	journalAge = time.Minute
 )
 
-// pass is one walk over everything.
+// pass is one walk over all data.
 type pass struct {
 	*Audit
 	rest    int
-	began   time.Time // the host's clock, for how long it took
+	began   time.Time // by the host's clock, for the duration
 	renewed time.Time
-	noSQL   error // SQL did not answer: it is not asked again
+	noSQL   error // SQL did not answer, and is not asked again
 	totals  map[job.FindingTotal]int64
 	logged  int64
 	report  job.AuditReport
@@ -38,9 +38,9 @@ func (a *Audit) begin(rest int) *pass {
 	}
 }
 
-// walk goes first over the keys' types, for a key of another type fails whatever uses it; then over the journal, so
-// that nobody is set aside who can be given back; then over the jobs and the sets; and counts at last, when everything
-// is at its place.
+// walk first checks the keys' types, because a key of another type fails every script that uses it. Then it reads
+// the journal, so that no job is set aside that can be restored. Then it checks the jobs and the sets. It counts
+// last, when every job is in its place.
 func (p *pass) walk(ctx context.Context) error {
 	if err := p.recount(ctx, false); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (p *pass) scan(ctx context.Context, at string) (s job.Scanned, err error) {
 	return s, err
 }
 
-// look looks at what a step of the walk handed out, a call of Redis at a time. SQL is asked first: an outcome that it
-// had before the look is no younger than what the look finds.
+// look audits the suspects of one step of the walk, one Redis call after the other. It asks SQL first, so that an
+// outcome from SQL is at least as old as the data that the audit reads.
 func (p *pass) look(ctx context.Context, s job.Scanned) error {
 	recorded, err := p.outcomes(ctx, s.Ask)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *pass) look(ctx context.Context, s job.Scanned) error {
 	return nil
 }
 
-// outcomes asks SQL. Where it does not answer the audit goes on without it.
+// outcomes asks SQL about jobs. If SQL does not answer, the audit goes on without it.
 func (p *pass) outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Recorded, error) {
 	all := map[job.ID][]job.Recorded{}
 	for batch := range slices.Chunk(ids, job.MaxBatch) {
@@ -128,8 +128,8 @@ func (p *pass) outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Rec
 	return all, nil
 }
 
-// journal gives back what was accepted, has no outcome, and is unknown to Redis. In this order: a job that SQL has no
-// outcome of after Redis did not know it has not ended.
+// journal restores jobs that were accepted, have no outcome, and are missing in Redis. It asks Redis before SQL: a
+// job that still has no outcome in SQL after Redis lacked it has not ended.
 func (p *pass) journal(ctx context.Context) error {
 	if p.o.Journal == nil || p.o.Restorer == nil {
 		return nil
@@ -154,7 +154,7 @@ func (p *pass) journal(ctx context.Context) error {
 	}
 }
 
-// waiting reads the next ids of the journal; none at its end, or where SQL does not answer.
+// waiting reads the next ids of the journal. It returns none at the journal's end, or if SQL does not answer.
 func (p *pass) waiting(ctx context.Context, after job.ID) []job.ID {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func (p *pass) restore(ctx context.Context, missing []job.ID) error {
 	return err
 }
 
-// step makes one call of Redis, notes what it found, and rests.
+// step makes one Redis call, records its findings, renews the lease if that is due, and rests.
 func (p *pass) step(ctx context.Context, call func(context.Context) ([]job.Finding, error)) error {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -206,7 +206,7 @@ func (p *pass) step(ctx context.Context, call func(context.Context) ([]job.Findi
 	}
 }
 
-// find notes n findings of one kind.
+// find records n findings of one kind.
 func (p *pass) find(f job.Finding, n int64) {
 	p.totals[job.FindingTotal{Result: f.Result, Kind: f.Kind}] += n
 	if len(p.report.Findings) < job.MaxFindings {
@@ -219,7 +219,7 @@ func (p *pass) find(f job.Finding, n int64) {
 	}
 }
 
-// end closes the report.
+// end completes the report.
 func (p *pass) end(err error) job.AuditReport {
 	r := &p.report
 	r.Seconds, r.Whole = time.Since(p.began).Seconds(), err == nil && p.noSQL == nil

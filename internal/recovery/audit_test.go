@@ -12,11 +12,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// audited is a queue, a desk, a SQL and a journal at once, that note what they are asked.
+// audited is a fake queue, store, SQL and journal that records the calls.
 type audited struct {
 	asked    []string
 	steps    map[string]job.Scanned
-	found    []job.Finding // by AuditJobs
+	found    []job.Finding // the findings of AuditJobs
 	sql      func(ids []job.ID) (map[job.ID][]job.Recorded, error)
 	rows     []job.ID
 	missing  []job.ID
@@ -52,7 +52,7 @@ func (a *audited) calls() []string {
 	return slices.Clone(a.asked)
 }
 
-// fail makes scans end with this error.
+// fail makes scans return this error.
 func (a *audited) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,8 +132,8 @@ func (a *audited) audit() *Audit {
 	})
 }
 
-// A pass looks at everything, asks SQL about what waits before it looks, gives back what only the journal knows, and
-// counts at last.
+// A pass looks at all data, asks SQL about waiting jobs before it looks at them, restores jobs that only the
+// journal has, and counts last.
 func TestAudit_APass(t *testing.T) {
 	t.Attr("proves", "F53 F19")
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAudit_APass(t *testing.T) {
 	})
 }
 
-// Without SQL everything else is done; what asks nobody is no finding.
+// If SQL does not answer, the rest of the pass is made, and unasked jobs cause no finding.
 func TestAudit_WithoutSQL(t *testing.T) {
 	t.Attr("proves", "F14")
 	synctest.Test(t, func(t *testing.T) {
@@ -195,8 +195,7 @@ func TestAudit_WithoutSQL(t *testing.T) {
 	})
 }
 
-// Redis is left alone for 99 times as long as a step took it, and a stall of Redis does not hold the pass up for
-// minutes.
+// A slow pass rests 99 times as long as each step took, and a stall of Redis does not delay the pass for minutes.
 func TestAudit_IsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
@@ -207,7 +206,7 @@ func TestAudit_IsSlow(t *testing.T) {
 		if err := a.slowly(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := time.Since(began); got != 501*time.Millisecond { // five steps of Redis, and a look at the journal
+		if got := time.Since(began); got != 501*time.Millisecond { // five Redis steps, and one read of the journal
 			t.Errorf("five steps of 1 ms took %s", got)
 		}
 		took, began = time.Second, time.Now()
@@ -220,7 +219,7 @@ func TestAudit_IsSlow(t *testing.T) {
 	})
 }
 
-// One process of all makes a pass, one in ten minutes; one that was cut short is made again soon.
+// One process makes a pass, once in ten minutes. A pass that was cut short is repeated soon.
 func TestAudit_IsDue(t *testing.T) {
 	now := time.Now()
 	report := func(age time.Duration, whole bool) job.AuditReport {
@@ -255,7 +254,7 @@ func TestAudit_IsDue(t *testing.T) {
 	}
 }
 
-// The loop lets a process start in peace, makes its pass, and goes on after one that failed.
+// The loop makes no pass right after the start, makes a pass later, and goes on after a pass that failed.
 func TestAudit_Loop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
@@ -277,7 +276,7 @@ func TestAudit_Loop(t *testing.T) {
 		f.fail(nil)
 		<-time.After(12 * time.Minute)
 		synctest.Wait()
-		if len(f.kept) != 3 || !f.kept[1].Whole { // after a minute, and ten later
+		if len(f.kept) != 3 || !f.kept[1].Whole { // after a minute, and ten minutes later
 			t.Errorf("it goes on: %+v", f.kept)
 		}
 		for range 2 {
@@ -288,7 +287,7 @@ func TestAudit_Loop(t *testing.T) {
 	})
 }
 
-// Who asks for a pass does not wait for the slow one, and gets what there is when the time is over.
+// Run does not wait for a slow pass, and returns a partial report when its time is over.
 func TestAudit_RunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
@@ -312,7 +311,7 @@ func TestAudit_RunsAtOnce(t *testing.T) {
 	})
 }
 
-// A report does not grow without end.
+// A report lists at most MaxFindings findings.
 func TestAudit_ReportsSoMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()

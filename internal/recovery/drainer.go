@@ -10,30 +10,32 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Outbox hands out ended jobs that SQL does not have yet, and keeps them from other takers for a while.
+// Outbox returns ended jobs that SQL does not have yet, and hides them from other takers for a while.
 type Outbox interface {
 	TakeOutbox(ctx context.Context, partition, limit int) ([]job.Outcome, error)
 }
 
-// Recorder writes outcomes to SQL and acknowledges them to Redis. A nil error means that every one that SQL would take
-// is there.
+// Recorder writes outcomes to SQL and acknowledges them to Redis. A nil error means that SQL has every outcome
+// that it accepts.
 type Recorder interface {
 	Record(ctx context.Context, outcomes []job.Outcome) error
 }
 
-// drainPace: an outcome that did not take the short way is in SQL within about half a second; while SQL is down a take
-// is tried every five seconds at most, so that few outcomes sit out the lease of a take in vain.
+// drainPace is the pace of the drainer. An outcome that no process wrote from memory is in SQL within about half a
+// second. While SQL is down the drainer takes outcomes at most every five seconds, because each failed take hides
+// them from other drainers for a while.
 var drainPace = loop.Pace{Floor: 500 * time.Millisecond, Ceiling: 5 * time.Second}
 
-// mostTakes is how many takes share one transaction of SQL's while it serves: where a statement takes long, what counts
-// is how many outcomes each carries. After a failure it is one take, so that few outcomes sit out a lease in vain.
+// mostTakes is how many takes share one transaction while SQL works, because large transactions help if each
+// statement is slow. After a failure a transaction has one take, so that a further failure hides few outcomes.
 const mostTakes = 5
 
-// recordTimeout bounds one batch's way to SQL; the outbox keeps what was taken from others for longer than that.
+// recordTimeout is the time limit for writing one batch to SQL. It is shorter than the time for which the outbox
+// hides taken outcomes.
 const recordTimeout = 8 * time.Second
 
-// Drainer takes what nobody acknowledged out of the outbox to SQL: dead letters, cancellations, retried jobs, and what
-// a crash left.
+// Drainer brings outcomes from the outbox to SQL that no process wrote from memory: dead letters, cancellations,
+// retried jobs, and outcomes that a crash left.
 type Drainer struct {
 	*loop.Loop
 	outbox     Outbox
@@ -41,7 +43,7 @@ type Drainer struct {
 	partitions int
 	log        *slog.Logger
 	wait       time.Duration
-	takes      int // of the next batch
+	takes      int // the number of takes of the next batch
 }
 
 // NewDrainer makes a drainer.
@@ -51,8 +53,8 @@ func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer
 	return d
 }
 
-// Stop ends the loop and drains once more, so that what a stopping pool left in the outbox is in SQL before the process
-// goes. What ctx does not leave time for stays in the outbox.
+// Stop ends the loop and drains once more, so that the outcomes of a stopping pool are in SQL before the process
+// ends. Outcomes for which ctx leaves no time stay in the outbox.
 func (d *Drainer) Stop(ctx context.Context) error {
 	running := d.Running()
 	if err := d.Loop.Stop(ctx); err != nil || !running {
@@ -61,8 +63,8 @@ func (d *Drainer) Stop(ctx context.Context) error {
 	return d.drain(ctx, ctx)
 }
 
-// runOnce begins nothing more once the loop stops, but what is under way goes to its end: what was taken and given up
-// would sit out the lease of its take, and the last drain would not find it.
+// runOnce begins no further batch once the loop stops, but completes the batch under way: outcomes that were taken
+// and not written would stay hidden from the last drain.
 func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	err := d.drain(ctx, context.WithoutCancel(ctx))
 	d.wait = drainPace.Next(d.wait, err != nil)
@@ -72,11 +74,11 @@ func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	return d.wait
 }
 
-// drain brings what is in the outbox to SQL until ctx ends; each batch has the context of the calls.
+// drain writes the outbox to SQL until it is empty or ctx ends. The calls of a batch have the context calls.
 func (d *Drainer) drain(ctx, calls context.Context) error {
 	var problems []error
 	for p := range d.partitions {
-		for range maxPages { // then the next partition has its turn
+		for range maxPages { // then the next partition is drained
 			if ctx.Err() != nil {
 				return errors.Join(append(problems, ctx.Err())...)
 			}
@@ -92,8 +94,8 @@ func (d *Drainer) drain(ctx, calls context.Context) error {
 	return errors.Join(problems...)
 }
 
-// batch brings a few takes to SQL as one, and says whether there may be more. What was taken goes there also if a later
-// take fails.
+// batch writes the outcomes of a few takes to SQL together, and says whether there may be more. Outcomes that were
+// taken are written even if a later take fails.
 func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err error) {
 	var outcomes []job.Outcome
 	takes := d.takes

@@ -43,8 +43,8 @@ func TestDrainer_TakesUntilEmpty(t *testing.T) {
 	}
 }
 
-// Where SQL serves, several takes share a transaction; after a failure it is one again, and what was taken before a
-// take that failed still goes to SQL.
+// While SQL works, several takes share a transaction. After a failure a transaction has one take, and outcomes
+// taken before a failed take are still written.
 func TestDrainer_SharesTransactions(t *testing.T) {
 	left, broken, down := 12, false, false
 	var recorded []int
@@ -70,7 +70,7 @@ func TestDrainer_SharesTransactions(t *testing.T) {
 		t.Errorf("%v, %v", recorded, err)
 	}
 	left, down, recorded = 12, true, nil
-	for range 2 { // five takes in one, then one
+	for range 2 { // five takes in one transaction, then one
 		if err := d.drain(t.Context(), t.Context()); !errors.Is(err, job.ErrUnavailable) {
 			t.Error(err)
 		}
@@ -85,8 +85,8 @@ func TestDrainer_SharesTransactions(t *testing.T) {
 	}
 }
 
-// While SQL is down the drainer stops after one batch and comes again later and later: what it took sits out a lease
-// each time.
+// While SQL is down the drainer stops after one batch and waits longer each time, because each take hides outcomes
+// for a while.
 func TestDrainer_BacksOffWhileSQLIsDown(t *testing.T) {
 	t.Attr("proves", "F14")
 	takes := 0
@@ -148,8 +148,8 @@ func TestPromoter_BacksOff(t *testing.T) {
 	}
 }
 
-// A drainer that stops drains once more: what the stopping pool left in the outbox must not wait for the next process,
-// which in embedded mode would find nothing.
+// A drainer that stops drains once more: the outcomes of the stopping pool must not wait for the next process,
+// which in embedded mode would not find them.
 func TestDrainer_DrainsOnceMoreWhenItStops(t *testing.T) {
 	t.Attr("proves", "F09")
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestDrainer_DrainsOnceMoreWhenItStops(t *testing.T) {
 			waiting = 0
 			return make([]job.Outcome, n), nil
 		}), recording(func(o []job.Outcome) error { recorded += len(o); return nil }), 1, quiet)
-		if err := d.Stop(t.Context()); err != nil || recorded != 0 { // before Start: nothing to do
+		if err := d.Stop(t.Context()); err != nil || recorded != 0 { // before Start Stop does nothing
 			t.Fatal(err, recorded)
 		}
 		if err := d.Start(t.Context()); err != nil {
@@ -178,7 +178,7 @@ func TestDrainer_DrainsOnceMoreWhenItStops(t *testing.T) {
 	})
 }
 
-// What is on its way to SQL when the loop stops gets there: given up, it would sit out the lease of its take, unseen by
+// A batch that is being written when the loop stops is completed; otherwise its outcomes would stay hidden from
 // the last drain.
 func TestDrainer_AStopLosesNoTake(t *testing.T) {
 	t.Attr("proves", "F09")
@@ -210,7 +210,7 @@ type slowly func(context.Context, []job.Outcome) error
 
 func (f slowly) Record(ctx context.Context, outcomes []job.Outcome) error { return f(ctx, outcomes) }
 
-// One partition's trouble is not the others'.
+// An error in one partition does not affect the others.
 func TestLoops_GoOnPastABrokenPartition(t *testing.T) {
 	var took []int
 	d := NewDrainer(outbox(func(partition, _ int) ([]job.Outcome, error) {

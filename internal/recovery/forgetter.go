@@ -10,35 +10,36 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Memory is what the forgetter asks of Redis.
+// Memory has the calls to Redis that the forgetter needs.
 type Memory interface {
 	// Memory reads how much memory each server uses.
 	Memory(ctx context.Context) ([]job.ServerMemory, error)
-	// ForgetStep makes one step of a walk over a server's jobs. It forgets those that SQL has, that ended at before (ms of
-	// Redis' time) or earlier, and at least job.LeastMemory ago.
+	// ForgetStep makes one step of a walk over a server's jobs. It removes jobs that SQL has, that ended at before
+	// (ms of Redis' time) or earlier, and at least job.LeastMemory ago.
 	ForgetStep(ctx context.Context, server string, cursor uint64, before int64) (job.ForgetStep, error)
 }
 
 const (
 	forgetEvery = time.Second
-	forgetFrom  = 80 // percent of a server's memory: a fifth is left for what comes while the forgetter works
+	forgetFrom  = 80 // percent of a server's memory; a fifth is left for new jobs while the forgetter works
 	forgetUntil = 70
-	forgetPart  = 4    // a round forgets the oldest of so many parts
-	forgetRest  = 3    // looks that a server is left alone after a round that found nothing to forget
-	sampleSteps = 200  // of a walk at most, to learn how old the ended jobs are
-	sampleEnds  = 5000 // ends that are enough for that: Redis walks in an order that has nothing to do with age
+	forgetPart  = 4    // a round removes the oldest of so many parts
+	forgetRest  = 3    // checks for which a server is skipped after a round without a job to remove
+	sampleSteps = 200  // steps of the walk that samples the ends of jobs
+	sampleEnds  = 5000 // ends that are enough for the sample: Redis' order of keys is independent of age
 	leastPause  = time.Millisecond
 )
 
-// Forgetter makes Redis forget ended jobs before their time to live is over, the oldest first, as soon as a server has
-// used four fifths of its memory: before it refuses submits. SQL answers for what is gone. A job that lives, whose
-// outcome is not in SQL, or that ended within job.LeastMemory, stays. Several processes may do it at once.
+// Forgetter removes ended jobs from Redis before their time to live is over, the oldest first, as soon as a server
+// uses more than 80 % of its memory, before the server refuses submits. SQL answers for removed jobs. Jobs stay
+// that live, whose outcomes are not in SQL, or that ended within job.LeastMemory. Several processes may run it at
+// once.
 type Forgetter struct {
 	*loop.Loop
 	redis Memory
 	log   *slog.Logger
-	spare map[string]int // by server: looks for which it is left alone
-	gone  int            // forgotten since the last line of the log
+	spare map[string]int // by server: for how many checks it is skipped
+	gone  int            // removed since the last line of the log
 	said  time.Time
 	warn  time.Time
 }
@@ -53,7 +54,7 @@ func NewForgetter(redis Memory, log *slog.Logger) *Forgetter {
 func (f *Forgetter) runOnce(ctx context.Context) time.Duration {
 	servers, err := f.memory(ctx)
 	if err != nil {
-		return forgetEvery // the gate and the watches say that Redis does not answer
+		return forgetEvery // the gate and the watches report that Redis does not answer
 	}
 	for _, m := range servers {
 		if f.spare[m.Server] > 0 {
@@ -65,7 +66,7 @@ func (f *Forgetter) runOnce(ctx context.Context) time.Duration {
 	return forgetEvery
 }
 
-// relieve forgets part after part of a server's ended jobs, until it has memory again or nothing more may go.
+// relieve removes part after part of a server's ended jobs, until enough memory is free or no job may be removed.
 func (f *Forgetter) relieve(ctx context.Context, m job.ServerMemory) {
 	for m.Over(forgetUntil) {
 		before, found, err := f.oldest(ctx, m.Server)
@@ -91,8 +92,8 @@ func (f *Forgetter) relieve(ctx context.Context, m job.ServerMemory) {
 	}
 }
 
-// oldest is a time before which about a part of the ended jobs ended. false: none may be forgotten, as far as a look
-// at some of the jobs can say.
+// oldest returns a time before which about one part in forgetPart of the ended jobs ended. found is false if the
+// sample has no job that may be removed.
 func (f *Forgetter) oldest(ctx context.Context, server string) (before int64, found bool, err error) {
 	var ends []int64
 	err = f.walk(ctx, server, 0, func(steps int, s job.ForgetStep) bool {
@@ -106,8 +107,8 @@ func (f *Forgetter) oldest(ctx context.Context, server string) (before int64, fo
 	return ends[(len(ends)-1)/forgetPart], true, nil
 }
 
-// sweep forgets what ended at before or earlier, until the walk is over or the server has memory again. It returns how
-// much memory the server uses then.
+// sweep removes jobs that ended at before or earlier, until the walk is over or enough memory is free. It returns
+// the server's memory use afterwards.
 func (f *Forgetter) sweep(
 	ctx context.Context, m job.ServerMemory, before int64,
 ) (gone int, now job.ServerMemory, err error) {
@@ -129,7 +130,8 @@ func (f *Forgetter) sweep(
 	return gone, now, err
 }
 
-// walk walks over a server's jobs until each says that it is enough. It rests after each step as long as that took.
+// walk makes the steps of a walk over a server's jobs until each returns false. After each step it rests for as
+// long as the step took.
 func (f *Forgetter) walk(
 	ctx context.Context, server string, before int64, each func(steps int, s job.ForgetStep) (more bool),
 ) error {
@@ -158,7 +160,7 @@ func (f *Forgetter) memory(ctx context.Context) ([]job.ServerMemory, error) {
 	return f.redis.Memory(call)
 }
 
-// tell logs at most once a minute how much was forgotten. lament logs that nothing can be forgotten.
+// tell logs how many jobs were removed, at most once a minute. lament logs that no job may be removed.
 func (f *Forgetter) tell(m job.ServerMemory) {
 	if time.Since(f.said) >= time.Minute {
 		f.log.Info("Redis is short of memory: ended jobs were forgotten early, SQL answers for them", "jobs", f.gone,

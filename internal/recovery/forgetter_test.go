@@ -14,11 +14,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fullRedis is servers of 100 bytes, each with jobs of one byte: the living, and the ended by when they ended.
+// fullRedis has servers of 100 bytes, each with jobs of one byte: living jobs, and ended jobs by their ends.
 type fullRedis struct {
 	living map[string]int
 	ended  map[string][]int64
-	walked []string // servers, a walk each
+	walked []string // the server of each walk
 	err    error
 }
 
@@ -50,7 +50,7 @@ func (r *fullRedis) ForgetStep(
 	return s, nil
 }
 
-// ends are the ends of n jobs, from first on, in no order.
+// ends returns the ends of n jobs, from first on, in no order.
 func ends(first, n int64) (all []int64) {
 	for i := range n {
 		all = append(all, first+(i*7)%n)
@@ -73,7 +73,8 @@ func forgetting(t *testing.T, r *fullRedis, looks int) string {
 	return log.String()
 }
 
-// The oldest go first, from the server that is short of memory alone, and no more of them than it takes.
+// The forgetter removes the oldest jobs first, only from the server that is short of memory, and only as many as
+// necessary.
 func TestForgetterForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	r := &fullRedis{
@@ -92,7 +93,7 @@ func TestForgetterForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// Where the living take the memory there is nothing to forget: that is said, and looked at rarely.
+// If living jobs use the memory, no job can be removed: the forgetter logs that, and checks less often.
 func TestForgetterLeavesTheLiving(t *testing.T) {
 	t.Parallel()
 	r := &fullRedis{living: map[string]int{"a": 90}, ended: map[string][]int64{}}

@@ -10,28 +10,29 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// callTimeout bounds one call to Redis.
+// callTimeout is the time limit of one call to Redis.
 const callTimeout = 2 * time.Second
 
-// Promoting makes scheduled jobs that are due ready and says how many it found, at most job.MaxBatch.
+// Promoting makes scheduled jobs that are due ready, and returns how many it found, at most job.MaxBatch.
 type Promoting interface {
 	Promote(ctx context.Context, partition int) (int, error)
 }
 
-// promotePace: a delayed job becomes ready at most a quarter of a second after it is due.
+// promotePace is the pace of the promoter: a delayed job becomes ready at most a quarter of a second after it is
+// due.
 var promotePace = loop.Pace{Floor: 250 * time.Millisecond, Ceiling: 5 * time.Second}
 
-// Promoter moves due jobs from scheduled to their places.
+// Promoter moves due jobs from scheduled to their places in the queue.
 type Promoter struct {
 	*loop.Loop
 	queue      Promoting
 	partitions int
-	woken      func() // hears that something became ready
+	woken      func() // called when jobs became ready
 	log        *slog.Logger
 	wait       time.Duration
 }
 
-// NewPromoter makes a promoter. woken is called when jobs became ready.
+// NewPromoter makes a promoter. It calls woken when jobs became ready.
 func NewPromoter(q Promoting, partitions int, woken func(), log *slog.Logger) *Promoter {
 	p := &Promoter{queue: q, partitions: partitions, woken: woken, log: log, wait: promotePace.Floor}
 	p.Loop = loop.New(p.runOnce)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Reconciling gives Redis the jobs that SQL has and it does not.
+// Reconciling restores the jobs that SQL has and Redis lacks.
 type Reconciling interface {
 	Reconcile(ctx context.Context) (restored int, err error)
 }
@@ -17,8 +17,8 @@ const reconcileBound = 10 * time.Minute
 
 var reconcilePace = loop.Pace{Floor: 5 * time.Second, Ceiling: 30 * time.Second}
 
-// Reconciler looks every five seconds whether SQL has jobs that Redis has not, and less often while a store is away;
-// whoever sees Redis come back wakes it.
+// Reconciler checks every five seconds whether SQL has jobs that Redis lacks, and less often while a store does
+// not answer. A caller that sees Redis come back wakes it.
 type Reconciler struct {
 	*loop.Loop
 	ledger Reconciling

@@ -23,7 +23,8 @@ func (r *reconciling) Reconcile(context.Context) (int, error) {
 	return 0, nil
 }
 
-// It looks at once, every five seconds, and when it is woken; after errors less and less often.
+// The reconciler checks at once, every five seconds, and when it is woken; after errors it checks less and less
+// often.
 func TestReconciler(t *testing.T) {
 	t.Attr("proves", "F19")
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestReconciler(t *testing.T) {
 		synctest.Wait()
 		<-time.After(31 * time.Second)
 		synctest.Wait()
-		if n := l.calls.Load(); n != 6 { // then after 10 s, and 20 s
+		if n := l.calls.Load(); n != 6 { // after 10 s, and after 20 s
 			t.Errorf("%d looks, want one woken and two that tried again", n)
 		}
 		if err := r.Stop(t.Context()); err != nil {

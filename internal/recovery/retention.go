@@ -12,32 +12,35 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// OldRows are the rows of ended jobs in SQL.
+// OldRows gives access to the rows of ended jobs in SQL.
 type OldRows interface {
-	// Kinds are the tiers and outcomes that SQL has rows of.
+	// Kinds returns the pairs of tier and outcome that SQL has rows of.
 	Kinds(ctx context.Context) ([]job.Kind, error)
-	// OldJobs reads those of a kind that are at least age old, the oldest first, behind after, at most job.MaxBatch.
+	// OldJobs reads the jobs of a kind that are at least age old, the oldest first, starting behind after, at most
+	// job.MaxBatch.
 	OldJobs(ctx context.Context, k job.Kind, age time.Duration, after job.OldJob) ([]job.OldJob, error)
-	// UnneededJobs leaves out the jobs that SQL may still need.
+	// UnneededJobs returns old without the jobs that SQL may still need.
 	UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error)
-	// DeleteJobs deletes those that SQL does not need, as it is now, and counts the rows by table.
+	// DeleteJobs deletes those of the jobs that SQL does not need at that moment, and counts the deleted rows by
+	// table.
 	DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error)
-	// CountRows says about how many rows each table has.
+	// CountRows returns roughly how many rows each table has.
 	CountRows(ctx context.Context) (map[string]int64, error)
 }
 
-// OldChanges are the entries of the log of changes in SQL.
+// OldChanges gives access to the log of changes in SQL.
 type OldChanges interface {
-	// DeleteChanges deletes some of the oldest entries of the log of changes; 0: none is as old as age.
+	// DeleteChanges deletes some of the oldest entries of the log of changes. It returns 0 if no entry is older than
+	// age.
 	DeleteChanges(ctx context.Context, age time.Duration) (int64, error)
 }
 
-// Absence says which jobs Redis does not know.
+// Absence returns the ids of jobs that Redis lacks.
 type Absence interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
 }
 
-// RowObserver hears what became of rows and files.
+// RowObserver is told how many rows SQL has, and how many rows and files were deleted.
 type RowObserver interface {
 	SQLRows(rows map[string]int64)
 	RowsDeleted(table string, n int64)
@@ -50,19 +53,19 @@ type OldFiles struct {
 	Delete func(ctx context.Context) (int64, error)
 }
 
-// RetentionOptions are what a Retention needs. Without Rows, which come with a ChangeLog, it deletes
-// files only.
+// RetentionOptions are the parts that a Retention needs. If Rows is nil, it deletes files only; ChangeLog is set
+// whenever Rows is.
 type RetentionOptions struct {
 	Rows       OldRows
 	ChangeLog  OldChanges
 	Redis      Absence
 	Partitions int
 	Age        func(k job.Kind) time.Duration // how long jobs of a kind are kept; 0 = for ever
-	Changes    time.Duration                  // the same of the log of changes
-	// Callback is the id of the job that tells of an outcome.
+	Changes    time.Duration                  // how long entries of the log of changes are kept; 0 = for ever
+	// Callback returns the id of the job that reports an outcome to a callback URL.
 	Callback func(id job.ID, generation int) job.ID
-	// MakesFile says whether jobs of a type may have made a file. DeleteFile deletes it before the job's rows go, and
-	// may be called again.
+	// MakesFile says whether jobs of a type may have made a file. DeleteFile deletes the file before the job's rows
+	// are deleted, and may be called again.
 	MakesFile  func(jobType string) bool
 	DeleteFile func(ctx context.Context, id job.ID) error
 	Files      []OldFiles
@@ -72,35 +75,35 @@ type RetentionOptions struct {
 
 const (
 	retentionEvery = time.Hour
-	retentionSoon  = time.Minute // where a run's time was too short, and after an error; several in a row double it
-	retentionBound = time.Minute // of one run's rows, and of one walk over files
+	retentionSoon  = time.Minute // after a run that was too short, and after an error; consecutive errors double it
+	retentionBound = time.Minute // time limit of one run's rows, and of the files of one kind
 	leastRest      = 20 * time.Millisecond
-	rowsPerStep    = 500 // of one table, but for a job that alone has more
+	rowsPerStep    = 500 // rows of one table, unless a single job has more
 	fileBound      = 10 * time.Second
 )
 
-// Retention deletes what SQL has kept for long enough, in small steps with a rest after each that is as long as the
-// step, so that whoever writes waits for one step at most. It needs no leader: what another process deleted is not
-// there any more.
+// Retention deletes data whose retention in SQL is over, in small steps. After each step it rests as long as the
+// step took, so that writers wait for one step at most. Any number of processes may run it, because rows that one
+// process deleted are gone for the others.
 type Retention struct {
 	*loop.Loop
 	o       RetentionOptions
 	log     *slog.Logger
 	begun   bool
-	places  map[job.Kind]job.OldJob // where the next run goes on, by kind; what is before was looked at
-	failed  time.Duration           // the wait after the last run, if its rows failed
-	files   error                   // why the files of jobs cannot be deleted in this run
-	walked  time.Time               // when files were last walked over and rows counted
-	walkErr error                   // why that walk failed
+	places  map[job.Kind]job.OldJob // where the next run continues, by kind
+	failed  time.Duration           // the wait after the last run, if deleting rows failed
+	files   error                   // why files of jobs could not be deleted in this run
+	walked  time.Time               // when old files were last deleted and rows counted
+	walkErr error                   // why deleting old files failed
 	last    atomic.Pointer[RetentionReport]
 }
 
-// RetentionReport is what the last run did.
+// RetentionReport is the result of the last run.
 type RetentionReport struct {
 	At      time.Time
-	Jobs    int64 // deleted
+	Jobs    int64 // deleted by this run
 	Total   int64 // deleted since the process started
-	Whole   bool  // it came to the end of everything that is old
+	Whole   bool  // all old data was looked at, without a problem
 	Problem string
 }
 
@@ -111,7 +114,7 @@ func NewRetention(o RetentionOptions) *Retention {
 	return r
 }
 
-// Last is the report of the last run; false: there was none yet.
+// Last returns the report of the last run; false means that there was none yet.
 func (r *Retention) Last() (RetentionReport, bool) {
 	if l := r.last.Load(); l != nil {
 		return *l, true
@@ -119,9 +122,9 @@ func (r *Retention) Last() (RetentionReport, bool) {
 	return RetentionReport{}, false
 }
 
-// runOnce counts at the start of the process and deletes some minutes later, for processes that start together should
-// not delete together. The walk over files and the count may take long: they are made once an hour, also while a
-// backlog of rows has a run each minute.
+// runOnce only counts rows at the start of the process, and deletes some minutes later, so that processes that
+// start together do not delete together. Deleting old files and counting may take long: both happen once an hour,
+// even while a backlog of rows causes a run each minute.
 func (r *Retention) runOnce(ctx context.Context) time.Duration {
 	if !r.begun {
 		r.begun = true
@@ -151,7 +154,7 @@ func (r *Retention) runOnce(ctx context.Context) time.Duration {
 	if jobs > 0 {
 		r.log.Info("deleted old jobs from SQL", "jobs", jobs)
 	}
-	if err != nil { // an error of files sets no back-off: the rows that it holds up stay until the next round
+	if err != nil { // an error of files causes no back-off: the affected rows stay until the next round
 		r.failed = min(max(2*r.failed, retentionSoon), retentionEvery)
 		return r.failed
 	}
@@ -174,7 +177,8 @@ func (r *Retention) count(ctx context.Context) {
 	}
 }
 
-// walk deletes old files. Each kind has a bound of its own, so that none takes another's time, nor that of the rows.
+// walk deletes old files. Each kind has a time limit of its own, so that no kind takes the time of another or of
+// the rows.
 func (r *Retention) walk(ctx context.Context) {
 	var problems []error
 	for _, f := range r.o.Files {
@@ -189,7 +193,7 @@ func (r *Retention) walk(ctx context.Context) {
 	}
 }
 
-// rows deletes entries of the log of changes, and jobs, until nothing old is left or its time is over.
+// rows deletes entries of the log of changes, and jobs, until no old one is left or the time is over.
 func (r *Retention) rows(ctx context.Context) (jobs int64, whole bool, err error) {
 	r.files = nil
 	if r.o.Rows == nil {
@@ -216,7 +220,7 @@ func (r *Retention) changes(ctx context.Context, end time.Time) error {
 	return nil
 }
 
-// jobs takes a page of each kind in turn.
+// jobs deletes a page of each kind in turn.
 func (r *Retention) jobs(ctx context.Context, end time.Time) (deleted int64, whole bool, err error) {
 	kinds, err := r.o.Rows.Kinds(ctx)
 	if err != nil {
@@ -242,7 +246,7 @@ func (r *Retention) jobs(ctx context.Context, end time.Time) (deleted int64, who
 	return deleted, true, nil
 }
 
-// page deletes those of one page of a kind that nobody needs, and says whether there is more behind it. Where it fails
+// page deletes the unneeded jobs of one page of a kind, and says whether there may be more pages. After an error
 // the next run begins with the same page.
 func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more bool, err error) {
 	age := r.o.Age(k)
@@ -255,7 +259,7 @@ func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more b
 		return 0, false, err
 	}
 	if len(old) == 0 {
-		delete(r.places, k) // what stayed may go next time
+		delete(r.places, k) // jobs that stayed may be deleted in the next run
 		return 0, false, nil
 	}
 	for i := range old {
@@ -284,8 +288,8 @@ func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more b
 	return deleted, true, nil
 }
 
-// forgotten are the jobs of which Redis knows neither the job nor the one that tells of its outcome. What Redis knows
-// lives there, is not acknowledged yet, or is answered from there.
+// forgotten returns the jobs that Redis lacks, and whose callback jobs it lacks too. A job that Redis has is
+// alive, not acknowledged yet, or answered from Redis.
 func (r *Retention) forgotten(ctx context.Context, old []job.OldJob) (free []job.OldJob, err error) {
 	var ids []job.ID
 	for i := range old {
@@ -315,14 +319,16 @@ func (r *Retention) forgotten(ctx context.Context, old []job.OldJob) (free []job
 	return free, nil
 }
 
-// ours says whether a job can be in Redis: partitions are only given up when the queue is empty.
+// ours says whether a job can be in Redis. A job of a partition that does not exist any more cannot: partitions
+// are removed only while the queue is empty.
 func (r *Retention) ours(id job.ID) bool {
 	p := id.Partition()
 	return p >= 0 && p < r.o.Partitions
 }
 
-// delete deletes the files first: after a crash in between the rows are still there to be found. Where a file cannot be
-// deleted its job stays, and in this run every other that may have one: a store that is away would hold up each.
+// delete deletes files before rows, so that after a crash in between the rows still lead to the files. If a file
+// cannot be deleted, its job stays, and so do, in this run, all other jobs that may have a file: a store that does
+// not answer would delay each of them.
 func (r *Retention) delete(ctx context.Context, old []job.OldJob, deleted *int64) error {
 	free := old[:0:0]
 	for _, o := range old {
@@ -349,7 +355,7 @@ func (r *Retention) delete(ctx context.Context, old []job.OldJob, deleted *int64
 	return err
 }
 
-// step is how many of the jobs make a step: at least one, and no more rows than rowsPerStep.
+// step returns how many of the jobs one step deletes: at least one, and at most rowsPerStep rows.
 func step(old []job.OldJob) int {
 	rows := 0
 	for n := range old {
@@ -360,7 +366,7 @@ func step(old []job.OldJob) int {
 	return len(old)
 }
 
-// rest waits as long as the work since began took, so that no more than half of the time is worked.
+// rest waits as long as the work since began took, at least leastRest, so that at most half of the time is work.
 func rest(ctx context.Context, began time.Time) error { return restAtLeast(ctx, began, leastRest) }
 
 // restAtLeast is rest with another least time.

@@ -13,14 +13,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// oldRows is SQL: jobs by kind, the oldest first, and what was asked of it, in order.
+// oldRows is a fake SQL: jobs by kind, the oldest first, and the calls in their order.
 type oldRows struct {
 	jobs    map[job.Kind][]job.OldJob
 	needed  map[job.ID]bool
 	changes int64
 	fail    string // the step that fails
 	asked   []string
-	takes   time.Duration // a deletion
+	takes   time.Duration // how long a deletion takes
 	most    int           // jobs in one deletion
 }
 
@@ -105,7 +105,7 @@ func (o *oldRows) left() (n int) {
 	return n
 }
 
-// knowing is a Redis that knows some jobs.
+// knowing is a fake Redis that has some jobs.
 type knowing struct {
 	jobs map[job.ID]bool
 	err  error
@@ -120,7 +120,7 @@ func (k *knowing) Missing(_ context.Context, ids []job.ID) (missing []job.ID, er
 	return missing, k.err
 }
 
-// tallied is what a retention tells its observer.
+// tallied records what an observer is told.
 type tallied struct {
 	rows    map[string]int64
 	deleted map[string]int64
@@ -140,7 +140,7 @@ func tellsOf(id job.ID, _ int) job.ID { return job.ID(strings.Replace(string(id)
 
 var aged = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// aging makes a retention over n old jobs of a kind, with the rest of its surroundings.
+// aging makes a retention over n old jobs of a kind, with all its fakes.
 func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 	rows := &oldRows{jobs: map[job.Kind][]job.OldJob{}, needed: map[job.ID]bool{}}
 	for i := range n {
@@ -168,8 +168,8 @@ func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 
 var paidDone = job.Kind{Tier: job.Paid, Status: job.Completed}
 
-// What Redis knows stays: the job, or the one that tells of its outcome. So does what SQL needs. They hold up nobody,
-// and go when they may.
+// A job stays if Redis has the job or its callback job, or if SQL needs it. Such jobs do not delay others, and are
+// deleted once nothing needs them.
 func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, seen := aging(250, paidDone)
@@ -178,7 +178,7 @@ func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 		foreign := job.OldJob{
 			ID:         oldID(900, 7),
 			RecordedAt: aged.Add(time.Hour),
-		} // of a partition that was given up: no Redis can have it
+		} // the partition does not exist any more: no Redis can have the job
 		rows.jobs[paidDone] = append(rows.jobs[paidDone], foreign)
 		redis.jobs[foreign.ID] = true
 		if wait := r.runOnce(t.Context()); wait < retentionEvery*8/10 {
@@ -207,7 +207,7 @@ func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 	})
 }
 
-// A kind that is kept for ever is not even read.
+// A kind that is kept for ever is never read.
 func TestRetentionForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, _ := aging(5, paidDone)
@@ -228,7 +228,7 @@ func TestRetentionForEver(t *testing.T) {
 	})
 }
 
-// A store that does not answer, whichever it is and whatever it is asked, deletes nothing, and is asked again soon.
+// If any store fails at any step, no row is deleted, and the next run follows soon.
 func TestRetentionAfterAnError(t *testing.T) {
 	for _, fail := range []string{"kinds", "old", "unneeded", "delete", "redis"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -263,8 +263,8 @@ func TestRetentionAfterAnError(t *testing.T) {
 	}
 }
 
-// A job's file goes before its rows: a crash in between leaves the rows, which find it again. What stays keeps its
-// file.
+// A job's file is deleted before its rows, so that after a crash in between the rows lead to the file. A job that
+// stays keeps its file.
 func TestRetentionDeletesFilesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, _ := aging(3, paidDone)
@@ -284,8 +284,8 @@ func TestRetentionDeletesFilesFirst(t *testing.T) {
 	})
 }
 
-// Where files cannot be deleted, jobs that may have made one stay, and the store is asked once a run; all others go,
-// and the doctor hears of it.
+// If files cannot be deleted, jobs that may have a file stay, and the file store is asked once per run. All other
+// jobs are deleted, and the report names the problem.
 func TestRetentionWithoutTheStoreOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, _ := aging(250, paidDone)
@@ -316,13 +316,13 @@ func TestRetentionWithoutTheStoreOfFiles(t *testing.T) {
 	})
 }
 
-// Each step is followed by a rest as long as itself, a run ends after its minute, and the next one goes on behind what
-// it looked at.
+// Each step is followed by a rest of the same length, a run ends after a minute, and the next run continues behind
+// the jobs that were looked at.
 func TestRetentionRestsAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, _ := aging(4000, paidDone)
 		rows.takes = 2 * time.Second
-		for n := range 100 { // a page that stays, at the head
+		for n := range 100 { // the first page stays
 			redis.jobs[oldID(n, 0)] = true
 		}
 		began := time.Now()
@@ -332,7 +332,7 @@ func TestRetentionRestsAndGoesOn(t *testing.T) {
 		if took := time.Since(began); took < retentionBound || took > retentionBound+5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if deleted := 4000 - rows.left(); deleted != 1500 { // 15 steps of 2 s and a rest of 2 s
+		if deleted := 4000 - rows.left(); deleted != 1500 { // 15 steps of 2 s, 15 rests of 2 s
 			t.Errorf("%d deleted in a minute", deleted)
 		}
 		rows.asked = nil
@@ -349,7 +349,7 @@ func TestRetentionRestsAndGoesOn(t *testing.T) {
 	})
 }
 
-// Jobs with long histories share no step.
+// Jobs with many rows get steps of their own.
 func TestRetentionStepsAreSmall(t *testing.T) {
 	sizes := func(rows ...int) (all []int) {
 		var old []job.OldJob
@@ -371,8 +371,8 @@ func TestRetentionStepsAreSmall(t *testing.T) {
 	}
 }
 
-// The log of changes goes in steps until none is old. Files go too, also where there is no SQL to look after; one
-// kind's error keeps no other.
+// Old entries of the log of changes are deleted in steps until none is left. Files are deleted too, also without
+// SQL, and an error of one kind does not affect another.
 func TestRetentionOfChangesAndFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, seen := aging(2, paidDone)
@@ -405,8 +405,8 @@ func TestRetentionOfChangesAndFiles(t *testing.T) {
 	})
 }
 
-// A walk over files that never ends takes no time from the rows, nor from the other files; and while a backlog of rows
-// has a run each minute, files are walked over and rows counted once an hour.
+// A walk over files that never ends takes no time from the rows or from other files. While a backlog of rows
+// causes a run each minute, files are walked over and rows counted once an hour.
 func TestRetentionWalksAndCountsOnceAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, seen := aging(5000, paidDone)
@@ -446,7 +446,7 @@ func TestRetentionWalksAndCountsOnceAnHour(t *testing.T) {
 	})
 }
 
-// The first run counts at once and deletes some minutes later; a stop ends a run in its rest.
+// The first run only counts, and rows are deleted some minutes later. A stop ends a run during its rest.
 func TestRetentionStartsLaterAndStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, seen := aging(20_000, paidDone)

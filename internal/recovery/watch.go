@@ -1,6 +1,7 @@
-// Package recovery brings back what a crash or an outage left lying: the two watches over running jobs, the promoter of
-// scheduled ones, and the drainer of the outbox. Each is a loop around runOnce. Any number of processes may run them at
-// once: every step is atomic in Redis, and what one has done the others no longer find.
+// Package recovery repairs what a crash or an outage left behind: the two watches over running jobs, the promoter
+// of scheduled jobs, the drainer of the outbox, the reconciler, the audit, the retention of rows in SQL, and the
+// forgetter. Each is a loop around runOnce. Any number of processes may run them at once: every step is atomic in
+// Redis, and work that one process has done the others no longer find.
 package recovery
 
 import (
@@ -15,28 +16,28 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Reclaimer is one look of a watch over a partition's expired jobs, skipping the first skip of them, at most
-// job.MaxBatch.
+// Reclaimer makes one look of a watch at a partition's expired jobs. It passes over the first skip jobs and looks
+// at up to job.MaxBatch.
 type Reclaimer interface {
 	Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error)
 }
 
-// The seed's paces. A dead PUBLIC worker is thus found within its 3 s of heartbeat, 3 s to the next look, and the 2 s
-// between the two looks.
+// The paces of the watches. A dead PUBLIC worker is found within its heartbeat timeout of 3 s, the 3 s until the
+// next look, and the 2 s between the two looks.
 var (
 	CrashedPace = loop.Pace{Floor: 3 * time.Second, Ceiling: 60 * time.Second}
 	StuckPace   = loop.Pace{Floor: 5 * time.Second, Ceiling: 120 * time.Second}
 )
 
-// secondLook is when a look that found newly expired jobs is followed by the next: a little more than the script's
-// patience.
+// secondLook is how soon the next look follows a look that found newly expired jobs: a little more than the
+// script's patience.
 const secondLook = 2*time.Second + 50*time.Millisecond
 
-// maxPages bounds one run to so many script calls of job.MaxBatch each, per partition: none keeps the others waiting
-// for ever.
+// maxPages is how many script calls of job.MaxBatch one run makes per partition, so that no partition delays the
+// others for ever.
 const maxPages = 100
 
-// Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the
+// Watch reclaims the jobs of workers that crashed or hang. It keeps its own delay and shares no counter with the
 // gate.
 type Watch struct {
 	*loop.Loop
@@ -45,12 +46,12 @@ type Watch struct {
 	queue      Reclaimer
 	partitions int
 	log        *slog.Logger
-	wait       atomic.Int64 // the delay between looks, as doubled and halved
+	wait       atomic.Int64 // the delay between looks, doubled and halved by Pace
 	taken      atomic.Int64
 	observe    func(w job.Watch, r job.Reclaimed)
 }
 
-// NewWatch makes one of the two watches. observe hears what became of each job that it took back.
+// NewWatch makes one of the two watches. It calls observe for each job that it reclaimed.
 func NewWatch(
 	kind job.Watch,
 	pace loop.Pace,
@@ -72,10 +73,10 @@ func NewWatch(
 	return w
 }
 
-// Delay is the wait between looks as it stands.
+// Delay returns the present delay between looks.
 func (w *Watch) Delay() time.Duration { return time.Duration(w.wait.Load()) }
 
-// Taken is how many jobs this watch has taken back.
+// Taken returns how many jobs this watch has reclaimed.
 func (w *Watch) Taken() int64 { return w.taken.Load() }
 
 func (w *Watch) runOnce(ctx context.Context) time.Duration {
@@ -91,7 +92,7 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 		return wait
 	}
 	if more && w.taken.Load() > before {
-		return 0 // a backlog: those behind have not been looked at once
+		return 0 // a backlog: the jobs behind it have not been looked at
 	}
 	if suspects {
 		return min(wait, secondLook)
@@ -99,8 +100,8 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 	return wait
 }
 
-// look goes through the expired jobs once, as many as maxPages hold. It says whether any is to be looked at again, and
-// whether there are more.
+// look looks at the expired jobs once, up to maxPages calls per partition. It says whether any job must be looked
+// at again, and whether there are more.
 func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 	var problems []error
 	for p := range w.partitions {
@@ -132,7 +133,7 @@ func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 	return suspects, more, errors.Join(problems...)
 }
 
-// tell logs what one call took back: one line for each outcome, which names the first of its jobs.
+// tell logs the jobs that one call reclaimed: one line for each outcome, with the id of the first job.
 func (w *Watch) tell(page []job.Reclaimed) {
 	for _, word := range []job.Word{job.OK, job.Discarded, job.WasCancelled, job.Quarantined} {
 		jobs, first := 0, job.ID("")

@@ -83,8 +83,8 @@ func TestWatch_LooksAgainAfterNewSuspects(t *testing.T) {
 	}
 }
 
-// One look goes through all expired jobs, 100 a call, skipping those that stayed: a full first page of suspects starves
-// nobody.
+// One look covers all expired jobs, 100 per call, and skips those that stayed: a first page full of suspects does
+// not hide the jobs behind it.
 func TestWatch_PagesPastSuspects(t *testing.T) {
 	t.Attr("proves", "F57")
 	var skips []int
@@ -110,8 +110,8 @@ func TestWatch_PagesPastSuspects(t *testing.T) {
 	}
 }
 
-// Each watch has a delay of its own, and heals by itself: no failure of one slows the other, and a wake makes the next
-// look come at once.
+// Each watch has its own delay and recovers by itself: failures of one do not slow the other, and a wake makes the
+// next look come at once.
 func TestWatch_SelfHeals(t *testing.T) {
 	t.Attr("proves", "S2-P10 S2-P19")
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestWatch_SelfHeals(t *testing.T) {
 			t.Errorf("after a success the delay is %s, want half the ceiling", got)
 		}
 		for _, w := range []*Watch{crashed, stuck} {
-			for range 2 { // safe twice
+			for range 2 { // Stop may be called twice
 				if err := w.Stop(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -174,8 +174,7 @@ func TestLoop_StopBeforeStart(t *testing.T) {
 	}
 }
 
-// A backlog longer than one run holds is gone through without the pauses between looks, as soon as some of it could be
-// taken back.
+// A backlog that is longer than one run is worked off without pauses, as long as each run reclaims jobs.
 func TestWatch_GoesOnThroughABacklog(t *testing.T) {
 	t.Attr("proves", "F57")
 	left := 2*maxPages*job.MaxBatch + 50

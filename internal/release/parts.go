@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// component is a part of a binary, in CycloneDX's words.
+// component is a part of a binary, as CycloneDX describes it.
 type component struct {
 	Type       string     `json:"type"`
 	Ref        string     `json:"bom-ref"`
@@ -23,7 +23,7 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// Parts lists what a Go binary was built of, as Go wrote it into the binary: a CycloneDX 1.5 document in JSON. It has
+// Parts returns the list of modules that Go recorded in a binary: a CycloneDX 1.5 document in JSON. The list has
 // neither a time nor a random number, so that the same binary has the same list.
 func Parts(binary, version string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
@@ -46,7 +46,7 @@ func Parts(binary, version string) ([]byte, error) {
 			m.Sum = m.Replace.Sum
 		}
 		v := m.Version
-		if v == "" || v == "(devel)" { // of this checkout
+		if v == "" || v == "(devel)" { // a module of this checkout
 			v = version
 		}
 		p := component{Type: "library", Name: m.Path, Version: v, PURL: purl(m.Path, v)}
@@ -83,7 +83,7 @@ func Parts(binary, version string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// purl is a package URL.
+// purl returns the package URL of a module.
 func purl(module, version string) string {
 	return "pkg:golang/" + module + "@" + strings.ReplaceAll(version, "+", "%2B")
 }

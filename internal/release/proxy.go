@@ -1,5 +1,5 @@
-// Package release makes what a release consists of: static binaries with their checksums and lists of parts, and
-// modules as a Go module proxy serves them. The server never imports it.
+// Package release makes the files of a release: static binaries with their checksums and lists of parts, and
+// modules in the form of a Go module proxy. The server never imports it.
 package release
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 // PutModule adds a version of the module in a folder to a module proxy's folder, which GOPROXY=file:///... serves.
-// Modules in folders below are left out, as Go leaves them out, and so is what no commit has: folders that begin with a
+// It leaves out modules in subfolders, as Go does, and folders that no commit contains: those that begin with a
 // dot, node_modules, bin, data and dist.
 func PutModule(proxy, dir, module, version string) error {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
@@ -52,7 +52,7 @@ func PutModule(proxy, dir, module, version string) error {
 	return PutFiles(proxy, module, version, mod, files)
 }
 
-// PutFiles is PutModule for files that are given.
+// PutFiles is PutModule for given files.
 func PutFiles(proxy, module, version string, mod []byte, files map[string][]byte) error {
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)

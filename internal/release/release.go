@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Targets are what a release is built for.
+// Targets are the platforms of a release.
 var Targets = []Target{
 	{
 		"linux",
@@ -21,13 +21,13 @@ var Targets = []Target{
 	}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// Target is an operating system and a processor, by Go's names.
+// Target is an operating system and a processor, in Go's names.
 type Target struct{ OS, Arch string }
 
-// String is the target's part of a file's name.
+// String returns the target's part of a file name.
 func (t Target) String() string { return t.OS + "_" + t.Arch }
 
-// file is the name of the binary.
+// file returns the name of the binary.
 func (t Target) file(version string) string {
 	name := "tierq_" + version + "_" + t.String()
 	if t.OS == "windows" {
@@ -36,9 +36,9 @@ func (t Target) file(version string) string {
 	return name
 }
 
-// Build makes one static binary of the checkout, with the list of its parts beside it (CycloneDX), and returns both
-// files' paths. The same clone, version and Go make the same bytes, wherever the checkout is. (Go writes what it sees
-// of the tags into a binary.)
+// Build makes one static binary of the checkout, with the list of its parts beside it (CycloneDX), and returns
+// both files' paths. The same clone, version and Go give the same bytes, wherever the checkout is. (Go records the
+// tags that it sees in the binary.)
 func Build(ctx context.Context, root, out, version string, t Target) (files []string, err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("build %s: %w", t, err)
@@ -84,7 +84,7 @@ func Build(ctx context.Context, root, out, version string, t Target) (files []st
 	return []string{binary, list}, nil
 }
 
-// Sums writes SHA256SUMS beside the files, in the form that sha256sum -c reads.
+// Sums writes SHA256SUMS into the folder out, in the form that sha256sum -c reads.
 func Sums(out string, files []string) error {
 	var text bytes.Buffer
 	for _, name := range slices.Sorted(slices.Values(files)) {
@@ -101,7 +101,7 @@ func Sums(out string, files []string) error {
 	return nil
 }
 
-// CheckVersion refuses a version that would not do as a part of a file's name.
+// CheckVersion refuses a version that is not suitable as a part of a file name.
 func CheckVersion(version string) error {
 	if version == "" || strings.ContainsFunc(version, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-", r)

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Weight is what one module costs the build of tierq.
+// Weight is the cost of one module in the build of tierq.
 type Weight struct {
 	Module, Version string
 	Packages        int
-	Bytes           int64         // in the module cache: its files and the archive they came in
-	CPU             time.Duration // of compiling its packages; 0 = not measured
-	Direct          bool          // go.mod asks for it by itself
+	Bytes           int64         // in the module cache: its files and their archive
+	CPU             time.Duration // for compiling its packages; 0 = not measured
+	Direct          bool          // required by go.mod directly
 }
 
-// Weights lists the modules whose packages are in the binary, the standard library first, which has no Bytes. measure
-// compiles everything into an empty build cache and says how long the compilers took.
+// Weights lists the modules whose packages are in the binary. The standard library comes first and has no Bytes.
+// With measure it compiles everything into an empty build cache and returns the compilers' time.
 func Weights(ctx context.Context, root string, measure bool) ([]Weight, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Standard,Module", "./cmd/tierq")
 	cmd.Dir, cmd.Stderr, cmd.Env = root, os.Stderr, flags()
@@ -73,12 +73,12 @@ func Weights(ctx context.Context, root string, measure bool) ([]Weight, error) {
 	return all, nil
 }
 
-// flags are the environment with the Makefile's flags for builds: others bring other packages.
+// flags returns the environment with the Makefile's build flags, because other flags select other packages.
 func flags() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=nomsgpack")
 }
 
-// compile builds tierq with an empty build cache, one action at a time, and gives the time of each package's own.
+// compile builds tierq with an empty build cache, one action at a time, and returns the time of each package.
 func compile(ctx context.Context, root string) (map[string]time.Duration, error) {
 	dir, err := os.MkdirTemp("", "tierq-weights-")
 	if err != nil {
@@ -118,7 +118,8 @@ func compile(ctx context.Context, root string) (map[string]time.Duration, error)
 	return cpu, nil
 }
 
-// archiveOf is the archive in the module cache that a module's folder came from.
+// archiveOf returns the archive in the module cache from which a module's folder was made; "" if the folder is not
+// in the cache.
 func archiveOf(dir, module, version string) string {
 	escaped := escape(module)
 	cache, found := strings.CutSuffix(filepath.ToSlash(dir), "/"+escaped+"@"+escape(version))
@@ -135,7 +136,7 @@ func archiveOf(dir, module, version string) string {
 	)
 }
 
-// escape is the module cache's spelling: an exclamation mark and a small letter for each capital.
+// escape returns a path in the module cache's spelling: an exclamation mark and a small letter for each capital.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -148,7 +149,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// sizeOf is the size of a file, or of all files below a folder, in blocks of 4 KiB as most file systems give them out.
+// sizeOf returns the size of a file, or of all files below a folder, in bytes rounded up to blocks of 4 KiB.
 func sizeOf(name string) (sum int64) {
 	_ = filepath.WalkDir(name, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// archive stands in for SQL: it keeps outcomes, the first of each generation, and acknowledges them to Redis
-// afterwards. The drainer brings what is in the outbox; a completed first attempt takes the short way.
+// archive stands for SQL: it stores outcomes, the first of each generation, and then acknowledges them to Redis.
+// The drainer delivers what is in the outbox; the completed first attempt of a job is offered directly by the
+// pool.
 type archive struct {
-	*loop.Loop  // of the short way
+	*loop.Loop  // records the offered outcomes
 	acknowledge func(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
-	wake        func() // the drainer
+	wake        func() // wakes the drainer
 
 	mu      sync.Mutex
 	rows    map[rowKey]job.Outcome
@@ -33,7 +34,7 @@ func newArchive(acknowledge func(ctx context.Context, partition int, batch []job
 	return a
 }
 
-// Offer is worker.Recorder's.
+// Offer implements worker.Recorder.
 func (a *archive) Offer(o job.Outcome) bool {
 	a.mu.Lock()
 	a.waiting = append(a.waiting, o)
@@ -42,11 +43,11 @@ func (a *archive) Offer(o job.Outcome) bool {
 	return true
 }
 
-// Wake is worker.Recorder's: something is in the outbox.
+// Wake implements worker.Recorder: something is in the outbox.
 func (a *archive) Wake() { a.wake() }
 
 const (
-	archiveRest  = time.Minute // it is woken
+	archiveRest  = time.Minute // Offer wakes it earlier
 	archiveAgain = 200 * time.Millisecond
 )
 
@@ -64,7 +65,7 @@ func (a *archive) runOnce(ctx context.Context) time.Duration {
 	return archiveRest
 }
 
-// Record is recovery.Recorder's.
+// Record implements recovery.Recorder.
 func (a *archive) Record(ctx context.Context, outcomes []job.Outcome) error {
 	for part := range slices.Chunk(outcomes, job.MaxBatch) {
 		acks := make([]job.Ack, len(part))
@@ -84,7 +85,7 @@ func (a *archive) Record(ctx context.Context, outcomes []job.Outcome) error {
 	return nil
 }
 
-// row is a generation's outcome.
+// row returns the outcome of a generation.
 func (a *archive) row(id job.ID, generation int) (job.Outcome, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// Outside of virtual time, as people see it.
+// A scenario also plays outside of virtual time, as viewers see it.
 func TestRealTime(t *testing.T) {
 	t.Parallel()
 	b := New(Options{Speed: 10})
@@ -37,8 +37,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// A box stops at any moment of any scenario, and nothing of it is left: the bubble ends only if no goroutine does
-// anything any more.
+// A box can be stopped at any moment of any scenario, and nothing keeps running: the bubble ends only if every
+// goroutine has ended.
 func TestStopsAtAnyTime(t *testing.T) {
 	t.Parallel()
 	for _, scenario := range Scenarios() {
@@ -51,7 +51,7 @@ func TestStopsAtAnyTime(t *testing.T) {
 				<-time.After(after)
 				began := time.Now()
 				stop(t, b)
-				if took := time.Since(began); took > 1500*time.Millisecond { // the next scenario waits for it
+				if took := time.Since(began); took > 1500*time.Millisecond { // the next scenario waits for the stop
 					t.Errorf("%s: stopped at %s, it takes %s", scenario.ID, after, took)
 				}
 				before := len(allOf(b))
@@ -69,7 +69,7 @@ func allOf(b *Box) []Event {
 	return events
 }
 
-// A second scenario begins on an empty queue, and nothing of the first is told any more.
+// A second scenario begins on an empty queue, and no more events of the first are published.
 func TestSecondScenario(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestSecondScenario(t *testing.T) {
 		}
 		<-time.After(2 * time.Second)
 		first := story(allOf(b))
-		for range 3 { // in a hurry
+		for range 3 { // in quick succession
 			if err := b.Play(t.Context(), "dead"); err != nil {
 				t.Fatal(err)
 			}
@@ -111,8 +111,7 @@ func TestSecondScenario(t *testing.T) {
 	})
 }
 
-// A scenario that does not come to its end says why, and that is the last that is told: not how what it left behind is
-// put away.
+// A scenario that stops early publishes why in its last event. The cleanup is not published.
 func TestBrokenOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +171,7 @@ func TestTwoBoxes(t *testing.T) {
 	})
 }
 
-// A reader that comes back goes on where it was, also if what it knew is older than what is kept.
+// A reader that comes back continues where it was, also if its last id is older than the stored events.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	r := newRing(0)
@@ -203,7 +202,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// What a viewer is shown of a key has an end.
+// The snapshot of a key is bounded.
 func TestSnapshotIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newStore()

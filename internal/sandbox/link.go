@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// link is a connection to the box's Redis that can be cut. While it is cut, a new connection is opened and its first
-// write fails. Refused connections would make go-redis wait before it dials again, also after the link is whole. Both
-// errors mean the same to the caller: nothing was sent.
+// link makes connections to the box's Redis that can be cut. While the link is cut, a new connection opens and its
+// first write fails. If the dial itself failed, go-redis would wait before the next dial, even after the link is
+// healed. To the caller both errors mean that nothing was sent.
 type link struct {
 	dial func() (net.Conn, error)
 
@@ -24,10 +24,11 @@ func newLink(dial func() (net.Conn, error)) *link {
 	return &link{dial: dial, conns: map[*linked]struct{}{}}
 }
 
-// errRefused is what a dial says. It is wrapped: go-redis takes a layer off what fails before a connection is set up.
+// errRefused is the error of a failed dial. It is wrapped because go-redis unwraps one layer of an error before a
+// connection is set up.
 var errRefused = fmt.Errorf("away: %w", &net.OpError{Op: "dial", Net: "memory", Err: errors.New("connection refused")})
 
-// Dial is what a client connects with.
+// Dial makes a connection for a client.
 func (l *link) Dial() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +49,7 @@ func (l *link) Dial() (net.Conn, error) {
 	return c, nil
 }
 
-// cut breaks every connection, and new ones until heal.
+// cut breaks all connections, and new ones until heal.
 func (l *link) cut() {
 	l.mu.Lock()
 	l.away = true
@@ -67,7 +68,7 @@ func (l *link) heal() {
 	l.away = false
 }
 
-// linked is one of a link's connections.
+// linked is a connection of a link.
 type linked struct {
 	net.Conn
 	link   *link
@@ -90,7 +91,7 @@ func (c *linked) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// Close closes it.
+// Close closes the connection and removes it from its link.
 func (c *linked) Close() error {
 	c.link.mu.Lock()
 	delete(c.link.conns, c)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// What a cut link says is what a Redis says that is not there, and nobody who was cut off has a scar from it.
+// A cut link gives the same error as an unreachable Redis, and the clients work at once after it is healed.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	s := newStore()
@@ -21,7 +21,7 @@ func TestLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.cut()
-		for range 20 { // more than a client has connections
+		for range 20 { // more than the connections of a client
 			if _, err := q.Promote(t.Context(), 0); !errors.Is(err, job.ErrUnavailable) {
 				t.Fatal(err)
 			}

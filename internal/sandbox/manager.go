@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// The reasons why a session may not play now.
+// The reasons why a session cannot play now.
 var (
 	ErrFull    = errors.New("all sandboxes are taken, try again in a few minutes")
 	ErrTooSoon = errors.New("one scenario a second")
@@ -18,32 +18,32 @@ var (
 
 const sweepEvery = 10 * time.Second
 
-// ManagerOptions are a Manager's. The zero value is what a server has.
+// ManagerOptions are a Manager's options. A server uses the zero value.
 type ManagerOptions struct {
-	Boxes int           // in this process, at most; default 8
-	Idle  time.Duration // after its last use a box is stopped; default 5 min
-	Gap   time.Duration // between two plays of a session, at least; default 1 s
+	Boxes int           // the most boxes in this process; default 8
+	Idle  time.Duration // time after its last use when a box is stopped; default 5 min
+	Gap   time.Duration // the least time between two plays of a session; default 1 s
 	Box   Options
 }
 
-// Manager keeps a box for each session that plays. It is safe for concurrent use.
+// Manager holds one box per session that plays. It is safe for concurrent use.
 type Manager struct {
 	*loop.Loop
 	options ManagerOptions
 
 	mu      sync.Mutex
 	boxes   map[string]*kept
-	told    int64 // the highest id of a box that is gone
+	told    int64 // the highest event id of all removed boxes
 	stopped bool
 }
 
-// kept is a session's box.
+// kept is the box of a session.
 type kept struct {
 	box          *Box
-	began, until time.Time // the last play; when it is idle for too long
+	began, until time.Time // the time of the last play; the time when the box counts as idle
 }
 
-// NewManager makes a manager without boxes. Boxes are only ever thrown away between Start and Stop.
+// NewManager makes a manager without boxes. Idle boxes are removed only between Start and Stop.
 func NewManager(o ManagerOptions) *Manager {
 	if o.Boxes <= 0 {
 		o.Boxes = 8
@@ -62,8 +62,8 @@ func NewManager(o ManagerOptions) *Manager {
 	return m
 }
 
-// Play begins a scenario in the session's box, which is made if it has none. The errors are ErrUnknown, ErrTooSoon,
-// ErrFull and ErrStopped.
+// Play begins a scenario in the session's box, which is made if there is none. The errors are ErrUnknown,
+// ErrTooSoon, ErrFull and ErrStopped.
 func (m *Manager) Play(ctx context.Context, session, scenario string) error {
 	if _, ok := find(scenario); !ok {
 		return fmt.Errorf("%w: %q", ErrUnknown, scenario)
@@ -80,7 +80,7 @@ func (m *Manager) Play(ctx context.Context, session, scenario string) error {
 			return ErrFull
 		}
 		o := m.options.Box
-		o.After = m.told // a listener of the session's last box hears all of this one
+		o.After = m.told // a listener of the session's last box gets all events of this one
 		k = &kept{box: New(o)}
 		m.boxes[session] = k
 	case now.Sub(k.began) < m.options.Gap:
@@ -90,8 +90,8 @@ func (m *Manager) Play(ctx context.Context, session, scenario string) error {
 	return k.box.Play(ctx, scenario)
 }
 
-// free gives up the box that was used longest ago, of those in which nothing plays; false if there is none. The lock is
-// held.
+// free removes the box that was played longest ago, among those in which nothing plays; it returns false if there
+// is none. The caller holds the lock.
 func (m *Manager) free() bool {
 	var oldest string
 	for session, k := range m.boxes {
@@ -104,18 +104,18 @@ func (m *Manager) free() bool {
 		return false
 	}
 	m.forget(oldest)
-	_ = k.box.Stop(context.Background()) // nothing plays in it: there is nothing to wait for
+	_ = k.box.Stop(context.Background()) // nothing plays in it, so there is nothing to wait for
 	return true
 }
 
-// forget lets go of a session's box, which its caller stops. The lock is held.
+// forget removes a session's box; the caller stops the box. The caller holds the lock.
 func (m *Manager) forget(session string) {
 	m.told = max(m.told, m.boxes[session].box.ring.lastID())
 	delete(m.boxes, session)
 }
 
-// Events are those of the session's box behind an id, see Box.Events. A session without a box has none, and closed is
-// true.
+// Events returns the events of the session's box behind an id (see Box.Events). Without a box it returns none, and
+// closed is true.
 func (m *Manager) Events(session string, after int64) (events []Event, more <-chan struct{}, closed bool) {
 	m.mu.Lock()
 	k := m.boxes[session]
@@ -129,7 +129,7 @@ func (m *Manager) Events(session string, after int64) (events []Event, more <-ch
 	return k.box.Events(after)
 }
 
-// sweep stops the boxes that nobody has used for long.
+// sweep stops the boxes that were idle for too long.
 func (m *Manager) sweep(ctx context.Context) {
 	now := time.Now()
 	var idle []*Box
@@ -142,11 +142,11 @@ func (m *Manager) sweep(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for _, b := range idle {
-		_ = b.Stop(ctx) // nothing plays in it: a scenario is much shorter than this
+		_ = b.Stop(ctx) // nothing plays in it: a scenario is much shorter than Idle
 	}
 }
 
-// Stop stops all boxes and waits for them, or until ctx ends. No session plays any more.
+// Stop stops all boxes and waits for them, or until ctx ends. After that no session can play.
 func (m *Manager) Stop(ctx context.Context) error {
 	m.mu.Lock()
 	m.stopped = true

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// inManager runs a test with a started manager in virtual time. When it is stopped nothing of its boxes is left, or the
-// bubble says so.
+// inManager runs a test with a started manager in virtual time. The bubble fails if anything of the boxes still
+// runs after the stop.
 func inManager(t *testing.T, test func(t *testing.T, m *Manager)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestNinthBox(t *testing.T) {
 			t.Error("it has events")
 		}
 		<-time.After(4 * time.Minute)
-		events, _, closed := m.Events("0", 0) // in use
+		events, _, closed := m.Events("0", 0) // this uses the box
 		if closed || events[len(events)-1].Kind != Done {
 			t.Error("a box in use is gone")
 		}
@@ -65,7 +65,7 @@ func TestNinthBox(t *testing.T) {
 	})
 }
 
-// A box in which nothing plays any more makes room: the one that played longest ago.
+// A box in which nothing plays is removed for a new one: the box that was played longest ago.
 func TestRoomIsMade(t *testing.T) {
 	t.Parallel()
 	inManager(t, func(t *testing.T, m *Manager) {
@@ -80,7 +80,7 @@ func TestRoomIsMade(t *testing.T) {
 		if err := m.Play(t.Context(), "ninth", "happy"); err != nil {
 			t.Fatal(err)
 		}
-		<-more // who listens is told
+		<-more // the listener is woken
 		if _, _, closed := m.Events("0", 0); !closed {
 			t.Error("the oldest box is still there")
 		}
@@ -97,7 +97,7 @@ func TestRoomIsMade(t *testing.T) {
 	})
 }
 
-// Who listens to a box that goes is told.
+// A listener is told when its box is removed.
 func TestIdleBoxSaysSo(t *testing.T) {
 	t.Parallel()
 	inManager(t, func(t *testing.T, m *Manager) {

@@ -10,13 +10,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What every box has: its TIERQ_CAPACITY, and the slots of its workers together.
+// The constants of every box: its TIERQ_CAPACITY, and the slots of its workers together.
 const (
 	Limit = 12
 	Slots = 3
 )
 
-// plans are the seed's tiers, accelerated.
+// plans returns the default tiers with shorter times.
 func plans() []job.Plan {
 	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
 	return []job.Plan{
@@ -29,18 +29,18 @@ func plans() []job.Plan {
 	}
 }
 
-// demo is the payload of a DEMO job: it works for a while, but perhaps not at its first attempts.
+// demo is the payload of a DEMO job: the job works for a while, except perhaps at its first attempts.
 type demo struct {
 	WorkMs    int64 `json:"workMs"`
-	FailFirst int   `json:"failFirst,omitempty"` // so many attempts fail
-	RetryMs   int64 `json:"retryMs,omitempty"`   // and ask for this wait before the next; 0 = the tier's
-	HangFirst int   `json:"hangFirst,omitempty"` // so many attempts do not end by themselves
-	Deaf      bool  `json:"deaf,omitempty"`      // those ignore their context
+	FailFirst int   `json:"failFirst,omitempty"` // how many attempts fail
+	RetryMs   int64 `json:"retryMs,omitempty"`   // the wait that a failed attempt asks for; 0 = the tier's backoff
+	HangFirst int   `json:"hangFirst,omitempty"` // how many attempts hang
+	Deaf      bool  `json:"deaf,omitempty"`      // hanging attempts ignore their context
 }
 
 var errAsked = errors.New("the attempt was asked to fail")
 
-// registry has the type DEMO. over ends what is deaf.
+// registry returns a registry with the type DEMO. Closing over ends attempts that ignore their context.
 func registry(over <-chan struct{}) *handler.Registry {
 	r := handler.NewRegistry()
 	handler.Register(r, "DEMO", func(ctx context.Context, in demo) (map[string]int, error) {
@@ -75,10 +75,10 @@ func registry(over <-chan struct{}) *handler.Registry {
 	return r
 }
 
-// work is a job that takes so long.
+// work returns a job that takes d.
 func work(d time.Duration) job.Submission { return demo{WorkMs: d.Milliseconds()}.job() }
 
 func (d demo) job() job.Submission {
-	text, _ := json.Marshal(d) // numbers and words: it cannot fail
+	text, _ := json.Marshal(d) // cannot fail for these types
 	return job.Submission{Type: "DEMO", Payload: text, MaxRetries: -1}
 }

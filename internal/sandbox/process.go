@@ -9,8 +9,8 @@ import (
 	pool "github.com/tierq/tierq/internal/worker"
 )
 
-// worker is a process that runs jobs, with connections of its own: those for heartbeats can be cut apart from the
-// others.
+// worker is a process that runs jobs. Its connections for heartbeats and its other connections can be cut
+// separately.
 type worker struct {
 	calls, beats *link
 	clients      []queue.Clients
@@ -39,19 +39,19 @@ func (w *world) hire(ctx context.Context, name string, slots int) error {
 	return nil
 }
 
-// kill cuts a worker off: to all others it is dead.
+// kill cuts a worker's connections: to all others it is dead.
 func (k *worker) kill() {
 	k.beats.cut()
 	k.calls.cut()
 }
 
-// revive lets it through again.
+// revive heals the worker's connections.
 func (k *worker) revive() {
 	k.beats.heal()
 	k.calls.heal()
 }
 
-// stop ends a worker. It is let through again: one that cannot deliver would be waited for.
+// stop ends a worker. It heals the connections first: a pool that cannot deliver would be waited for.
 func (k *worker) stop(ctx context.Context) {
 	k.revive()
 	_ = k.pool.Stop(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// store is the box's Redis: in memory, reached without a port. It is told of no time that passes: no key of a scenario
-// outlives its TTL.
+// store is the box's Redis, in memory and reached without a port. Its clock is never advanced: no scenario
+// outlasts the TTL of a key.
 type store struct{ server *miniredis.Miniredis }
 
 func newStore() store { return store{miniredis.NewMiniRedis()} }
@@ -24,7 +24,7 @@ const (
 	mostBytes   = 200 // of a value
 )
 
-// look reads keys. One that is not there, or holds nothing to show, is left out.
+// look reads keys. It leaves out keys that do not exist or have nothing to show.
 func (s store) look(keys []string) []State {
 	var states []State
 	for _, key := range keys {
@@ -71,7 +71,7 @@ type member struct {
 	score float64
 }
 
-// members is a sorted set in its order.
+// members returns a sorted set in its order.
 func (s store) members(key string) []member {
 	set, _ := s.server.SortedSet(key)
 	members := make([]member, 0, len(set))

@@ -1,10 +1,10 @@
-// Package sandbox is the queue in a box behind /demo: a real tierq with a Redis of its own in memory, plans in a hurry
-// and workers that can be cut off, on which scenarios are played. Whatever a viewer sees is an event of something that
-// happened: told.go turns the calls of scripts into events, with the keys they touched. Only the archive is not the
-// real one: it is a map.
+// Package sandbox is the queue behind /demo: a real tierq with a Redis of its own in memory, short times and
+// workers that can be cut off, on which scenarios are played. A viewer sees only events of what really happened:
+// told.go turns the calls of scripts into events, with the keys they touched. Only the archive is not the real
+// one: it is a map.
 //
-// A Box plays one scenario at a time, each on an empty queue (world.go), which is gone when the scenario is over: what
-// is left are its events. A Manager keeps a box per browser session.
+// A Box plays one scenario at a time, each on an empty queue (world.go) that is removed when the scenario ends;
+// its events remain. A Manager holds one box per browser session.
 package sandbox
 
 import (
@@ -16,22 +16,22 @@ import (
 	"time"
 )
 
-// The reasons why nothing is played.
+// The reasons why a scenario is not played.
 var (
 	ErrUnknown = errors.New("no such scenario")
 	ErrStopped = errors.New("the box is stopped")
 )
 
-// playBound is the longest that a scenario may take; all are through in a quarter of it.
+// playBound is the longest time of a scenario; all of them take less than a quarter of it.
 const playBound = time.Minute
 
-// Options are a box's. The zero value is fine.
+// Options are a box's options. The zero value is valid.
 type Options struct {
-	// of the narrator, who waits after each caption: 2 = half as long; not positive = 1. The queue's own times are what
-	// they are
+	// Speed divides the narrator's wait after each caption: 2 = half as long; not positive = 1. It does not change
+	// the queue's own times.
 	Speed float64
-	After int64 // ids begin behind it
-	// of what goes wrong with the box itself; what its workers and watches log is nobody's concern. nil = none
+	After int64 // event ids begin after it
+	// for problems of the box itself; the logs of its workers and watches are dropped. nil = no log
 	Log *slog.Logger
 }
 
@@ -46,13 +46,13 @@ type Box struct {
 	group   sync.WaitGroup
 }
 
-// play is one scenario under way.
+// play is one scenario that is being played.
 type play struct {
 	scenario Scenario
 	cancel   context.CancelFunc
-	gone     chan struct{} // closed when nothing of it runs any more
+	gone     chan struct{} // closed when nothing of the scenario runs any more
 	box      *Box
-	over     bool // Done is told; under Box.mu
+	over     bool // Done was published; guarded by Box.mu
 }
 
 // New makes a box in which nothing runs.
@@ -66,8 +66,9 @@ func New(o Options) *Box {
 	return &Box{options: o, ring: newRing(o.After)}
 }
 
-// Play begins a scenario and returns: its events tell how it goes, from Began to Done. One that is under way is broken
-// off and its events are forgotten. The scenario goes on when ctx ends. The errors are ErrUnknown and ErrStopped.
+// Play begins a scenario and returns. The scenario's events, from Began to Done, show its progress. A scenario
+// that is still playing is stopped and its events are removed. The end of ctx does not stop the scenario. The
+// errors are ErrUnknown and ErrStopped.
 func (b *Box) Play(ctx context.Context, scenario string) error {
 	s, ok := find(scenario)
 	if !ok {
@@ -98,13 +99,13 @@ func (b *Box) Play(ctx context.Context, scenario string) error {
 	return nil
 }
 
-// Events is what is kept of the events behind an id, at most 1000, and a channel that closes when there is more. An id
-// that the box never gave gets all of them. closed says that the box is stopped: nothing comes any more.
+// Events returns the stored events behind an id, at most 1000, and a channel that closes at the next event. For an
+// id that the box never gave it returns all of them. closed says that the box is stopped: there will be no more.
 func (b *Box) Events(after int64) (events []Event, more <-chan struct{}, closed bool) {
 	return b.ring.after(after)
 }
 
-// Playing says whether a scenario is under way.
+// Playing says whether a scenario is being played.
 func (b *Box) Playing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +120,7 @@ func (b *Box) Playing() bool {
 	}
 }
 
-// Stop breaks off what is played and waits until nothing runs any more, or ctx ends. It may be called twice.
+// Stop ends the present scenario and waits until nothing runs any more, or ctx ends. It may be called twice.
 func (b *Box) Stop(ctx context.Context) error {
 	b.mu.Lock()
 	b.stopped = true
@@ -138,7 +139,8 @@ func (b *Box) Stop(ctx context.Context) error {
 	}
 }
 
-// emit tells an event, unless another scenario has taken over or this one is over: how its world ends is no part of it.
+// emit publishes an event, unless another scenario has begun or Done was published: the cleanup of a world is not
+// shown.
 func (p *play) emit(e Event) {
 	p.box.mu.Lock()
 	defer p.box.mu.Unlock()
@@ -151,7 +153,7 @@ func (p *play) emit(e Event) {
 // run plays the scenario in a world of its own.
 func (p *play) run(ctx context.Context) {
 	if ctx.Err() != nil {
-		return // another one was chosen while the one before this came down
+		return // another scenario was chosen while the one before was stopping
 	}
 	w := newWorld(p.emit)
 	done := Event{Kind: Done, Scenario: p.scenario.ID, Note: "ok"}

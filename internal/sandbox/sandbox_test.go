@@ -17,11 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	queue.LogTo(slog.New(slog.DiscardHandler)) // of connections that a scenario cuts
+	queue.LogTo(slog.New(slog.DiscardHandler)) // errors of connections that a scenario cuts
 	goleak.VerifyTestMain(m)
 }
 
-// follow gives the events of a box until the scenario is over.
+// follow returns the events of a box until the scenario is over.
 func follow(t *testing.T, b *Box) []Event {
 	t.Helper()
 	var all []Event
@@ -49,7 +49,7 @@ func stop(t *testing.T, b *Box) {
 	}
 }
 
-// played plays a scenario to its end, in virtual time, and gives its events.
+// played plays a scenario to its end, in virtual time, and returns its events.
 func played(t *testing.T, scenario string) (events story) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func played(t *testing.T, scenario string) (events story) {
 
 type story []Event
 
-// at is where the first event of a kind is that matches, from a place on.
+// at returns the index of the first matching event of a kind, from an index on.
 func (s story) at(t *testing.T, from int, kind Kind, match func(e *Event) bool) int {
 	t.Helper()
 	for i := from; i < len(s); i++ {
@@ -104,13 +104,13 @@ func (s story) at(t *testing.T, from int, kind Kind, match func(e *Event) bool) 
 	return 0
 }
 
-// of is at for a job.
+// of is at for the events of a job.
 func (s story) of(t *testing.T, from int, kind Kind, id job.ID) int {
 	t.Helper()
 	return s.at(t, from, kind, func(e *Event) bool { return e.Job == id })
 }
 
-// score is a job's in the queue, as an event's snapshot shows it; "" = it is not there.
+// score returns a job's score in the queue, from the event's snapshot; "" = not in the queue.
 func (e *Event) score(id job.ID) string {
 	for _, state := range e.Snapshot {
 		if state.Key != queue.Key(0, "queue") {
@@ -125,7 +125,7 @@ func (e *Event) score(id job.ID) string {
 	return ""
 }
 
-// jobs are the accepted jobs of a tier in their order.
+// jobs returns the accepted jobs of a tier in order.
 func (s story) jobs(t job.Tier) (ids []job.ID) {
 	for i := range s {
 		if s[i].Kind == JobAccepted && s[i].Tier == t {
@@ -323,6 +323,6 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%s while the gate was closed", e.Kind)
 		}
 	}
-	s.of(t, s.of(t, probed, JobClaimed, kept), JobCompleted, kept) // the gate is the door's, not the workers'
+	s.of(t, s.of(t, probed, JobClaimed, kept), JobCompleted, kept) // the gate stops submits, not the workers
 	s.of(t, s.at(t, open, JobAccepted, isTier(job.Paid)), JobCompleted, s.jobs(job.Paid)[1])
 }

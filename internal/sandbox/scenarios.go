@@ -7,11 +7,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Scenario is one of the stories that a box can play.
+// Scenario is a story that a box can play.
 type Scenario struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	Shows string `json:"shows"` // what one sees
+	Shows string `json:"shows"` // what the viewer sees
 	play  func(s *stage)
 }
 
@@ -29,7 +29,7 @@ var scenarios = []Scenario{
 		"before is still there.", outage},
 }
 
-// Scenarios are the stories that a box can play, in the order of a tour.
+// Scenarios returns all scenarios in the order of a tour.
 func Scenarios() []Scenario { return append([]Scenario(nil), scenarios...) }
 
 func find(id string) (Scenario, bool) {
@@ -175,7 +175,7 @@ func dead(s *stage) {
 	s.say("lua/acknowledge.lua", "Attempt 3 did it. The archive has both lives: the dead letter and the result.")
 }
 
-// requeue gives a dead letter of the archive its next life.
+// requeue gives a dead letter of the archive its next generation.
 func (s *stage) requeue(id job.ID) {
 	if s.err != nil {
 		return

@@ -65,7 +65,7 @@ func outage(s *stage) {
 		"had to do anything.")
 }
 
-// redis takes the box's Redis away from everybody, or brings it back with all it had.
+// redis cuts the box's Redis off from all processes, or makes it reachable again with all its data.
 func (s *stage) redis(there bool) {
 	if s.err != nil {
 		return

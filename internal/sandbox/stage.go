@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	breath     = 600 * time.Millisecond // after a caption
-	awaitBound = 20 * time.Second       // for one event
+	breath     = 600 * time.Millisecond // the wait after a caption
+	awaitBound = 20 * time.Second       // the longest wait for one event
 )
 
-// stage is where a scenario is played. After its first error nothing it is asked to do happens any more; err has it.
+// stage is what a scenario uses to act. After the first error, which is in err, its methods do nothing.
 type stage struct {
 	*world
 	ctx   context.Context
@@ -23,7 +23,7 @@ type stage struct {
 	err   error
 }
 
-// say explains what happens next or has just happened, and names the file that has the rule.
+// say explains what happens next or has just happened, and names the file with the rule.
 func (s *stage) say(file, format string, args ...any) {
 	if s.err != nil {
 		return
@@ -46,13 +46,13 @@ func (s *stage) hire(name string, slots int) *worker {
 	return s.workers[name]
 }
 
-// crew are the three slots of most scenarios.
+// crew starts the workers of most scenarios, with three slots together.
 func (s *stage) crew() {
 	s.hire("worker-a", 1)
 	s.hire("worker-b", 2)
 }
 
-// submit is a client's submit. It must be accepted.
+// submit submits a job that must be accepted.
 func (s *stage) submit(t job.Tier, what job.Submission) job.ID {
 	id, err := s.try(t, what)
 	if s.err == nil && err != nil {
@@ -61,14 +61,14 @@ func (s *stage) submit(t job.Tier, what job.Submission) job.ID {
 	return id
 }
 
-// try is a submit that may be refused.
+// try submits a job that may be refused.
 func (s *stage) try(t job.Tier, what job.Submission) (job.ID, error) {
 	if s.err != nil {
 		return "", s.err
 	}
 	what.Tier = t
 	accepted, err := s.door.Submit(s.ctx, what)
-	if errors.Is(err, job.ErrUnhealthy) { // it got to no script; of a refusal for room the script's call has told
+	if errors.Is(err, job.ErrUnhealthy) { // no script was called, so no event tells of it yet
 		s.emit(Event{Kind: JobRefused, Tier: t, Note: err.Error()})
 	}
 	if err == nil {
@@ -77,14 +77,14 @@ func (s *stage) try(t job.Tier, what job.Submission) (job.ID, error) {
 	return accepted.ID, err
 }
 
-// refused is a submit that must be, for a reason.
+// refused submits a job that must be refused for a given reason.
 func (s *stage) refused(t job.Tier, what job.Submission, reason error) {
 	if _, err := s.try(t, what); s.err == nil && !errors.Is(err, reason) {
 		s.err = errors.Join(fmt.Errorf("a submit to %s that should end as: %w, did not", t, reason), err)
 	}
 }
 
-// await waits for an event of this scenario, past or to come, and returns it.
+// await waits for an event of this scenario, past or future, and returns it.
 func (s *stage) await(what string, match func(e *Event) bool) Event {
 	if s.err != nil {
 		return Event{}
@@ -105,7 +105,7 @@ func (s *stage) await(what string, match func(e *Event) bool) Event {
 			s.err = fmt.Errorf("wait for %s: %w", what, ctx.Err())
 			return Event{}
 		}
-		if s.ctx.Err() != nil { // of a stopped box there is always more
+		if s.ctx.Err() != nil { // the channel of a stopped box stays closed
 			s.err = s.ctx.Err()
 			return Event{}
 		}
@@ -119,7 +119,7 @@ func (s *stage) until(kind Kind, ids ...job.ID) {
 	}
 }
 
-// untilGate waits for the gate.
+// untilGate waits for an event of the gate.
 func (s *stage) untilGate(what string, match func(e *Event) bool) {
 	s.await(what, func(e *Event) bool { return e.Kind == GateChanged && match(e) })
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// told is a process' queue whose calls are told as events.
+// told is the queue of a process. It publishes its calls as events.
 type told struct {
 	*queue.Queue
 	world *world
-	who   string // the worker; "" for the server
+	who   string // the worker's name; "" for the server
 }
 
-// call is what the connection saw of one call.
+// call is what the connection saw of a script call.
 type call struct{ queue.ScriptCall }
 
 type callKey struct{}
 
-// watch notes the script and the keys of a call that asked for it.
+// watch stores the script and the keys of a call whose context asks for it.
 func watch(ctx context.Context, seen queue.ScriptCall) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.ScriptCall = seen
 	}
 }
 
-// keys are the call's KEYS as far as a job is concerned. What begins the keys of jobs comes with its id; what begins
-// others is left out.
+// keys returns the call's KEYS that concern a job. It appends the job's id to the prefixes of job keys, and leaves
+// out other prefixes.
 func (c *call) keys(id job.ID) []string {
 	keys := make([]string, 0, len(c.Keys))
 	for _, key := range c.Keys {
@@ -44,8 +44,8 @@ func (c *call) keys(id job.ID) []string {
 	return keys
 }
 
-// step makes one call and tells what came of it, before anybody else's: so the events have the order in which things
-// happened, and their snapshots are those moments.
+// step makes one call and publishes its events before any other call is made. So the events are in the order in
+// which things happened, and their snapshots show these moments.
 func step[T any](ctx context.Context, t *told, do func(ctx context.Context) (T, error),
 	tell func(c *call, reply T)) (reply T, err error) {
 	w := t.world
@@ -63,7 +63,7 @@ func step[T any](ctx context.Context, t *told, do func(ctx context.Context) (T, 
 	return reply, err
 }
 
-// emit tells an event of a call.
+// emit publishes an event of a call.
 func (t *told) emit(c *call, kind Kind, id job.ID, attempt int, note string) {
 	keys := c.keys(id)
 	t.world.emit(Event{
@@ -72,7 +72,7 @@ func (t *told) emit(c *call, kind Kind, id job.ID, attempt int, note string) {
 	})
 }
 
-// Submit tells what was accepted and what was refused for room.
+// Submit publishes which jobs were accepted and which were refused for the capacity.
 func (t *told) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.SubmitReply,
 		error) {
@@ -97,7 +97,7 @@ func (t *told) Submit(ctx context.Context, partition int, batch []job.Submission
 		})
 }
 
-// Claim tells of leases.
+// Claim publishes the new leases.
 func (t *told) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	return step(ctx, t, func(ctx context.Context) (job.ClaimReply, error) { return t.Queue.Claim(ctx, partition, r) },
 		func(c *call, reply job.ClaimReply) {
@@ -108,7 +108,7 @@ func (t *told) Claim(ctx context.Context, partition int, r job.ClaimRequest) (jo
 		})
 }
 
-// Heartbeat tells of deadlines that moved, and of leases that are not the stored ones.
+// Heartbeat publishes deadlines that moved, and lost leases.
 func (t *told) Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.Word, error) { return t.Queue.Heartbeat(ctx, partition, batch) },
 		func(c *call, words []job.Word) {
@@ -122,7 +122,7 @@ func (t *told) Heartbeat(ctx context.Context, partition int, batch []job.Beat) (
 		})
 }
 
-// Complete tells of endings.
+// Complete publishes the ends of attempts.
 func (t *told) Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.EndReply,
 		error) {
@@ -135,7 +135,7 @@ func (t *told) Complete(ctx context.Context, partition int, batch []job.Completi
 		})
 }
 
-// Fail tells of endings: an attempt that will be repeated waits for its backoff, or is ready at once.
+// Fail publishes the ends of attempts: a job with retries left waits for its backoff, or is ready at once.
 func (t *told) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.EndReply, error) { return t.Queue.Fail(ctx, partition, batch) },
 		func(c *call, replies []job.EndReply) {
@@ -153,7 +153,7 @@ func (t *told) Fail(ctx context.Context, partition int, batch []job.Failure) ([]
 		})
 }
 
-// Release tells of jobs that were given back unharmed.
+// Release publishes the jobs that were released.
 func (t *told) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.EndReply,
 		error) {
@@ -166,7 +166,7 @@ func (t *told) Release(ctx context.Context, partition int, batch []job.Release) 
 		})
 }
 
-// ended tells how a lease ended: good is what OK means.
+// ended publishes how a lease ended. good is the kind of event for OK.
 func (t *told) ended(c *call, l job.LeaseRef, word job.Word, good Kind, note string) {
 	kind := good
 	switch word {
@@ -180,7 +180,7 @@ func (t *told) ended(c *call, l job.LeaseRef, word job.Word, good Kind, note str
 	t.emit(c, kind, l.ID, l.Attempt, note)
 }
 
-// Reclaim tells what a watch saw, and what it took back.
+// Reclaim publishes which jobs a watch suspects, and which it reclaimed.
 func (t *told) Reclaim(ctx context.Context, partition int, watch job.Watch, skip int) ([]job.Reclaimed, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.Reclaimed, error) {
 		return t.Queue.Reclaim(ctx, partition, watch, skip)
@@ -204,20 +204,20 @@ func (t *told) Reclaim(ctx context.Context, partition int, watch job.Watch, skip
 		})
 }
 
-// Promote tells which scheduled jobs became ready.
+// Promote publishes which scheduled jobs became ready.
 func (t *told) Promote(ctx context.Context, partition int) (int, error) {
 	var before []member
 	return step(ctx, t, func(ctx context.Context) (int, error) {
 		before = t.world.store.members(queue.Key(partition, "scheduled"))
 		return t.Queue.Promote(ctx, partition)
 	}, func(c *call, promoted int) {
-		for _, m := range before[:min(promoted, len(before))] { // those that were due first
+		for _, m := range before[:min(promoted, len(before))] { // the jobs that were due first
 			t.emit(c, QueuePushed, job.ID(m.name), 0, "it was due")
 		}
 	})
 }
 
-// Cancel tells of jobs that will not run.
+// Cancel publishes which jobs were cancelled.
 func (t *told) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.Word, error) { return t.Queue.Cancel(ctx, partition, batch) },
 		func(c *call, words []job.Word) {
@@ -229,7 +229,7 @@ func (t *told) Cancel(ctx context.Context, partition int, batch []job.Cancellati
 		})
 }
 
-// Restore tells of new lives.
+// Restore publishes the next generations of jobs.
 func (t *told) Restore(ctx context.Context, partition int, batch []job.JournalRow, read time.Time) ([]job.Word, error) {
 	restore := func(ctx context.Context) ([]job.Word, error) { return t.Queue.Restore(ctx, partition, batch, read) }
 	return step(ctx, t, restore,
@@ -242,7 +242,7 @@ func (t *told) Restore(ctx context.Context, partition int, batch []job.JournalRo
 		})
 }
 
-// Acknowledge tells of outcomes that are in the archive.
+// Acknowledge publishes which outcomes are in the archive.
 func (t *told) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.Word,
 		error) {
@@ -257,6 +257,6 @@ func (t *told) Acknowledge(ctx context.Context, partition int, batch []job.Ack) 
 		})
 }
 
-// tables are where the archive of a server has the outcomes.
+// tables are the tables in which a real server stores the outcomes.
 var tables = map[job.Status]string{job.Completed: "job_results", job.Failed: "failed_jobs",
 	job.Cancelled: "job_outcomes"}

@@ -15,20 +15,20 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// pace of the box's watches: a tenth of what a server's do.
+// pace is the pace of the box's watches, with shorter bounds than a server's.
 var pace = loop.Pace{Floor: 500 * time.Millisecond, Ceiling: 8 * time.Second}
 
-// world is what a scenario plays in: a Redis, a server and its workers, wired as internal/app wires them. It lives as
-// long as the scenario.
+// world is where a scenario plays: a Redis, a server and its workers, wired as internal/app wires them. A new
+// world is made for each scenario.
 type world struct {
 	emit  func(Event)
 	log   *slog.Logger
 	store store
 	book  *job.PlanBook
-	turn  chan struct{} // held by whoever makes a call and tells of it
+	turn  chan struct{} // held while a call is made and its events are published
 	over  chan struct{} // closed when the world ends
 
-	link    *link // the server's
+	link    *link // the server's link
 	clients queue.Clients
 	server  *told
 	archive *archive
@@ -36,7 +36,7 @@ type world struct {
 	door    *admission.Admission
 	crashed *recovery.Watch
 	stuck   *recovery.Watch
-	parts   []service // of the server, in the order they start
+	parts   []service // the server's parts, in the order they start
 	workers map[string]*worker
 
 	mu       sync.Mutex
@@ -46,13 +46,13 @@ type world struct {
 	gated    Gate
 }
 
-// service is a part that runs.
+// service is a part that can be started and stopped.
 type service interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 }
 
-// options are the same for all processes of a box.
+// options returns the queue options, which are the same for all processes of a box.
 func (w *world) options(nonce string) queue.Options {
 	return queue.Options{
 		Nonce: nonce, Partitions: 1, PriorityBase: 1e13, Capacity: Limit, ScheduledLimit: Limit,
@@ -62,7 +62,7 @@ func (w *world) options(nonce string) queue.Options {
 }
 
 func newWorld(emit func(Event)) *world {
-	// what its workers and watches meet is the story, and no concern of the server that it plays in
+	// the errors of the box's workers and watches are part of the story and do not belong in the real server's log
 	log := slog.New(slog.DiscardHandler)
 	w := &world{
 		emit: emit, log: log, store: newStore(), book: &job.PlanBook{}, turn: make(chan struct{}, 1),
@@ -99,7 +99,7 @@ func newWorld(emit func(Event)) *world {
 	return w
 }
 
-// start makes the empty queue ready for the plans, and starts the server. Workers come one by one.
+// start prepares the empty queue and starts the server. The scenario starts the workers.
 func (w *world) start(ctx context.Context) error {
 	if err := w.server.CheckSetup(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (w *world) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends everything that runs. It is told to nobody: the scenario is over.
+// stop ends everything that runs. Nothing of it is published, because the scenario is over.
 func (w *world) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
@@ -137,7 +137,7 @@ func (w *world) stop() error {
 	return errors.Join(problems...)
 }
 
-// wake tells the workers that something is ready, as a server does with its own.
+// wake wakes the workers when a job is ready, as a server does for its own pool.
 func (w *world) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *world) wake() {
 	}
 }
 
-// know notes a job's tier, for later events.
+// know stores a job's tier for later events.
 func (w *world) know(id job.ID, t job.Tier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +159,8 @@ func (w *world) tier(id job.ID) job.Tier {
 	return w.tiers[id]
 }
 
-// suspect is false if the watch was told of before for this job: it finds a suspect at every look until it acts.
+// suspect returns true the first time that a watch reports this job. The watch reports a suspect each time until
+// it acts.
 func (w *world) suspect(watch job.Watch, id job.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +170,7 @@ func (w *world) suspect(watch job.Watch, id job.ID) bool {
 	return !before
 }
 
-// lookAtCapacity tells if it has changed. The turn is held.
+// lookAtCapacity publishes the capacity if it has changed. The caller holds the turn.
 func (w *world) lookAtCapacity() {
 	if now := w.store.capacity(); now != w.room {
 		w.room = now
@@ -183,7 +184,8 @@ func (w *world) gateNow() Gate {
 	return Gate{Open: s.Open, Failures: s.Failures, Threshold: s.Threshold, Reason: s.Reason}
 }
 
-// lookAtGate tells if the gate knows something new. What more fails while it is closed is nothing new.
+// lookAtGate publishes the gate's state if it has changed. Further failures while the gate is closed are not
+// published.
 func (w *world) lookAtGate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +204,7 @@ func (w *world) lookAtGate() {
 	w.emit(Event{Kind: GateChanged, Gate: &now, Note: note})
 }
 
-// probe is the gate's: a tiny write.
+// probe is the gate's probe: a tiny write.
 func (w *world) probe(ctx context.Context) error {
 	err := w.server.Probe(ctx)
 	if err != nil {

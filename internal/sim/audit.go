@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// audit is a pass of the audit, as recovery makes it: SQL first, then the looks, the counters at last. Redis never went
-// back in time here, so there is nothing to find.
+// audit is a pass of the audit as recovery makes it: it reads SQL first, then checks the jobs, and the counters
+// last. Redis never loses data in these seeds, so that a finding is a violation.
 func (c *client) audit(p *process) {
 	var suspects []job.Suspected
 	c.step("outcomes", func() { suspects = c.world.suspects() })
@@ -17,7 +17,7 @@ func (c *client) audit(p *process) {
 		func() ([]job.Finding, error) { return p.queue.AuditJobs(context.Background(), suspects) },
 		func() ([]job.Finding, error) { return p.queue.Recount(context.Background(), 0, true) },
 	} {
-		found, _ := look() // what failed has found nothing
+		found, _ := look() // a look that failed has no findings
 		c.step("audited", func() {
 			if len(found) > 0 {
 				c.world.fail("audit", "a pass finds %+v", found)
@@ -26,7 +26,7 @@ func (c *client) audit(p *process) {
 	}
 }
 
-// suspects are all jobs, with what SQL has of them.
+// suspects returns all jobs, each with its outcomes in SQL.
 func (w *World) suspects() (all []job.Suspected) {
 	for id := range w.shadow.jobs {
 		s := job.Suspected{ID: id, Partition: id.Partition()}

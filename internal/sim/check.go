@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// sets are where living and unrecorded jobs are.
+// sets have the jobs that have not ended, and those that SQL does not have yet.
 var sets = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
 
 // rests says whether nothing is left to do.
@@ -29,7 +29,7 @@ func (w *World) rests() bool {
 	return w.restless() == ""
 }
 
-// restless names what is not at rest.
+// restless names what is not at rest; "" = everything is.
 func (w *World) restless() string {
 	var left []string
 	for _, p := range w.processes {
@@ -54,7 +54,7 @@ func (w *World) restless() string {
 	return strings.Join(left, ", ")
 }
 
-// direct is a client that does not stop at the gate: for looks.
+// direct returns a client that does not stop at the gate, for the checks.
 func (w *World) direct() *redis.Client {
 	return newClient(func(_ context.Context, c *call) (any, error) {
 		if c.source == "" {
@@ -64,8 +64,8 @@ func (w *World) direct() *redis.Client {
 	})
 }
 
-// check looks at everything: the store by the audit, and each job by what it must be; at the end also whether every
-// promise was kept.
+// check compares the store with the audit's rules, and each job with the shadow. At the end it also checks that
+// every promise was kept.
 func (w *World) check(end bool) {
 	client := w.direct()
 	defer func() { _ = client.Close() }()
@@ -112,7 +112,7 @@ func (w *World) check(end bool) {
 	}
 }
 
-// settled: every job that was accepted has one outcome in each of its lives, and every client was told the truth.
+// settled checks that every generation of every job has one outcome, and that every client got a true answer.
 func (w *World) settled() {
 	for _, k := range w.shadow.all() {
 		for g := 1; g <= k.generation; g++ {
@@ -130,7 +130,7 @@ func (w *World) settled() {
 			w.fail("S3", "%s has an outcome, and nobody submitted it", l.id)
 		}
 	}
-	promised := map[job.ID]map[string]bool{} // by request: one asked twice is one promise
+	promised := map[job.ID]map[string]bool{} // by request: a repeated request is one promise
 	for _, c := range w.clients {
 		k := w.shadow.of(c.id)
 		last, _ := w.sql.latest(c.id)
@@ -160,7 +160,7 @@ func (w *World) settled() {
 	w.forgotten()
 }
 
-// forgotten: when all times to live have run out, nothing is left of any job.
+// forgotten checks that no key of any job is left when all times to live have ended.
 func (w *World) forgotten() {
 	w.store.mini.FastForward(25 * time.Hour)
 	for _, key := range w.store.mini.Keys() {

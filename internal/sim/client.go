@@ -11,23 +11,23 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What a client knows of its order in the end.
+// fate is what a client knows of its order in the end.
 type fate string
 
 const (
 	taken   fate = "ok"
-	refused fate = "refused" // and never will be
+	refused fate = "refused" // the order was not executed and never will be
 	unknown fate = "unknown"
 )
 
-// client carries out one order in a goroutine of its own, at a process that serves it, and keeps what it was told.
+// client executes one order in its own goroutine, through a process that serves it, and keeps the answer.
 type client struct {
 	order
 	number int
 	world  *World
 	fate   fate
-	word   job.Word // of a submit or cancel
-	first  job.ID   // of a replayed submit
+	word   job.Word // the answer to a submit or cancel
+	first  job.ID   // the first job of a repeated submit
 	done   bool
 }
 
@@ -46,7 +46,7 @@ func (c *client) run() {
 		}
 	})
 	if p == nil {
-		return // it is over
+		return // the run is over
 	}
 	switch c.what {
 	case "submit":
@@ -72,7 +72,7 @@ func (c *client) run() {
 	c.step("answered", func() { c.done = true })
 }
 
-// step is something that the client does at the gate, like everybody.
+// step executes do at the gate, so that no two goroutines touch the world at once.
 func (c *client) step(name string, do func()) {
 	_, _ = c.world.gate.pass(context.Background(), &call{
 		proc: c.world.outside, kind: inside, name: name, args: []string{c.what, string(c.id), strconv.Itoa(c.number)},
@@ -90,7 +90,7 @@ func told(err error) fate {
 	return refused
 }
 
-// submission is what an order's submit sends.
+// submission returns what an order's submit sends.
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
@@ -103,7 +103,8 @@ func (o *order) submission() job.Submission {
 	return s
 }
 
-// submit sends the same submission until it is answered, as admission does, or the client hangs up.
+// submit sends the same submission again until an answer comes, as admission does, or until the client has tried
+// often enough.
 func (c *client) submit(p *process) {
 	c.fate = refused
 	for range c.tries {
@@ -117,7 +118,7 @@ func (c *client) submit(p *process) {
 				c.fate = taken
 			default:
 				if c.fate == unknown {
-					break // an earlier sending may still be under way
+					break // an earlier copy may still be under way
 				}
 				c.fate = refused
 			}

@@ -18,7 +18,7 @@ type life struct {
 	generation int
 }
 
-// database is what SQL holds, of all processes. Only the scheduler touches it.
+// database is the contents of SQL, shared by all processes. Only the scheduler touches it.
 type database struct {
 	outcomes  map[life]job.Outcome
 	letters   map[life]*job.DeadLetter
@@ -29,13 +29,13 @@ type database struct {
 	outliving map[job.ID]bool // see client.outliving
 }
 
-// row is a living job that SQL owes Redis.
+// row is a journal row: a job that has not ended and that Redis must have.
 type row struct {
 	job.JournalRow
 	recorded time.Time
 }
 
-// latest is the outcome of a job's last generation.
+// latest returns the outcome of a job's last generation that has one.
 func (d *database) latest(id job.ID) (last job.Outcome, ok bool) {
 	for l, o := range d.outcomes {
 		if l.id == id && l.generation > last.Generation {
@@ -45,13 +45,13 @@ func (d *database) latest(id job.ID) (last job.Outcome, ok bool) {
 	return last, ok
 }
 
-// promised says whether a life ended as a dead letter and its requeue was promised.
+// promised says whether a generation is a dead letter with an accepted requeue.
 func (d *database) promised(l life) bool {
 	letter := d.letters[l]
 	return letter != nil && !letter.Open()
 }
 
-// dead is a job with a dead letter that nobody has asked for; if there is none, the one given.
+// dead returns the first job with a dead letter that was not requeued; if there is none, the given job.
 func (d *database) dead(id job.ID) job.ID {
 	found := id
 	for l, letter := range d.letters {
@@ -62,7 +62,7 @@ func (d *database) dead(id job.ID) job.ID {
 	return found
 }
 
-// record is the archive's promise: the first outcome of a life stands.
+// record writes outcomes to SQL. The first outcome of a generation stands.
 func (w *World) record(batch []job.Outcome) {
 	for _, o := range batch {
 		l := life{o.ID, o.Generation}
@@ -84,7 +84,7 @@ func (w *World) record(batch []job.Outcome) {
 	}
 }
 
-// archive is SQL as one process sees it: every statement goes through the gate.
+// archive is SQL as one process sees it. Every statement goes through the gate.
 type archive struct{ p *process }
 
 func ask[T any](ctx context.Context, p *process, name, what string, do func(d *database) (T, error)) (T, error) {
@@ -151,7 +151,7 @@ func (a archive) Requested(ctx context.Context, id job.ID, request string) (bool
 	})
 }
 
-// living are the rows that a filter takes, by id: a row of a job that has ended is none.
+// living returns the rows that takes accepts, by id. It leaves out rows of jobs that have ended.
 func (d *database) living(takes func(r *row) bool) (rows []job.JournalRow) {
 	for _, id := range slices.Sorted(maps.Keys(d.rows)) {
 		if r := d.rows[id]; !d.over(r) && takes(r) {
@@ -161,7 +161,7 @@ func (d *database) living(takes func(r *row) bool) (rows []job.JournalRow) {
 	return rows
 }
 
-// over says whether SQL has the outcome of a row's life, or of a later one.
+// over says whether SQL has the outcome of a row's generation, or of a later one.
 func (d *database) over(r *row) bool {
 	last, ok := d.latest(r.ID)
 	return ok && last.Generation >= r.Generation
@@ -285,7 +285,7 @@ func (a archive) Cancelling(ctx context.Context, id job.ID, run string) error {
 	return err
 }
 
-// What the ledger asks for, and nothing in here does.
+// The ledger's interfaces demand these methods; the simulation does not use them.
 
 func (a archive) AdoptPromises(context.Context, func(job.Tier) int) (int, error)         { return 0, nil }
 func (a archive) Attempts(context.Context, job.ID) ([]job.Attempt, error)                { return nil, nil }

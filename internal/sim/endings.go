@@ -9,19 +9,19 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// ends are those of a script's arguments that are about leases, and how many there are of each.
+// ends returns the arguments of a script that are about leases, and how many arguments each lease has.
 func ends(script string, argv []string) (about []string, each int) {
 	switch script {
 	case "complete":
 		return argv[1:], 4
 	case "fail":
-		return argv[2:], 8
+		return argv[3:], 8
 	}
 	return argv, 6 // heartbeat
 }
 
-// endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same
-// answer.
+// endings checks reports: the script accepts a report with the stored lease and no other, and a repeat of the same
+// report gets the same answer.
 func (s *shadow) endings(kind string, argv, texts []string) {
 	argv, step := ends(kind, argv)
 	for i := 0; i < len(argv); i += step {
@@ -48,7 +48,7 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 	}
 }
 
-// end moves a running job on as its holder asks, and says what the answer is.
+// end moves a running job as its holder reports, and returns the word that the script has to answer.
 func (k *known) end(kind string, e []string, w *World) job.Word {
 	now, delay := w.ms(), int64(0)
 	if kind != "complete" {
@@ -71,7 +71,7 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 			return job.Discarded
 		}
 		k.unknowns, k.unknownSince = unknowns+1, since
-		k.waits(now, min(2000<<unknowns, 300_000))
+		k.waits(now, min(int64(2000)<<unknowns, 300_000))
 		return job.OK
 	case kind == "complete":
 		k.status = job.Completed
@@ -110,7 +110,8 @@ func (k *known) waits(now, delay int64) {
 	}
 }
 
-// reclaim: a job is taken back at the second of two looks after its deadline, and only if something befell its holder.
+// reclaim checks that a job is reclaimed only at the second look after its deadline, and only if a fault met its
+// holder.
 func (s *shadow) reclaim(cause job.Cause, texts []string) {
 	now := s.w.ms()
 	for i := 0; i < len(texts); i += 3 {
@@ -239,7 +240,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4])),
 			},
 		}
-		if argv[i+14] != "" { // its cancel was noted before
+		if argv[i+14] != "" { // its cancel was recorded before
 			k.status = job.Cancelled
 		}
 	}
@@ -271,7 +272,7 @@ func (s *shadow) acknowledge(argv, texts []string) {
 	}
 }
 
-// given is a job that Redis has from its row: it is in no earlier life there.
+// given handles a job that Redis got from its row and did not have before.
 func (s *shadow) given(partition int, e []string) {
 	now := s.w.ms()
 	arrived := number(e[5])
@@ -288,7 +289,7 @@ func (s *shadow) given(partition int, e []string) {
 	switch due := number(e[11]); {
 	case e[12] != "":
 		s.wrong("S1", "%s: it is given back as running, and nothing notes who runs it", k)
-	case e[14] != "": // its cancel was noted before
+	case e[14] != "": // its cancel was recorded before
 		k.status = job.Cancelled
 	case due > now:
 		k.status, k.due = job.Scheduled, due
@@ -297,7 +298,7 @@ func (s *shadow) given(partition int, e []string) {
 	s.w.report.Faults["given"]++
 }
 
-// recorded is told of an outcome that goes into SQL.
+// recorded checks an outcome that is written to SQL.
 func (s *shadow) recorded(o *job.Outcome) {
 	k := s.jobs[o.ID]
 	if s.lost[o.ID] != nil {

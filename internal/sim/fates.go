@@ -8,14 +8,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// ghost is a call whose caller has given up, or died, and which the store carries out all the same.
+// ghost is a call whose caller has given up or died, and which the store executes all the same.
 type ghost struct {
 	*call
 	at    time.Time
-	lurks bool // until another holds one of its jobs, or at has come
+	lurks bool // it waits until another lease holds one of its jobs, or until at
 }
 
-// haunt carries out a ghost that is due.
+// haunt executes a ghost that is due and says whether there was one.
 func (w *World) haunt(now time.Time) bool {
 	for i, g := range w.ghosts {
 		if g.at.After(now) && !(g.lurks && w.shadow.fenced(g.call)) || w.stalled.After(now) {
@@ -29,14 +29,14 @@ func (w *World) haunt(now time.Time) bool {
 	return false
 }
 
-// delay holds back one of several new calls for a little, so that they overtake each other.
+// delay holds back one of twelve new calls for a short time, so that calls overtake each other.
 func (w *World) delay(c *call) {
 	if c.hold.IsZero() && w.rng.IntN(12) == 0 {
 		c.hold = c.seen.Add(ticks(w.rng, 1, 3))
 	}
 }
 
-// timeout tells a caller that no answer came. Half of such calls reach the store later.
+// timeout answers a caller that no answer came. Half of such scripts reach the store later.
 func (w *World) timeout(c *call) {
 	w.gate.take(c)
 	if c.script() {
@@ -45,7 +45,8 @@ func (w *World) timeout(c *call) {
 	w.answer(c, nil, errLate, "no answer")
 }
 
-// abandon lets half of the calls whose callers wait no longer be carried out when they can be.
+// abandon makes ghosts of half of the calls whose callers gave up. The store executes them when nothing is in the
+// way any more.
 func (w *World) abandon(c *call) {
 	if w.rng.IntN(2) == 0 {
 		at := c.hold
@@ -61,7 +62,7 @@ func (w *World) abandon(c *call) {
 	}
 }
 
-// decide lets a call meet its fate.
+// decide draws the fate of a call and executes it.
 func (w *World) decide(c *call) {
 	what := ""
 	if w.isFull() && (c.name == "submit" || c.name == "restore") {
@@ -71,7 +72,7 @@ func (w *World) decide(c *call) {
 	}
 	if c.name == "claim" && !c.proc.connected {
 		c.proc.connected = true
-		w.answer(c, nil, errDial, "not connected yet") // its time would be the tickers'; what is repeated comes on the grid
+		w.answer(c, nil, errDial, "not connected yet") // the first time comes from a ticker; the repeat comes on the grid
 		return
 	}
 	if c.kind != inside && !w.healed() {
@@ -98,13 +99,13 @@ func (w *World) decide(c *call) {
 		w.answer(c, nil, errLate, what)
 	case "executed late":
 		if (c.name == "submit" || c.name == "restore") && w.rng.IntN(2) == 0 {
-			w.linger(c, 310, 330) // later than it may come
+			w.linger(c, 310, 330) // later than a submit may come
 		} else {
 			w.linger(c, 1, 60)
 		}
 		w.answer(c, nil, errLate, what)
 	case "crash before":
-		w.gate.back(c) // among what it had sent
+		w.gate.back(c) // one of the calls that the process had sent
 		w.crash(c.proc, what)
 		return
 	default:
@@ -114,8 +115,7 @@ func (w *World) decide(c *call) {
 			w.answer(c, nil, errReset, what)
 		case "crash after":
 			w.say(c, reply, err, what)
-			c.answer <- answer{err: errReset}
-			w.crash(c.proc, what)
+			w.crash(c.proc, what, c)
 			return
 		default:
 			w.again(c, reply, err)
@@ -127,8 +127,8 @@ func (w *World) decide(c *call) {
 	}
 }
 
-// linger makes a ghost of a call, at the latest so many ticks from now. Half of those that show a lease lie in wait
-// until another has the job.
+// linger makes a ghost of a call that executes after a number of ticks from the range. Half of the ghosts that
+// show a lease wait until another lease holds their job.
 func (w *World) linger(c *call, from, to int) {
 	g := &ghost{call: c}
 	switch c.name {
@@ -142,7 +142,7 @@ func (w *World) linger(c *call, from, to int) {
 	w.ghosts = append(w.ghosts, g)
 }
 
-// fenced says that a call shows a lease of a job that another holds now.
+// fenced says whether a call shows a lease of a job that another lease holds now.
 func (s *shadow) fenced(c *call) bool {
 	argv, step := ends(c.name, c.args[c.keys:])
 	for ; len(argv) >= step; argv = argv[step:] {
@@ -153,8 +153,8 @@ func (s *shadow) fenced(c *call) bool {
 	return false
 }
 
-// again carries out a script once more that went through, up to 13 s later: each says in its header what that does.
-// Only of a submit that was refused it says nothing: nobody sends that again.
+// again sometimes executes a successful script once more, up to 13 s later. The header of each script says what a
+// repeat does. A refused submit is left out, because no caller sends that again.
 func (w *World) again(c *call, reply any, err error) {
 	if w.plan.calm || w.healed() || err != nil || !c.script() ||
 		c.name == "submit" && !strings.HasPrefix(strs(reply)[0], "OK") {
@@ -167,13 +167,13 @@ func (w *World) again(c *call, reply any, err error) {
 	}
 }
 
-// draw picks a call's fate; "" is to go through unharmed.
+// draw draws the fate of a call; "" = the call is executed and answered.
 func (w *World) draw(c *call) string {
 	x := w.rng.Float64()
 	ends := false
 	switch c.name {
 	case "submit", "cancel", "restore":
-		x /= 3 // the loops call all the time, these do not
+		x /= 3 // the loops call often, clients rarely
 	case "complete", "fail":
 		ends = true
 	}
@@ -181,10 +181,10 @@ func (w *World) draw(c *call) string {
 		rate := w.plan.rates[f.name]
 		crash := f.name == "crash before" || f.name == "crash after"
 		if ends && f.name == "crash before" {
-			rate *= 8 // what a dead process said last is what the fences are for
+			rate *= 8 // the fences are there for the last calls of a dead process
 		}
 		if crash && w.plan.journal && (c.name == "submit" || c.ofJournal()) {
-			rate *= 8 // and what it left half done what the giver is for
+			rate *= 8 // the reconciler is there for what such a process left
 		}
 		if x -= rate; x >= 0 {
 			continue

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// forget forgets all ended jobs that a store which is short of memory may forget.
+// forget forgets all ended jobs that may go when memory is short.
 func (c *client) forget(p *process) {
 	var ids []job.ID
 	c.step("jobs", func() {
@@ -16,11 +16,11 @@ func (c *client) forget(p *process) {
 		}
 	})
 	if len(ids) > 0 {
-		_, _, _ = p.queue.Forget(context.Background(), 0, ids, c.world.ms()) // the shadow hears what became of it
+		_, _, _ = p.queue.Forget(context.Background(), 0, ids, c.world.ms()) // the shadow checks the answers
 	}
 }
 
-// forgot: a job that is forgotten was acknowledged, ended two minutes ago or more, and is in SQL.
+// forgot checks that a job which is forgotten was acknowledged, ended at least two minutes ago, and is in SQL.
 func (s *shadow) forgot(argv, texts []string) {
 	now, before, young := s.w.ms(), number(argv[0]), number(argv[1])
 	for i, id := range argv[2:] {
@@ -48,7 +48,7 @@ func (s *shadow) forgot(argv, texts []string) {
 	}
 }
 
-// noteEnds notes when jobs ended.
+// noteEnds records when jobs ended.
 func (s *shadow) noteEnds() {
 	for _, k := range s.jobs {
 		if k.status.Ended() && k.ended == 0 {

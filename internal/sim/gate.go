@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// kind is what a call at the gate wants.
+// kind says where a call at the gate goes.
 type kind int
 
 const (
 	toRedis kind = iota
 	toSQL
-	inside // a handler that begins or returns, a process that has stopped: no store hears of it
+	inside // to no store: a handler that begins or returns, a process that has stopped
 )
 
-// call is something a goroutine of a process wants to do. It waits at the gate until the scheduler answers it, or its
-// context ends.
+// call is one action of a process' goroutine. It waits at the gate until the scheduler answers it or its context
+// ends.
 type call struct {
 	proc   *process
 	kind   kind
-	name   string   // the script, or what else it is
-	args   []string // a script's KEYS and ARGV, a command's words
+	name   string   // the script, or the kind of the call
+	args   []string // a script's KEYS and ARGV, or the words of a command
 	keys   int      // how many of args are KEYS
-	source string   // of a script that is sent whole
+	source string   // the text of a script that is sent whole
 	do     func() (any, error)
 	line   string // calls of one line follow each other: claims, completions, ...
 	answer chan answer
 
-	// The scheduler's.
-	seen time.Time // when it was first looked at
-	hold time.Time // not before
+	// The scheduler uses these fields.
+	seen time.Time // when the scheduler first saw it
+	hold time.Time // the call waits until then
 
-	wakes string // what ends hold early: see sight
+	wakes string // the event that ends hold early: see sight
 }
 
 type answer struct {
@@ -42,14 +42,16 @@ type answer struct {
 	err   error
 }
 
-// gate is where calls wait.
+// gate holds the calls that wait.
 type gate struct {
 	mu      sync.Mutex
 	waiting []*call
-	left    []*call // submits whose callers have left: some may have been sent
+	left    []*call // submits whose callers gave up: some may have been sent
 }
 
-// pass waits until the scheduler answers, or ctx ends: then nothing was done.
+// pass waits until the scheduler answers the call, or ctx ends. If ctx ends first, the call was not executed; the
+// scheduler may still execute a submit or a transaction of the journal. A crash answers a process' calls and then
+// ends their contexts, so that a caller can wake to both: it takes the answer, for a seed must not play in two ways.
 func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 	c.answer = make(chan answer, 1)
 	g.mu.Lock()
@@ -64,6 +66,11 @@ func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 		return a.reply, a.err
 	case <-ctx.Done():
 	}
+	select {
+	case a := <-c.answer:
+		return a.reply, a.err
+	default:
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *call) bool { return w == c })
@@ -73,15 +80,15 @@ func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 	return nil, context.Cause(ctx)
 }
 
-// take removes a call from the gate; the caller answers it.
+// take removes a call from the gate. The caller has to answer it.
 func (g *gate) take(c *call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *call) bool { return w == c })
 }
 
-// sorted are the calls that wait, in an order that does not depend on who came first. It is called while everybody
-// waits.
+// sorted returns the waiting calls in an order that does not depend on their arrival. It may only be called while
+// all other goroutines wait.
 func (g *gate) sorted() []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +106,7 @@ func compare(a, b *call) int {
 	return slices.Compare(a.args, b.args)
 }
 
-// abandoned are the submits whose callers have left since the last time.
+// abandoned returns the submits whose callers gave up since the last call of it.
 func (g *gate) abandoned() []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +116,7 @@ func (g *gate) abandoned() []*call {
 	return left
 }
 
-// bury makes a process dead: what it calls from now on fails at once. It returns what it had at the gate.
+// bury makes a process dead: from now on its calls fail at once. It returns the process' calls that waited.
 func (g *gate) bury(p *process) []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +132,7 @@ func (g *gate) bury(p *process) []*call {
 	return its
 }
 
-// back puts a call back that was taken.
+// back returns a call to the gate that take has removed.
 func (g *gate) back(c *call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The pool's side of the protocol, broken on purpose: each stands between a pool and its queue.
+// poolBugs break the pool's side of the protocol. Each wraps the queue of a pool.
 var poolBugs = []struct {
 	name    string
 	between func(Leases) Leases
@@ -30,7 +30,7 @@ func TestPoolMutations(t *testing.T) {
 	}
 }
 
-// renumbers forgets that a claim's number is what its lost answer is asked for by.
+// renumbers repeats a claim under a new number, so that it does not ask for the lost answer.
 type renumbers struct {
 	Leases
 	last, more int64
@@ -45,7 +45,7 @@ func (b *renumbers) Claim(ctx context.Context, partition int, r job.ClaimRequest
 	return b.Leases.Claim(ctx, partition, r)
 }
 
-// assumes takes an ending for done whose answer did not come.
+// assumes takes a report for delivered whose answer did not come.
 type assumes struct {
 	Leases
 	mu   sync.Mutex
@@ -128,7 +128,7 @@ func (b *skips) Heartbeat(ctx context.Context, partition int, batch []job.Beat) 
 	return words, nil
 }
 
-// journalBugs are the accept journal's rules, each broken on purpose.
+// journalBugs break the accept journal's rules, one at a time.
 var journalBugs = []struct {
 	name string
 	bug  JournalBugs

@@ -27,8 +27,8 @@ type result struct {
 	Attempt int    `json:"attempt"`
 }
 
-// registry has the one job type. What an attempt does depends on the seed, the job and the attempt alone. It begins and
-// returns through the gate, so that no two handlers do it at once.
+// registry returns a registry with the one job type. What an attempt does depends on the seed, the job and the
+// attempt only. The handler begins and returns through the gate, so that no two handlers do so at the same time.
 func (w *World) registry(p *process) *handler.Registry {
 	r := handler.NewRegistry()
 	handler.Register(r, jobType, func(ctx context.Context, in payload) (result, error) {
@@ -52,7 +52,8 @@ type attempt struct {
 	run     handler.Run
 }
 
-// pass is one step through the gate. Its context is not the job's: a handler that was told to stop still has to return.
+// pass takes one step through the gate. It does not use the job's context, because a handler that was told to stop
+// still has to return.
 func (h *attempt) pass(name string, do func() error) error {
 	_, err := h.world.gate.pass(context.Background(), &call{
 		proc: h.process, kind: inside, name: name, args: []string{string(h.run.ID), strconv.Itoa(h.run.Attempt)},
@@ -69,7 +70,7 @@ func (h *attempt) act(ctx context.Context) error {
 	what := r.IntN(100)
 	maximum := time.Until(run.Deadline)
 	switch {
-	case run.Attempt > 8: // enough
+	case run.Attempt > 8: // so that every job ends
 	case w.poison(run.ID):
 		h.wait(ctx, ticks(r, 0, 5))
 		return h.pass("kill", func() error { w.crash(h.process, "poison"); return errDead })
@@ -87,16 +88,16 @@ func (h *attempt) act(ctx context.Context) error {
 		return handler.RetryAfter(ticks(r, 0, 6), errHandler)
 	case what < 30: // as if this process had no handler for the job's type
 		return job.ErrUnknownType
-	case what < 32: // too slow, but it listens
+	case what < 32: // too slow, but the handler obeys its context
 		h.wait(ctx, maximum+ticks(r, 1, 20))
-	case what < 35: // too slow, and deaf
+	case what < 35: // too slow, and the handler ignores its context
 		h.wait(context.Background(), maximum+ticks(r, 1, 40))
-	case what < 43: // longer than any heartbeat timeout
+	case what < 43: // longer than the tier's heartbeat timeout
 		h.wait(ctx, (maximum * 3 / 4).Truncate(grid))
-	case what < 51: // so long, and deaf: where the lease is lost it goes on, and reports
+	case what < 51: // as long, and the handler ignores a lost lease and reports
 		h.wait(context.Background(), (maximum * 3 / 4).Truncate(grid))
 		return nil
-	case what < 57: // one that saves where it was
+	case what < 57: // the handler saves a checkpoint
 		text, _ := json.Marshal(run.Attempt)
 		if err := handler.Checkpoint(ctx, text); err != nil && ctx.Err() == nil && !errors.Is(err, handler.ErrLeaseLost) {
 			return err
@@ -113,7 +114,7 @@ func (w *World) poison(id job.ID) bool {
 	return !w.plan.calm && rand.New(rand.NewPCG(w.seed, uint64(id[7]))).IntN(40) == 0
 }
 
-// wait is work that takes so long, or until ctx ends, or the process dies.
+// wait waits for d. It returns early if ctx ends or the process dies.
 func (h *attempt) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// What a call may come back with in place of a reply, as go-redis would tell it.
+// These errors take the place of a reply, in the form that go-redis would give them.
 var (
 	errDead  error = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the process is dead")}
 	errDial  error = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
@@ -30,10 +30,10 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// RedisError marks it as a server's answer.
+// RedisError marks it as an answer of the server.
 func (r refusal) RedisError() {}
 
-// sources are the scripts as they are sent, by name; names the same by the digest that go-redis sends.
+// sources has the scripts' texts by name; names has the scripts' names by the digest that go-redis sends.
 var sources, names = func() (sources, names map[string]string) {
 	sources, names = map[string]string{}, map[string]string{}
 	for _, name := range lua.Names {
@@ -43,12 +43,12 @@ var sources, names = func() (sources, names map[string]string) {
 	return sources, names
 }()
 
-// hook stands between go-redis and its connections: nothing is ever dialled.
+// hook stands between go-redis and its connections. No connection is ever opened.
 type hook struct {
 	call func(ctx context.Context, c *call) (any, error)
 }
 
-// newClient is go-redis as tierq sets it up, without a server.
+// newClient returns a go-redis client that is set up as tierq does, and that calls do instead of a server.
 func newClient(do func(ctx context.Context, c *call) (any, error)) *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true,
@@ -75,7 +75,8 @@ func (h hook) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook takes a pipeline as one call. Replies of kinds that nobody here reads are left out.
+// ProcessPipelineHook handles a pipeline as one call. It sets only replies that are strings or errors, because no
+// caller here reads others.
 func (h hook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		all := &call{name: "pipeline"}
@@ -113,7 +114,8 @@ func words(cmd redis.Cmder) []string {
 	return texts
 }
 
-// asCall names what the words want: a script by its name, whether it is sent whole or by its digest.
+// asCall makes a call from the words of a command. It names a script by its name, whether the script is sent whole
+// or by its digest.
 func asCall(w []string) *call {
 	c := &call{name: strings.ToLower(w[0]), args: w}
 	if c.name != "evalsha" && c.name != "eval" {
@@ -130,7 +132,7 @@ func asCall(w []string) *call {
 	return c
 }
 
-var digests sync.Map // of sources
+var digests sync.Map // by source
 
 func digestOf(source string) string {
 	if d, ok := digests.Load(source); ok {
@@ -143,7 +145,7 @@ func digestOf(source string) string {
 
 func (c *call) script() bool { return c.keys > 0 }
 
-// give puts a reply into the command that asked.
+// give sets a reply in the command that asked for it.
 func give(cmd redis.Cmder, reply any) error {
 	if reply == nil {
 		return redis.Nil
@@ -178,7 +180,7 @@ func give(cmd redis.Cmder, reply any) error {
 	return nil
 }
 
-// strs is a reply that is a list of texts.
+// strs returns a reply that is a list of strings.
 func strs(reply any) []string {
 	items, _ := reply.([]any)
 	texts := make([]string, len(items))

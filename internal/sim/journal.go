@@ -7,32 +7,32 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// With the accept journal SQL has the row of a submit, and its Idempotency-Key, before Redis is asked. Half of the
-// seeds have the journal on. Their clients submit by the rules of admission, which journal_client.go writes down once
-// more, and processes stand still or die between the row, the script and the taking back. In half of those seeds that
-// have faults Redis forgets everything.
+// With the accept journal SQL has the row of a submit, and its Idempotency-Key, before Redis is called. Half of
+// the seeds have the journal. Their clients submit by the rules of admission, which journal_client.go implements a
+// second time. Processes stop or die between the row, the script and the taking back of a row. In half of those
+// seeds that have faults Redis forgets everything.
 
-// The times of admission and of the archive's journal.
+// These are the times of admission and of the archive's journal.
 const (
 	submitPatience = 1500 * time.Millisecond
 	scriptTime     = 600 * time.Millisecond
 	rowTime        = time.Second
 	backTime       = 400 * time.Millisecond
 	submitPause    = 50 * time.Millisecond
-	fewTries       = 3 // refusals of a call, and then the submit is refused
+	fewTries       = 3 // after so many refused calls the submit is refused
 )
 
-// JournalBugs are faults that somebody may build into the journal one day.
+// JournalBugs are seeded bugs of the journal.
 type JournalBugs struct {
-	OwesNothing    bool // the giver leaves rows to the submits that wrote them, and gives Redis their jobs all the same
-	TakesAnyRow    bool // a row is taken back also when it is not the submit's any more
+	OwesNothing    bool // restore leaves rows to the submits that wrote them, and gives Redis their jobs all the same
+	TakesAnyRow    bool // a submit takes back a row that is not its own any more
 	KeepsKeys      bool // a row is taken back without its key
-	RepliesAtOnce  bool // a repeat is answered with a job whose own submit may still be refused
+	RepliesAtOnce  bool // a repeat gets a job whose own submit may still be refused
 	RowLast        bool // the row is written after the script
-	RefusesAlways  bool // a submit is told that it is refused although its row could not be taken back
+	RefusesAlways  bool // a submit is refused although its row could not be taken back
 	KeepsRows      bool // an outcome does not delete the row
-	FoundIsNotOwed bool // a row whose job was found in Redis stays its submit's, and is not given to the next Redis
-	GivesNothing   bool // rows of a Redis that is over are taken for those of the present one
+	FoundIsNotOwed bool // a row whose job is in Redis stays its submit's, and is not restored to the next incarnation
+	GivesNothing   bool // rows of an incarnation that is over are not restored
 }
 
 // keyHeld is an Idempotency-Key in SQL.
@@ -42,25 +42,26 @@ type keyHeld struct {
 	expires time.Time
 }
 
-// Where a process stands still while it has a submit.
+// These are the places where the process of a submit stops.
 const (
 	beforeScript   = "before the script"
 	beforeTakeBack = "before the take back"
 )
 
-// When a process that stands still goes on, at the latest after its time.
+// These events end the stop of a process before its time is over.
 const (
-	atTheLook = "the giver looks" // the giver has found the row
-	atTheRead = "the giver reads" // and is about to give Redis its job
+	atTheLook = "the giver looks" // the reconciler has found the row
+	atTheRead = "the giver reads" // the reconciler is about to restore the job
 )
 
-// sqlLate is a transaction of the journal that is committed when its caller waits no longer.
+// sqlLate is a transaction of the journal that commits after its caller gave up.
 const sqlLate = "SQL executed late"
 
 // ofJournal says whether a call is one of the journal's transactions.
 func (c *call) ofJournal() bool { return c.name == "sql submit" || c.name == "sql take back" }
 
-// writeSubmit is the transaction of a submit: its key, which stays with its first holder, and its row.
+// writeSubmit is the transaction of a submit: it writes the row, and the key unless another job holds it. It
+// returns the other job if there is one.
 func (w *World) writeSubmit(r *job.JournalRow) job.KeyHolder {
 	d, now := w.sql, time.Now()
 	if key := r.Idempotency; key.Key != "" {
@@ -84,7 +85,8 @@ func (w *World) writeSubmit(r *job.JournalRow) job.KeyHolder {
 	return job.KeyHolder{}
 }
 
-// takeBack is the transaction that removes a row which is still its submit's, and its key.
+// takeBack is the transaction that removes a row, and its key, if the row is still its submit's. It says whether
+// the row is gone.
 func (w *World) takeBack(r *job.JournalRow) (gone bool) {
 	d := w.sql
 	is := d.rows[r.ID]
@@ -113,18 +115,18 @@ func (p *process) takeBack(r *job.JournalRow) (bool, error) {
 	return ask(ctx, p, "sql take back", string(r.ID), func(*database) (bool, error) { return p.world.takeBack(r), nil })
 }
 
-// untaken says whether the row's submit may take it back.
+// untaken says whether the row is still its submit's, so that the submit may take it back.
 func (r *row) untaken(bugs *JournalBugs) bool {
 	return r.Submitting && (r.Incarnation == "" || bugs.FoundIsNotOwed)
 }
 
-// sight is what the giver did with a row.
+// sight is an event: the reconciler has done something with a row.
 type sight struct {
 	id   job.ID
 	what string
 }
 
-// journaled: whatever Redis has, or had when it lost it, SQL has too: a row, or an outcome.
+// journaled checks that SQL has a row or an outcome of every job that Redis has, or had when it lost it.
 func (w *World) journaled() {
 	if !w.plan.journal {
 		return
@@ -137,8 +139,8 @@ func (w *World) journaled() {
 	}
 }
 
-// oneEach: a refused submit leaves no row and no key, and two jobs that Redis got under one key are further apart than
-// a key lives.
+// oneEach checks that a refused submit leaves no row and no key, and that Redis gets a second job under one key
+// only after the key's life.
 func (w *World) oneEach() {
 	under := map[string][]job.ID{}
 	for _, c := range w.clients {

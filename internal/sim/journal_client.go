@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// stamp notes, behind the answer, that Redis has taken a submit: run is the one that was known before the script was
-// sent.
+// stamp records in SQL, after the answer, that Redis has the job. run is the incarnation that was known before the
+// script was sent.
 func (c *client) stamp(p *process, run string, arrived time.Time) {
 	if !c.world.plan.stamps || arrived.IsZero() {
 		return
@@ -31,7 +31,7 @@ func (c *client) stamp(p *process, run string, arrived time.Time) {
 	})
 }
 
-// isDead says whether a process has died: its clients hear nothing more.
+// isDead says whether a process has died, so that its clients get no answer.
 func (p *process) isDead() bool {
 	select {
 	case <-p.died:
@@ -41,7 +41,7 @@ func (p *process) isDead() bool {
 	}
 }
 
-// row is what SQL has of a submit before Redis is asked.
+// row returns the journal row that SQL has of a submit before Redis is called.
 func (c *client) row(p *process, priority int) *job.JournalRow {
 	s := c.submission()
 	r := &job.JournalRow{
@@ -57,7 +57,7 @@ func (c *client) row(p *process, priority int) *job.JournalRow {
 	return r
 }
 
-// submitFirst submits as admission does with a journal.
+// submitFirst submits as admission does with a journal: first the row, then the script.
 func (c *client) submitFirst(p *process) {
 	c.fate = refused
 	plan, ok := p.plans.Plan(c.tier)
@@ -105,7 +105,7 @@ func (c *client) known(ctx context.Context, p *process, id job.ID) bool {
 	return err == nil && len(missing) == 0 && !p.isDead()
 }
 
-// send asks Redis for a job that has its row, as often as it takes.
+// send submits a job that has its row to Redis, again and again until the outcome is known or patience ends.
 func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 	if c.stand(p, beforeScript); p.isDead() {
 		c.fate = unknown
@@ -116,7 +116,7 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 		return
 	}
 	if ctx.Err() != nil && !c.sends {
-		c.refuse(p, r, "", "") // it stood still for too long, and does not send it any more
+		c.refuse(p, r, "", "") // its process was stopped for too long, and sends no more
 		return
 	}
 	run, open, refusals := p.queue.KnownIncarnation(c.id.Partition()), false, 0
@@ -124,7 +124,7 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 		call, cancel := context.WithTimeout(context.Background(), scriptTime)
 		replies, err := p.queue.Submit(call, c.id.Partition(), []job.Submission{c.submission()})
 		cancel()
-		if p.isDead() || ctx.Err() != nil { // patience ended while the call was out
+		if p.isDead() || ctx.Err() != nil { // patience ended while the call was under way
 			c.fate = unknown
 			return
 		}
@@ -147,7 +147,7 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 			}
 			c.refuse(p, r, word, replies[0].First)
 			return
-		case open: // no answer of a later copy says what became of an earlier one
+		case open: // a later copy's answer does not tell the outcome of an earlier copy
 		case unavailable && refusals >= fewTries, word == job.Full, word == job.Quota:
 			c.refuse(p, r, word, "")
 			return
@@ -167,17 +167,17 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 	}
 }
 
-// outliving notes a submit that admission decides on by the word of a later copy: the key is another job's, so an
-// earlier copy that is still under way makes nothing. If Redis' key expires before that copy comes (SQL's key has
-// expired by now), the copy makes a job that nobody was told of and that has no row. Admission accepts that, because
-// keys live for a minute at least; the keys of these seeds live for seconds.
+// outliving records a submit whose outcome admission takes from a later copy's answer. The answer says that the
+// key is another job's, so that an earlier copy under way makes no job. If Redis' key expires before that copy
+// comes (SQL's key has expired by now), the copy makes a job that no client was told of and that has no row.
+// Admission accepts that, because keys live for a minute at least; the keys of these seeds live for seconds.
 func (c *client) outliving(r *job.JournalRow) {
 	if w := c.world; w.plan.keepKeys == shortKeys {
 		c.step("outliving", func() { w.sql.outliving[r.ID] = true })
 	}
 }
 
-// refuse takes back the row of a submit that Redis certainly does not have. first is the job of a repeat.
+// refuse takes back the row of a submit that Redis certainly does not have. first is the first job of a repeat.
 func (c *client) refuse(p *process, r *job.JournalRow, word job.Word, first job.ID) {
 	c.word = word
 	if c.world.Journal.RowLast {
@@ -202,7 +202,7 @@ func (c *client) refuse(p *process, r *job.JournalRow, word job.Word, first job.
 	}
 }
 
-// stand is a process that stands still there, if the seed wants it to.
+// stand stops the client's process at a place, if the seed wants that.
 func (c *client) stand(p *process, where string) {
 	if c.still != where {
 		return
@@ -214,7 +214,7 @@ func (c *client) stand(p *process, where string) {
 	})
 }
 
-// wakes says whether what a standing process waits for has happened.
+// wakes says whether the event that ends the stop of a process has happened.
 func (w *World) wakes(c *call) bool {
 	return c.wakes != "" && w.sql.seen[sight{job.ID(c.args[1]), c.wakes}]
 }

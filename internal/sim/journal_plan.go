@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// journals draws whether a seed has the journal on, and what befalls its submits.
+// journals draws whether a seed has the journal, and what happens to its submits.
 func (p *plan) journals(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		return
@@ -33,14 +33,14 @@ func (p *plan) journals(r *rand.Rand) {
 	}
 	kept := p.orders[:0]
 	for _, o := range p.orders {
-		if o.what != "audit" { // an audit would mend what it finds, and there is something to find
+		if o.what != "audit" { // Redis has lost jobs, and an audit would repair what it finds
 			kept = append(kept, o)
 		}
 	}
 	p.orders = kept
 }
 
-// troubles draws what befalls a submit on its way.
+// troubles draws what happens to a submit on its way.
 func (o *order) troubles(r *rand.Rand) {
 	o.turned = r.IntN(5) == 0
 	if r.IntN(4) > 0 {
@@ -55,7 +55,7 @@ func (o *order) troubles(r *rand.Rand) {
 	o.sends = r.IntN(3) == 0
 }
 
-// repeatsOf gives some jobs a key of their own, and submits more jobs under it.
+// repeatsOf gives some jobs a key of their own and submits more jobs under it.
 func (p *plan) repeatsOf(r *rand.Rand) {
 	var jobs []int
 	for i := range p.orders {

@@ -6,7 +6,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// forgetAll is a restart of Redis that keeps nothing. What was on its way there is lost too.
+// forgetAll is a restart of Redis that keeps nothing. Calls on their way to Redis are lost too.
 func (w *World) forgetAll() {
 	w.losses++
 	w.store.mini.FlushAll()
@@ -23,7 +23,7 @@ func (w *World) forgetAll() {
 	w.shadow.lose()
 }
 
-// lose is told that Redis forgot everything.
+// lose handles a Redis that forgot everything.
 func (s *shadow) lose() {
 	for id, k := range s.jobs {
 		k.lease = nil
@@ -35,7 +35,7 @@ func (s *shadow) lose() {
 	clear(s.once)
 }
 
-// of is a job as it is, or as it was when Redis lost it; nil = nobody submitted it.
+// of returns a job in its state, or in the state in which Redis lost it; nil = the job was not submitted.
 func (s *shadow) of(id job.ID) *known {
 	if k := s.jobs[id]; k != nil {
 		return k
@@ -43,7 +43,7 @@ func (s *shadow) of(id job.ID) *known {
 	return s.lost[id]
 }
 
-// all are all jobs, those that Redis lost too.
+// all returns all jobs, with those that Redis lost.
 func (s *shadow) all() map[job.ID]*known {
 	all := map[job.ID]*known{}
 	for id := range s.lost {

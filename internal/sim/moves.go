@@ -63,7 +63,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 	}
 }
 
-// ownerOf is whose job it is, by what a script is told about it.
+// ownerOf returns a job's owner from the words that a script gets about the job.
 func ownerOf(about string) string { return strings.TrimPrefix(strings.Fields(about)[1], "-") }
 
 func planOf(tier string) job.Plan {
@@ -98,7 +98,7 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 	for t := texts[1:]; len(t) >= 5; t = t[5:] {
 		ids = append(ids, job.ID(t[0]))
 	}
-	if n == last.number { // an answer that was lost: what it gave and is still held
+	if n == last.number { // a repeat of a lost answer: the leases of that claim that are still held
 		for t := texts[1:]; len(t) >= 5; t = t[5:] {
 			k := s.mustBe("F27", job.ID(t[0]), job.Processing)
 			switch {
@@ -130,7 +130,7 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 	}
 }
 
-// claimedOne: a lease as the claim answers it: id, head, payload, counts, checkpoint.
+// claimedOne checks one lease of a claim's answer: id, head, payload, counts, checkpoint.
 func (s *shadow) claimedOne(p *process, argv, t []string) {
 	k, now := s.mustBe("S2 S5", job.ID(t[0]), job.Pending), s.w.ms()
 	if k == nil {
@@ -150,7 +150,7 @@ func (s *shadow) claimedOne(p *process, argv, t []string) {
 	}
 	plan := slices.Index(argv, string(k.tier.Tier))
 	if plan < 0 {
-		plan = slices.Index(argv, "*") // a process that does not know the tier yet
+		plan = slices.Index(argv, "*") // the process does not know the tier yet
 	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
 	k.lease = &lease{

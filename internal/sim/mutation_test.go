@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// bugs are faults that someone may put into a script one day, or a part of it that somebody may leave out.
+// bugs are seeded bugs of the scripts: mistakes, or parts that are left out.
 var bugs = []struct{ name, script, old, changed string }{
 	{"complete asks no token nor attempt", "complete", "stored_attempt == attempt and stored_token == token", "true"},
 	{"fail asks no token nor attempt", "fail", "stored_attempt == attempt and stored_token == token", "true"},
@@ -42,10 +42,11 @@ var bugs = []struct{ name, script, old, changed string }{
 		"later beyond its bound goes on", "fail", "retries >= tonumber(max_retries)",
 		"report == 'fail' and retries >= tonumber(max_retries)",
 	},
-	{"unknown spends a retry", "fail", "(report == 'fail' or exceeded)", "(report ~= 'later' and report ~= 'release' or exceeded)"},
+	{
+		"unknown spends a retry", "fail", "(report == 'fail' or exceeded)",
+		"(report ~= 'later' and report ~= 'release' or exceeded)",
+	},
 	{"unknown waits for ever", "fail", "now - unknown_since >= unknown_for", "false"},
-	{"unknown always waits as long", "fail", "2000 * 2 ^ unknowns", "2000"},
-	{"a known type does not end the unknowns", "fail", "redis.call('HDEL', key, 'unknowns')", ""},
 	{"submit is never late", "submit", "now > not_after", "false"},
 	{
 		"submit gives a time to live", "submit", "      add_to_fill('fresh', tier, 1)",
@@ -88,8 +89,8 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 
-// TestMutations hunts each bug, seed after seed: most are caught by the tenth, the rarest by the hundredth or so. A bug
-// that 500 do not show is a hole in here.
+// The simulation finds each seeded bug within 500 seeds. Most are found by the tenth seed, the rarest by about the
+// hundredth.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	for i, b := range bugs {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	grid     = 100 * time.Millisecond // between two looks of the scheduler: everybody's timers are multiples of half of it
-	offBeat  = 10 * time.Millisecond  // the pools' tickers run beside the grid, so that none of them meets a deadline
-	playFor  = 8 * time.Second        // most of the clients' orders come within this
-	restFor  = 3 * time.Minute        // after the weather has cleared, everything rests within this
+	grid     = 100 * time.Millisecond // between two looks of the scheduler; most timers are multiples of its half
+	offBeat  = 10 * time.Millisecond  // the pools' tickers run beside the grid, so that no tick meets a deadline
+	playFor  = 8 * time.Second        // most of the clients' orders come within this time
+	restFor  = 3 * time.Minute        // after the faults have ended, everything rests within this time
 	base     = 10_000_000_000_000
-	callTime = 1900 * time.Millisecond // what go-redis' read timeout is to tierq; just below the callers' own bounds
+	callTime = 1900 * time.Millisecond // go-redis' read timeout; just below the callers' own bounds
 	beatTime = 400 * time.Millisecond
 	bellTime = time.Second
 )
 
-// plans are the tiers, their times scaled down.
+// tiers returns the tiers' plans, with shorter times than the default ones.
 func tiers() []job.Plan {
 	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
 	return []job.Plan{
@@ -33,37 +33,37 @@ func tiers() []job.Plan {
 	}
 }
 
-// plan is what a seed asks for.
+// plan is what a seed draws.
 type plan struct {
-	calm       bool // no faults at all: nobody's lease may be lost
+	calm       bool // no faults at all: no lease may be lost
 	partitions int
 	capacity   int
-	living     int           // the limit of jobs that have not ended, 0 = none
-	bytes      int           // and of what they keep
-	laters     int           // how often a generation may be later for nothing, 0 = any number
-	laterAge   time.Duration // and how long after its first attempt, 0 = for ever
-	unknownFor time.Duration // how long a job waits for a worker that knows its type, 0 = for ever
+	living     int           // the limit of jobs that have not ended; 0 = none
+	bytes      int           // the limit of these jobs' bytes; 0 = none
+	laters     int           // how often a generation may report later without cost; 0 = any number
+	laterAge   time.Duration // how long after its first attempt it may; 0 = for ever
+	unknownFor time.Duration // how long a job waits for a worker that knows its type; 0 = for ever
 	slots      []int         // of each process
 	recovers   []bool        // which processes have the recovery role
 	rates      map[string]float64
 	storms     []storm
-	heal       time.Duration // when the weather clears
+	heal       time.Duration // when the faults end
 	keepKeys   time.Duration // of Idempotency-Keys
-	retention  time.Duration // of ended jobs, however they ended
-	full       time.Duration // from when Redis has no memory for anything new, until all else rests; 0 = never
+	retention  time.Duration // of ended jobs, with any outcome
+	full       time.Duration // from when Redis has no memory for new jobs, until all else rests; 0 = never
 	orders     []order
-	journal    bool // SQL has the row of a submit before Redis is asked
-	stamps     bool // and is told at once when Redis has it
+	journal    bool // SQL has the row of a submit before Redis is called
+	stamps     bool // SQL is told at once when Redis has the job
 }
 
-// storm is a fault that begins at a time, not with a call.
+// storm is a fault that begins at a time and does not belong to a call.
 type storm struct {
 	at, length time.Duration
 	what       string
 	process    int
 }
 
-// order is what a client asks for.
+// order is one task of a client.
 type order struct {
 	at      time.Duration
 	what    string // submit, cancel, requeue, poll, audit, plans, forget
@@ -73,23 +73,23 @@ type order struct {
 	delay   time.Duration
 	once    job.Idempotency
 	owner   string
-	quota   int // jobs that the owner may have under way; 0 = any number
+	quota   int // jobs that the owner may have in flight; 0 = any number
 	request string
-	tries   int           // of a submit whose answer does not come; how often a poll asks
-	running bool          // a cancel of a job that runs, if one does
-	again   bool          // a cancel of a job in a later life, if there is one
-	tiers   []job.Plan    // those that all processes serve from now on, each a little later than the other
+	tries   int           // of a submit: how often it is sent until an answer comes; of a poll: how often it asks
+	running bool          // a cancel of a running job, if there is one
+	again   bool          // a cancel of a requeued job, if there is one
+	tiers   []job.Plan    // the plans that all processes get, one process after the other
 	pause   time.Duration // between two polls
 
-	// Of a submit with the journal.
-	turned   bool          // it is turned away behind its row
-	still    string        // where its process stands still; "" = nowhere
-	stillFor time.Duration // and for how long at most
-	wakes    string        // and until what happens; "" = nothing else
-	sends    bool          // and sends the script all the same then
+	// The fields below belong to a submit with the journal.
+	turned   bool          // admission refuses it after its row was written
+	still    string        // where its process stops for a while; "" = nowhere
+	stillFor time.Duration // for how long at most
+	wakes    string        // the event that ends the stop early; "" = none
+	sends    bool          // the script is sent after the stop, even if the submit's time is over
 }
 
-// The faults that may befall a single call, with the rate at which they do where a seed has them.
+// fates are the faults of a single call, with the rate that a seed with the fault has.
 var fates = []struct {
 	name string
 	rate float64
@@ -99,7 +99,7 @@ var fates = []struct {
 	{"crash before", 0.004}, {"crash after", 0.006}, {"SQL refused", 0.06}, {"SQL reply lost", 0.08}, {"SQL slow", 0.06},
 }
 
-// allFates are those, and the one that only the journal has.
+// allFates are fates and the one fault that only the journal has.
 var allFates = append(slices.Clone(fates), struct {
 	name string
 	rate float64
@@ -107,8 +107,8 @@ var allFates = append(slices.Clone(fates), struct {
 
 var stormKinds = []string{"crash", "crash", "drain", "partition", "partition", "stall", "SQL outage"}
 
-// newPlan draws a plan. Most seeds have some kinds of fault and not the others: many faults at once hide what few would
-// show.
+// newPlan draws a plan. Most seeds have some kinds of fault and not the others, because many faults at once would
+// hide what a few show.
 func newPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := plan{
@@ -131,7 +131,7 @@ func newPlan(seed uint64) plan {
 	if p.calm {
 		return p
 	}
-	if late := ticks(short, 1300, 1400); short.IntN(12) == 0 { // and what SQL does not have by then must stay
+	if late := ticks(short, 1300, 1400); short.IntN(12) == 0 { // longer than forget spares ended jobs
 		at := ticks(short, 5, 40)
 		p.storms, p.heal = append(p.storms, storm{at: at, length: late, what: "SQL outage"}), at+late
 		p.forgetAt(short, late)
@@ -151,9 +151,9 @@ func newPlan(seed uint64) plan {
 	return p
 }
 
-// jobs draws the clients' orders.
+// jobs draws the orders of submits, cancels and requeues.
 func (p *plan) jobs(r *rand.Rand) {
-	n, last := 3+r.IntN(10), []int{10, 60}[r.IntN(2)] // all at once, or one by one
+	n, last := 3+r.IntN(10), []int{10, 60}[r.IntN(2)] // all at nearly the same time, or one by one
 	for i := range n {
 		o := order{
 			at: ticks(r, 1, last), what: "submit", process: r.IntN(len(p.slots)),
@@ -182,7 +182,8 @@ func (p *plan) jobs(r *rand.Rand) {
 	}
 }
 
-// owners gives two of three seeds' jobs to callers, half of those with a quota that is soon reached.
+// owners gives the jobs of two thirds of the seeds to callers. In half of those seeds the callers have a quota
+// that is soon reached.
 func (p *plan) owners(r *rand.Rand) {
 	names, quota := []string{"", "ann", "bob"}, []int{0, 0, 1, 3}[r.IntN(4)]
 	if r.IntN(3) == 0 {
@@ -195,14 +196,15 @@ func (p *plan) owners(r *rand.Rand) {
 	}
 }
 
-// limits draws what two of three seeds have of limits of living jobs, and of "later".
+// limits draws the limits of jobs that have not ended and the limits of "later". Each limit is missing in a part
+// of the seeds.
 func (p *plan) limits(r *rand.Rand) {
 	p.living, p.bytes = []int{0, 0, 4, 6}[r.IntN(4)], []int{0, 0, 200, 400}[r.IntN(4)]
 	p.laters, p.laterAge = []int{0, 1, 1, 2}[r.IntN(4)], []time.Duration{0, 0, 2 * time.Second}[r.IntN(3)]
 	p.unknownFor = []time.Duration{0, time.Millisecond, 3 * time.Second}[r.IntN(3)]
 }
 
-// others draws who cancels what runs, who audits, and who polls.
+// others draws the orders of cancels of running jobs, of audits and of polls.
 func (p *plan) others(r *rand.Rand) {
 	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
 	for range r.IntN(4) {
@@ -222,8 +224,8 @@ func (p *plan) others(r *rand.Rand) {
 	}
 }
 
-// forgets draws who forgets ended jobs because memory is short: soon, when none of them may go, and in some seeds when
-// they all may.
+// forgets draws orders to forget ended jobs as if memory were short: early, when no job may go, and in some seeds
+// late, when all may.
 func (p *plan) forgets(r *rand.Rand) {
 	for range r.IntN(3) {
 		p.forgetAt(r, ticks(r, 5, 150))
@@ -233,7 +235,7 @@ func (p *plan) forgets(r *rand.Rand) {
 	}
 }
 
-// forgetAt forgets at a time, and asks soon after for a job that may be gone then.
+// forgetAt adds an order to forget, and soon after it an order for a job that may be gone by then.
 func (p *plan) forgetAt(r *rand.Rand, at time.Duration) {
 	of := p.orders[0]
 	for _, what := range []string{"forget", []string{"cancel", "poll", "requeue"}[r.IntN(3)]} {
@@ -244,5 +246,5 @@ func (p *plan) forgetAt(r *rand.Rand, at time.Duration) {
 	}
 }
 
-// ticks is a time on the grid, from a to b ticks.
+// ticks returns a random time on the grid, from a to b ticks.
 func ticks(r *rand.Rand, a, b int) time.Duration { return time.Duration(a+r.IntN(b-a+1)) * grid }

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// poll asks for a job again and again, and holds each answer to what was true when it was asked for, and when it came.
+// poll polls a job again and again, and checks each answer against the job's state before and after the poll.
 func (c *client) poll() {
 	for range c.tries {
 		var p *process
@@ -21,7 +21,7 @@ func (c *client) poll() {
 			}
 		})
 		if p == nil {
-			return // it is over
+			return // the run is over
 		}
 		j, err := p.ledger.Find(context.Background(), c.id)
 		c.step("polled", func() { c.world.shadow.polled(&before, c.id, &j, err, c.world.sql) })
@@ -29,8 +29,9 @@ func (c *client) poll() {
 	}
 }
 
-// polled: a job that is there is found, its generation never falls, an end stays an end, and is none before it has
-// come. A generation that Redis has not made yet is shown as PENDING, from its promise on.
+// polled checks the answer to a poll. An existing job is found, its generation never falls, an end stays, and no
+// poll shows an end too early. A generation that Redis does not have yet is shown as PENDING as soon as its
+// requeue was accepted.
 func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, sql *database) {
 	k := s.of(id)
 	switch {
@@ -45,13 +46,13 @@ func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, sql *da
 		s.wrong("S16", "%s: a poll answers %v", id, err)
 		return
 	case k == nil && !sql.written[id].IsZero():
-		return // by its row: Redis is about to have it, or refuses it
+		return // from its row: Redis is about to get it, or refuses it
 	case k == nil:
 		s.wrong("S3", "%s: a poll finds it, and nobody submitted it", id)
 		return
 	}
 	if s.lost[id] != nil {
-		return // it has gone back, or lives again
+		return // Redis lost it: it may have an earlier state, or be alive again
 	}
 	shown := j.Status.Shown()
 	if j.Generation == k.generation+1 && shown == job.Pending && sql.promised(life{id, k.generation}) {

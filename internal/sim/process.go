@@ -16,20 +16,20 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// service is a part of a process that runs.
+// service is a part of a process that can be started and stopped.
 type service interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 }
 
-// Leases is what a pool moves its jobs with.
+// Leases are the methods by which a pool moves its jobs.
 type Leases interface {
 	worker.Queue
 	worker.Heartbeater
 }
 
-// process is one process of tierq, from its start until it dies. The place it has in the cluster is slot; the next one
-// there has another name.
+// process is one process of tierq, from its start until it dies. slot is its place in the cluster. The next
+// process in that place has another nonce.
 type process struct {
 	world *World
 	slot  int
@@ -42,24 +42,24 @@ type process struct {
 	writer  *writer
 	plans   *job.PlanBook
 	ledger  *ledger.Ledger
-	parts   []service // in the order they start
+	parts   []service // in the order of their start
 
-	dead      bool          // under gate.mu: what it calls fails at once
-	died      chan struct{} // closed with it
+	dead      bool          // guarded by gate.mu: its calls fail at once
+	died      chan struct{} // closed when dead is set
 	gone      chan struct{} // closed when none of its goroutines is left
 	draining  bool
 	began     time.Time
-	drained   time.Time            // when it was told to drain
-	silent    atomic.Bool          // its pool has stopped: its leases have no heartbeats any more
-	retired   bool                 // it ended by itself
-	cutOff    time.Time            // by a partition, until then
-	disturbed map[string]time.Time // when a call last failed or had to wait, by line
-	failures  map[string]int       // in a row, by line
+	drained   time.Time            // when its drain began
+	silent    atomic.Bool          // its pool has stopped: its leases get no heartbeats any more
+	retired   bool                 // its drain has ended
+	cutOff    time.Time            // until then a partition keeps it from Redis
+	disturbed map[string]time.Time // by line: when a call last failed or had to wait
+	failures  map[string]int       // by line: how many calls failed in a row
 
 	connected bool
 }
 
-// newProcess wires a process as app does it, and starts it.
+// newProcess wires a process as app does it and starts it.
 func newProcess(w *World, slot int) *process {
 	w.lives++
 	p := &process{
@@ -111,10 +111,10 @@ func newProcess(w *World, slot int) *process {
 			recovery.NewPromoter(p.queue, partitions, func() {}, log), p.drainer, recovery.NewReconciler(p.ledger, log))
 	}
 	for _, s := range p.parts {
-		_ = s.Start(context.Background()) // none was started before
+		_ = s.Start(context.Background()) // a first start cannot fail
 	}
 	p.parts = append(p.parts, p.pool)
-	// without it a late submit is not known to be late
+	// Without Redis' clock a process does not notice that a submit is late.
 	w.others.Go(func() { _, _ = p.queue.ReadClock(context.Background()) })
 	w.others.Go(func() {
 		<-time.After(offBeat)
@@ -123,7 +123,7 @@ func newProcess(w *World, slot int) *process {
 	return p
 }
 
-// redis brings what go-redis was asked to the gate.
+// redis brings a call of go-redis to the gate.
 func (p *process) redis(ctx context.Context, c *call) (any, error) {
 	c.proc, c.line = p, c.name
 	if c.name == "heartbeat" && c.args[c.keys+4] != "0" {
@@ -132,13 +132,13 @@ func (p *process) redis(ctx context.Context, c *call) (any, error) {
 	return p.world.gate.pass(ctx, c)
 }
 
-// stop is SIGTERM: the parts stop in reverse, and the process is gone.
+// stop is SIGTERM: the parts stop in reverse order, and then the process is gone.
 func (p *process) stop() {
 	p.draining = true
 	go func() {
 		for i := len(p.parts) - 1; i >= 0; i-- {
 			_ = p.parts[i].Stop(context.Background())
-			p.silent.Store(true) // the pool is the first
+			p.silent.Store(true) // the pool is the first part to stop
 		}
 		_, _ = p.world.gate.pass(context.Background(),
 			&call{proc: p, kind: inside, name: "stopped", do: func() (any, error) { p.world.retire(p); return nil, nil }})
@@ -146,15 +146,17 @@ func (p *process) stop() {
 	}()
 }
 
-// kill is SIGKILL: nothing of it reaches a store any more. Its goroutines find that out and end.
-func (p *process) kill() []*call {
+// kill is SIGKILL: from now on all calls of the process fail, and its goroutines end because of that. It returns
+// the calls that waited at the gate. It also answers the calls that the scheduler had taken from the gate: each
+// caller must find its process dead, and its answer before its context ends.
+func (p *process) kill(taken ...*call) []*call {
 	its := p.world.gate.bury(p)
 	close(p.died)
-	for _, c := range its {
-		c.answer <- answer{err: errReset} // it had been sent
+	for _, c := range append(taken, its...) {
+		c.answer <- answer{err: errReset} // the call had been sent
 	}
 	if p.draining {
-		return its // stop ends by itself
+		return its // the goroutine of stop ends by itself
 	}
 	p.draining = true
 	go func() {

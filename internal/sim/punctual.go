@@ -8,24 +8,24 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// What the design promises in seconds, and what excuses a process that misses it: calls of its own that failed or had
-// to wait, no longer ago than it takes to make up for them. Virtual time makes the bounds exact, but for the little
+// The design promises times. A process that misses them is excused if its own calls failed or had to wait, no
+// longer ago than it takes to make up for them. Virtual time makes the bounds exact, except for the short time
 // that delay holds a call back.
 const (
-	recovers   = 2 * time.Second        // after the last disturbance everybody has been heard again
-	waits      = 400 * time.Millisecond // at the gate is more than delay can have held it
-	overdue    = 350 * time.Millisecond // the pool's grace for a handler at its maximum, and its look
+	recovers   = 2 * time.Second        // after its last disturbance a process is back in time within this
+	waits      = 400 * time.Millisecond // a call that waits so long at the gate was not held by delay alone
+	overdue    = 350 * time.Millisecond // the pool's grace for a handler at its maximum time, and its next look
 	secondLook = 2050 * time.Millisecond
 	slack      = time.Second
 )
 
-// The calls that a lease needs to live, and to end.
+// These are the calls that keep a lease alive, and those that end one.
 var (
 	alive  = []string{"claim", "heartbeat"}
 	ending = []string{"claim", "complete", "fail"}
 )
 
-// quiet says that none of these calls of the process was disturbed in the last d.
+// quiet says whether none of these calls of the process was disturbed in the last d.
 func (p *process) quiet(d time.Duration, lines ...string) bool {
 	for _, l := range lines {
 		if at, ever := p.disturbed[l]; ever && time.Since(at) <= d {
@@ -35,7 +35,8 @@ func (p *process) quiet(d time.Duration, lines ...string) bool {
 	return true
 }
 
-// punctual is asked before time passes: who waits at the gate is disturbed, and whoever is not has to be in time.
+// punctual runs before time passes. It marks processes whose calls wait at the gate as disturbed, and checks that
+// all others are in time.
 func (w *World) punctual() {
 	now := time.Now()
 	for _, c := range w.gate.sorted() {
@@ -51,7 +52,7 @@ func (w *World) punctual() {
 	}
 }
 
-// watched is since when there is a process whose watches look at their pace; zero if there is none.
+// watched returns since when a process runs whose watches look at their pace; zero = there is none.
 func (w *World) watched() (since time.Time) {
 	for _, p := range w.processes {
 		if _, ever := p.disturbed["reclaim"]; w.plan.recovers[p.slot] && p.alive() && !p.draining && !ever &&
@@ -89,15 +90,15 @@ func (w *World) inTime(k *known, now, watched time.Time) {
 	}
 }
 
-// explained: nobody loses a lease without a fault that kept its holder from saying that it lives, or how the job ended;
-// and a holder that lives has told its handler to stop before anybody else may have the job.
+// explained checks a reclaim. A lease may be lost only if a fault kept its holder from sending heartbeats or its
+// report. A holder that lives must have told its handler to stop before another process may have the job.
 func (s *shadow) explained(k *known, cause job.Cause) {
 	p, lines := k.lease.holder, alive
 	if cause == job.MaxTimeExceeded {
 		lines = ending
 	}
 	switch {
-	case p.retired || p.alive() && p.silent.Load(): // a drain gives everything back
+	case p.retired || p.alive() && p.silent.Load(): // a drain releases all jobs
 		if p.quiet(time.Since(p.drained)+recovers, append(alive, ending...)...) {
 			s.wrong("L7", "%s: taken back for %s from %s, which drained without trouble", k, cause, p.nonce)
 		}

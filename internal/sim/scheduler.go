@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// play lets one call after the other through, and time pass when none is left, until everything rests.
+// play lets one call after the other through, and lets time pass when no call may go, until everything rests.
 func (w *World) play() {
 	for w.report.Violation == "" {
 		synctest.Wait()
@@ -38,7 +38,7 @@ func (w *World) play() {
 	}
 }
 
-// step lets one call through, if any may go now. What cannot go for too long times out.
+// step lets one call through, if any may go now, and says so. A call that waits for too long times out.
 func (w *World) step() bool {
 	now := time.Now()
 	for _, c := range w.gate.abandoned() {
@@ -92,8 +92,8 @@ func (w *World) may(c *call, now time.Time) bool {
 	return true
 }
 
-// patience is how long go-redis waits for an answer. A caller that spreads its pauses has only two of them in a row: a
-// third one would depend on chance that is not ours.
+// patience returns how long go-redis waits for an answer. After two failures in a row a caller gets a long time,
+// so that it does not fail again: its third pause would depend on random numbers that the seed does not decide.
 func (c *call) patience() time.Duration {
 	switch {
 	case c.line == "heartbeat" || c.line == "checkpoint":
@@ -106,7 +106,7 @@ func (c *call) patience() time.Duration {
 	return callTime
 }
 
-// worn says that a call must not fail once more.
+// worn says whether a call must not fail once more.
 func (c *call) worn() bool {
 	switch c.line {
 	case "claim", "complete", "fail", "checkpoint", "blpop":
@@ -115,7 +115,7 @@ func (c *call) worn() bool {
 	return false
 }
 
-// execute does what a call wants, now, and lets the shadow hear of it.
+// execute executes a call now and reports it to the shadow.
 func (w *World) execute(c *call) (any, error) {
 	if c.kind != toRedis {
 		if c.do == nil {
@@ -166,7 +166,7 @@ func (w *World) execute(c *call) (any, error) {
 	return w.store.do(c.args...)
 }
 
-// answer lets a call go back with what it got.
+// answer records the answer of a call and sends it to its caller.
 func (w *World) answer(c *call, reply any, err error, how string) {
 	if err == nil {
 		delete(c.proc.failures, c.line)

@@ -13,19 +13,19 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// lease is a claim as the store gave it.
+// lease is a claim as the store answered it.
 type lease struct {
 	token           string
 	attempt         int
 	holder          *process
-	beaten          int64  // ms: the claim, or the last heartbeat
-	counts          string // as the claim answered them
+	beaten          int64  // ms: when it was claimed, or got its last heartbeat
+	counts          string // the counts in the claim's answer
 	beatEnd, maxEnd int64
 	begun           bool
-	ctx             context.Context // of its handler; nil before it begins and after it returned
+	ctx             context.Context // of its handler; nil before the handler begins and after it has returned
 }
 
-// known is a job as it must be, given every answer so far.
+// known is a job in the state that all answers so far demand.
 type known struct {
 	id                   job.ID
 	tier                 job.Plan
@@ -33,24 +33,24 @@ type known struct {
 	generation           int
 	status               job.Status
 	arrived, due         int64
-	wished               int64 // when it was due as its client wished, from its promotion on
-	first                int64 // ms, of its first claim; 0 = none yet
+	wished               int64 // when its client wanted it to be due; set when it is promoted
+	first                int64 // ms, of its first claim; 0 = no claim yet
 	attempt, retries     int
 	tried, cancel, acked bool
-	ended                int64  // ms; 0 = it lives
-	lease                *lease // the last claim's; its holder may be a zombie
-	ending               string // the last ending accepted: kind, token, attempt, word
+	ended                int64  // ms; 0 = it has not ended
+	lease                *lease // the last claim's; its holder may have lost it
+	ending               string // the last report that was accepted: kind, token, attempt, word
 	saved                []byte
 	save                 int
-	costs                int // attempts of this generation that were not given back
-	free                 int // how often this generation was later for nothing
-	unknowns             int // how often in a row it met a worker that does not know its type
-	unknownSince         int64
-	size, weight         int // the bytes of its payload, and what it is counted with: those, and of its checkpoint
+	costs                int   // attempts of this generation that were not given back
+	free                 int   // how often this generation reported later without cost
+	unknowns             int   // how many workers in a row did not know its type
+	unknownSince         int64 // ms, when the first of them said so
+	size, weight         int   // the payload's bytes; and those together with the checkpoint's, which the limits count
 	starts               map[int]bool
-	left                 time.Duration     // until Redis forgets it; 0 = it does not, or has
-	forgotten            bool              // by Redis, in its time or because its memory was short
-	laters               map[string]string // attempt -> what its history must say of a LATER: until when, and why
+	left                 time.Duration     // until its time to live in Redis ends; 0 = it has none, or it has ended
+	forgotten            bool              // Redis forgot it, because its time was over or its memory short
+	laters               map[string]string // by attempt: what its history must say of a LATER, until when and why
 }
 
 func (k *known) score() float64 { return float64(k.tier.Priority)*base + float64(k.arrived) }
@@ -59,18 +59,18 @@ func (k *known) String() string {
 	return fmt.Sprintf("%s generation %d, %s, attempt %d, %d retries", k.id, k.generation, k.status, k.attempt, k.retries)
 }
 
-// shadow is the state machine once more. It hears of each call that was executed, and what was answered; what it would
-// not have answered itself is a violation.
+// shadow is a second state machine. The scheduler reports each executed call and its answer to it. An answer that
+// the shadow would not have given is a violation.
 type shadow struct {
 	w      *World
 	jobs   map[job.ID]*known
 	clock  map[int]int64       // the last arrival, by partition
 	claims map[string]*claimed // by nonce and partition
 	once   map[string]*kept    // by partition and key
-	lost   map[job.ID]*known   // what Redis had and forgot, each as it was last, also of jobs that it has again
+	lost   map[job.ID]*known   // jobs that Redis had and lost, each in its last state; also jobs that Redis has again
 }
 
-// kept is what an Idempotency-Key stands for; Key is the job's id here.
+// kept is the job that an Idempotency-Key stands for; Key has the job's id here.
 type kept struct {
 	job.Idempotency
 	left time.Duration
@@ -83,7 +83,7 @@ type claimed struct {
 
 func (s *shadow) wrong(check, format string, args ...any) { s.w.fail(check, format, args...) }
 
-// heard is told of an executed script.
+// heard handles an executed script and its reply.
 func (s *shadow) heard(c *call, reply any) {
 	keys, argv := c.args[:c.keys], c.args[c.keys:]
 	partition, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(keys[0][:strings.IndexByte(keys[0], '}')],
@@ -120,7 +120,7 @@ func (s *shadow) heard(c *call, reply any) {
 	s.noteEnds()
 }
 
-// laters: a line about a LATER says until when it was, and why.
+// laters checks that each LATER of a history says until when it was, and why.
 func (s *shadow) laters(k *known, history []string) {
 	for _, line := range history {
 		f := strings.SplitN(line, " ", 6)
@@ -133,7 +133,7 @@ func (s *shadow) laters(k *known, history []string) {
 	}
 }
 
-// mustBe returns the job if it is in one of the states, and otherwise complains.
+// mustBe returns the job if it is in one of the states. Otherwise it reports a violation and returns nil.
 func (s *shadow) mustBe(check string, id job.ID, states ...job.Status) *known {
 	k := s.jobs[id]
 	switch {
@@ -146,7 +146,7 @@ func (s *shadow) mustBe(check string, id job.ID, states ...job.Status) *known {
 	return k
 }
 
-// waiting are a partition's jobs of one status, in the order they go.
+// waiting returns a partition's jobs of one status in the order of rank.
 func (s *shadow) waiting(partition int, status job.Status, rank func(k *known) float64) []*known {
 	var all []*known
 	for _, k := range s.jobs {
@@ -158,7 +158,7 @@ func (s *shadow) waiting(partition int, status job.Status, rank func(k *known) f
 	return all
 }
 
-// running is a job that runs, the one given if it does or if none does.
+// running returns the given job if it runs, or else another running job, or else the given one.
 func (s *shadow) running(id job.ID) job.ID {
 	found := id
 	for _, k := range s.jobs {
@@ -171,7 +171,7 @@ func (s *shadow) running(id job.ID) job.ID {
 	return found
 }
 
-// living is how many jobs of an owner a partition has that have not ended.
+// living returns how many jobs of an owner a partition has that have not ended.
 func (s *shadow) living(partition int, owner string) (n int) {
 	for _, k := range s.jobs {
 		if k.owner == owner && !k.status.Ended() && k.id.Partition() == partition {
@@ -181,7 +181,7 @@ func (s *shadow) living(partition int, owner string) (n int) {
 	return n
 }
 
-// full is the limit that has no room for a job of a tier which is PENDING or SCHEDULED then; "" = none.
+// full returns the name of the limit that has no room for another job of the tier in this status; "" = none.
 func (s *shadow) full(partition int, tier job.Plan, status job.Status) string {
 	untried := func(k *known) bool { return k.status == status && !k.tried }
 	alive := func(k *known) bool { return !k.status.Ended() }
@@ -209,9 +209,8 @@ func (s *shadow) share(p job.Plan, limit int) int {
 	return max(limit*p.Share/100/s.w.plan.partitions, 1)
 }
 
-// filled is how much of a partition's limit is taken by such jobs: the tiers fill it one after the other, the
-// smallest share first, and each at
-// most to its share.
+// filled returns how much of a partition's limit such jobs have filled. The tiers fill it one after the other, the
+// smallest share first, and each at most to its own share.
 func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(*known) int) (sum int) {
 	n := map[job.Tier]int{}
 	for _, k := range s.jobs {
@@ -227,11 +226,11 @@ func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(
 	return sum
 }
 
-// begins is told of a handler that starts.
+// begins handles a handler that starts.
 func (s *shadow) begins(ctx context.Context, p *process, run *handler.Run, of job.ID) error {
 	k := s.jobs[run.ID]
 	switch {
-	case k == nil && s.lost[run.ID] != nil && of == run.ID: // its lease was lost on the way
+	case k == nil && s.lost[run.ID] != nil && of == run.ID: // Redis lost its lease meanwhile
 	case k == nil || of != run.ID:
 		s.wrong("S18", "%s runs with the payload of %q", run.ID, of)
 	case k.starts[run.Attempt] && s.lost[run.ID] == nil:
@@ -245,7 +244,7 @@ func (s *shadow) begins(ctx context.Context, p *process, run *handler.Run, of jo
 	return nil
 }
 
-// returns is told of one that is about to return.
+// returns handles a handler that is about to return.
 func (s *shadow) returns(run *handler.Run) {
 	if k := s.jobs[run.ID]; k != nil && k.lease != nil && k.lease.attempt == run.Attempt {
 		k.lease.ctx = nil

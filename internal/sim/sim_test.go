@@ -25,18 +25,18 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // a world is small and soon forgotten
+	debug.SetGCPercent(400) // a world is small and soon garbage
 	goleak.VerifyTestMain(m)
 }
 
-// play runs one seed in a bubble of its own.
+// play runs one seed in its own bubble.
 func play(t *testing.T, seed uint64, o Options) (r Report) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { r = Run(seed, o) })
 	return r
 }
 
-// sum is what many runs showed.
+// sum adds up the reports of many runs.
 type sum struct {
 	seeds, calls, jobs int
 	lasted             time.Duration
@@ -68,9 +68,9 @@ func (s *sum) String() string {
 		s.seeds, s.jobs, s.calls, s.lasted.Round(time.Second), all, strings.Join(kinds, ", "), len(s.violations))
 }
 
-// TestSimulation plays -seeds seeds, or one with its whole trace: go test ./internal/sim -run TestSimulation -v -seed
-// 7. It holds S1 to S16, S18, S19, L1 to L3, L7, X2; the faults are those of F01..F07, F09..F14, F20, F21, F24..F28,
-// F36, F40, F46, F47 and F56, as far as they are calls that fail.
+// TestSimulation plays -seeds seeds, or a single one with its whole trace: go test ./internal/sim -run
+// TestSimulation -v -seed 7. It checks S1 to S16, S18, S19, L1 to L3, L7 and X2. Its faults are those of F01..F07,
+// F09..F14, F20, F21, F24..F28, F36, F40, F46, F47 and F56, as far as a failed call can stand for them.
 func TestSimulation(t *testing.T) {
 	t.Attr("proves", "S2-S5 S12 S14 L1 F07 F27")
 	t.Parallel()
@@ -104,8 +104,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestReplay: two runs of a seed agree in every call, argument, answer and time; what a script would be without our
-// shortcut around the server's own way to run it changes nothing either.
+// Two runs of a seed agree in every call, argument, answer and time. The server's own way to run scripts gives the
+// same run as the shortcut of the store.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	for i := range uint64(20) {

@@ -2,5 +2,5 @@
 
 package sim
 
-// hunted: of so many bugs one is hunted; size_long_test.go has all.
+// hunted: the tests look for one of so many bugs. size_long_test.go looks for all.
 const hunted = 5

@@ -15,9 +15,9 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// store is the embedded server without a connection. Its scripts run on its own Lua engine, but in one state for all
-// calls: the server makes a new one for each, which costs ten times what the script does. own turns that off;
-// TestEngines holds the one to the other.
+// store is the embedded server without a connection. Its scripts run in the server's Lua engine, but in one Lua
+// state for all calls. The server itself makes a new state for each call, which costs ten times as much as the
+// script. own turns that off; TestReplay compares both ways.
 type store struct {
 	mini *miniredis.Miniredis
 	lua  *lua.LState
@@ -29,10 +29,10 @@ type store struct {
 	peer  *server.Peer
 }
 
-// newStore makes an empty server that reads the bubble's clock.
+// newStore returns an empty server that reads the bubble's clock.
 func newStore(own bool) (*store, error) {
 	s := &store{mini: miniredis.NewMiniRedis(), own: own}
-	first, err := s.mini.Dial() // makes it serve
+	first, err := s.mini.Dial() // starts the server
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
@@ -60,7 +60,7 @@ func (s *store) close() {
 	s.mini.Close()
 }
 
-// do is one command. Its reply is nil, a string, an int64, a server.Simple, or a list of those.
+// do executes one command. The reply is nil, a string, an int64, a server.Simple, or a list of these.
 func (s *store) do(args ...string) (any, error) {
 	s.reply.Reset()
 	s.mini.Server().Dispatch(s.peer, args)
@@ -73,7 +73,7 @@ func (s *store) do(args ...string) (any, error) {
 	return reply, err
 }
 
-// eval is one call of a script.
+// eval executes one call of a script.
 func (s *store) eval(source string, keys, argv []string) (any, error) {
 	if s.own {
 		return s.do(append(append([]string{"EVAL", source, strconv.Itoa(len(keys))}, keys...), argv...)...)
@@ -120,7 +120,7 @@ func list(l *lua.LState, texts []string) *lua.LTable {
 	return t
 }
 
-// luaCall is redis.call, or redis.pcall if errors do not end the script.
+// luaCall returns redis.call if ends, and otherwise redis.pcall, in which an error does not end the script.
 func (s *store) luaCall(ends bool) lua.LGFunction {
 	return func(l *lua.LState) int {
 		args := make([]string, l.GetTop())

@@ -6,8 +6,8 @@ func (w *World) fault(name string) { w.report.Faults[name]++ }
 
 func (w *World) healed() bool { return time.Since(w.began) >= w.plan.heal }
 
-// weather lets the storms begin whose time has come, and dead processes come back. It says whether anybody is awake
-// now.
+// weather begins the storms that are due and restarts dead processes whose time has come. It says whether anything
+// happened.
 func (w *World) weather() (stirred bool) {
 	now := time.Now()
 	for len(w.storms) > 0 && now.Sub(w.began) >= w.storms[0].at {
@@ -49,7 +49,7 @@ func (w *World) strike(s storm, now time.Time) {
 	}
 	for _, other := range w.processes {
 		if other.cutOff.After(now) || w.stalled.After(now) {
-			return // one at a time: together they would outlast what a caller waits for
+			return // one at a time: together they would last longer than a caller waits
 		}
 	}
 	w.note("storm", s.what, p.nonce, s.length.String())
@@ -72,14 +72,14 @@ func (w *World) strike(s storm, now time.Time) {
 	w.fault(s.what)
 }
 
-// crash kills a process. What it had sent may still reach Redis.
-func (w *World) crash(p *process, why string) {
+// crash kills a process. Calls that it had sent may still reach Redis.
+func (w *World) crash(p *process, why string, taken ...*call) {
 	if !p.alive() {
 		return
 	}
 	w.fault(why)
 	w.note(why, p.nonce)
-	for _, c := range p.kill() {
+	for _, c := range p.kill(taken...) {
 		if (c.script() || c.ofJournal()) && w.rng.IntN(2) == 0 {
 			w.linger(c, 0, 30)
 		}
@@ -87,7 +87,7 @@ func (w *World) crash(p *process, why string) {
 	w.restarts[p.slot] = time.Now().Add(ticks(w.rng, 1, 60))
 }
 
-// retire is the end of a drain.
+// retire ends the drain of a process.
 func (w *World) retire(p *process) {
 	w.note("stopped", p.nonce)
 	p.retired = true

@@ -9,10 +9,10 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// The trace is a line per call and fault. Its hash is what two runs of a seed have in common; the text is made only
-// where somebody reads it.
+// The trace has a line per call and fault. Two runs of a seed are compared by its hash. The text is made only if
+// Options.Trace asks for it.
 
-// say adds a call that was let through, and what became of it.
+// say adds a call that was let through, with its reply or error.
 func (w *World) say(c *call, reply any, err error, how string) {
 	w.mark(c.proc.nonce, c.name, how)
 	w.mark(c.args...)
@@ -39,7 +39,7 @@ func (w *World) say(c *call, reply any, err error, how string) {
 	w.report.Trace = append(w.report.Trace, line)
 }
 
-// note adds something else that happened.
+// note adds another event.
 func (w *World) note(words ...string) {
 	w.mark(words...)
 	if w.Trace {
@@ -61,7 +61,7 @@ func (w *World) mark(words ...string) {
 	for _, text := range words {
 		w.line = append(append(w.line, text...), 0)
 	}
-	_, _ = w.hash.Write(w.line) // it never fails
+	_, _ = w.hash.Write(w.line) // a hash never returns an error
 }
 
 func (w *World) markReply(reply any) {

@@ -9,21 +9,22 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Walks that only some seeds make: cancels of requeued jobs, keys that expire, jobs that Redis forgets while they are
-// asked for, plans that change and tiers that are added, and a Redis that is full until nothing else is left to do.
+// This file has what only some seeds do: cancels of requeued jobs, keys that expire, requests for jobs that Redis
+// forgets meanwhile, plans that change and tiers that are added, and a Redis that stays full until everything else
+// is done.
 
-// added is the plan of the tier that comes while everything runs.
+// added is the plan of the tier that is added during a run.
 var added = job.Plan{
 	Tier: "ADDED", Priority: 4, MaxRetries: 1, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
 	Share: 40, Version: 1,
 }
 
 const (
-	fullBound = time.Minute     // by when a full Redis has given away all that had ended
+	fullBound = time.Minute     // how long a full Redis may take to hand over all ended jobs
 	shortKeys = 3 * time.Second // the life of an Idempotency-Key that expires within a run
 )
 
-// walks draws which of them a seed makes.
+// walks draws which of these things a seed does.
 func (p *plan) walks(r *rand.Rand) {
 	p.keepKeys, p.retention = 24*time.Hour, time.Hour
 	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
@@ -49,7 +50,7 @@ func (p *plan) walks(r *rand.Rand) {
 	}
 }
 
-// repeats submits more jobs under the keys that the seed uses, or gives it one, before and after those expire.
+// repeats submits more jobs under keys of the seed, before and after the keys expire.
 func (p *plan) repeats(r *rand.Rand, jobs []order) {
 	for i := range 2 + r.IntN(4) {
 		o := jobs[r.IntN(len(jobs))]
@@ -60,8 +61,8 @@ func (p *plan) repeats(r *rand.Rand, jobs []order) {
 	}
 }
 
-// newPlans changes what the tiers are, twice, and adds one, in which jobs are submitted while some
-// processes have not heard of it. There is room for all: processes that disagree about a share would refuse other jobs.
+// newPlans changes the plans twice and adds a tier. Jobs are submitted in the new tier while some processes do not
+// know it yet. The run gets no tight limits: processes that disagree about a share would refuse different jobs.
 func (p *plan) newPlans(r *rand.Rand, jobs []order) {
 	all, at, n := tiers(), ticks(r, 5, 40), 0
 	p.capacity, p.living, p.bytes = 1000, 0, 0
@@ -82,7 +83,7 @@ func (p *plan) newPlans(r *rand.Rand, jobs []order) {
 			o.id = job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", 0x200+n, 0x200+n, o.id.Partition()))
 			o.at, o.once, o.delay, o.tries = at+ticks(r, 2, 9), job.Idempotency{}, 0, 2
 			if o.process = r.IntN(len(p.slots)); o.process == 0 {
-				o.tier = added.Tier // the first process knows it by now
+				o.tier = added.Tier // the first process knows the tier by now
 			}
 			p.orders = append(p.orders, o)
 		}
@@ -90,7 +91,7 @@ func (p *plan) newPlans(r *rand.Rand, jobs []order) {
 	}
 }
 
-// lateOrders polls, requeues and cancels jobs that Redis forgets meanwhile; the weather stays as it is until then.
+// lateOrders polls, requeues and cancels jobs that Redis forgets meanwhile. The faults go on for 90 s.
 func (p *plan) lateOrders(r *rand.Rand, jobs []order) {
 	p.retention, p.heal = time.Minute, 90*time.Second
 	for i := range 3 + r.IntN(4) {
@@ -102,12 +103,13 @@ func (p *plan) lateOrders(r *rand.Rand, jobs []order) {
 	}
 }
 
-// planKept is what a job keeps of its plan, by a submit's words: tier priority limit delay_ms max_retries quota.
+// planKept returns the part of its plan that a job keeps, from the words of a submit: tier priority limit delay_ms
+// max_retries quota.
 func planKept(kind []string) job.Plan {
 	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[1])), MaxRetries: int(number(kind[4]))}
 }
 
-// change lets every process hear of new plans, one after the other, as they do when each looks once a second.
+// change gives new plans to one process after the other, as if each polled for them.
 func (c *client) change() {
 	c.step("plans", func() { c.world.tiers = c.tiers })
 	for slot := range c.world.plan.slots {
@@ -116,7 +118,8 @@ func (c *client) change() {
 	}
 }
 
-// again is a job in a later life that has not ended, the one given if it is such or if none is.
+// again returns the given job if it was requeued and has not ended, or else another such job, or else the given
+// one.
 func (s *shadow) again(id job.ID) job.ID {
 	found := id
 	for _, k := range s.jobs {
@@ -129,7 +132,7 @@ func (s *shadow) again(id job.ID) job.ID {
 	return found
 }
 
-// passed is told how much time the store was told of: what expires does so then.
+// passed ages the Idempotency-Keys and the jobs by the time that the store was given.
 func (s *shadow) passed(d time.Duration) {
 	for key, once := range s.once {
 		if once.left -= d; once.left <= 0 {
@@ -148,13 +151,13 @@ func (s *shadow) passed(d time.Duration) {
 
 const outOfMemory = refusal("OOM command not allowed when used memory > 'maxmemory'.")
 
-// isFull says whether Redis has no memory for anything new now.
+// isFull says whether Redis has no memory for new jobs now.
 func (w *World) isFull() bool {
 	return w.plan.full > 0 && w.lifted.IsZero() && time.Since(w.began) >= w.plan.full
 }
 
-// drained lifts the limit of a full Redis when everything that had ended is in SQL and acknowledged, and nothing else
-// can go on. That has to be so a while after the weather has cleared.
+// drained lifts the limit of a full Redis when all ended jobs are in SQL and acknowledged. That has to be so
+// within fullBound after the faults have ended.
 func (w *World) drained() {
 	if !w.isFull() || !w.healed() {
 		return

@@ -13,18 +13,18 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// Options are what a run is told beside its seed.
+// Options change a run, beside its seed.
 type Options struct {
-	Mutate    map[string]string   // scripts by name, broken on purpose
+	Mutate    map[string]string   // the sources of scripts with a seeded bug, by name
 	AckFirst  bool                // acknowledge before the SQL commit: another seeded bug
-	OwesFirst bool                // acknowledge only what a full Redis would have taken a callback for: a third one
-	Between   func(Leases) Leases // what stands between each pool and its queue: more of them; nil = nothing
+	OwesFirst bool                // no acknowledge while Redis is full: a third seeded bug
+	Between   func(Leases) Leases // wraps the queue of each pool; nil = no wrapper
 	Journal   JournalBugs
-	OwnEngine bool // scripts run as the embedded server runs them: the same, and slower
-	Trace     bool // keep every line
+	OwnEngine bool // run scripts in the embedded server's own engine: the same result, and slower
+	Trace     bool // keep the text of every line
 }
 
-// Report is what a run showed.
+// Report is the result of a run.
 type Report struct {
 	Seed      uint64
 	Calls     int
@@ -33,10 +33,11 @@ type Report struct {
 	Hash      uint64
 	Trace     []string
 	Lasted    time.Duration // virtual
-	Violation string        // "" = none; else which invariant, and what happened
+	Violation string        // "" = none; else the invariant, and what happened
 }
 
-// World is one run.
+// World is one run. The goroutines of processes and clients change it only in calls that the scheduler lets through
+// the gate.
 type World struct {
 	Options
 	seed  uint64
@@ -50,28 +51,28 @@ type World struct {
 	gate      gate
 	processes []*process
 	dying     []*process
-	outside   *process // whom clients are at the gate
+	outside   *process // stands at the gate for the clients
 	clients   []*client
-	others    sync.WaitGroup // the goroutines that are no process'
+	others    sync.WaitGroup // the goroutines that belong to no process
 	lives     int
 	restarts  map[int]time.Time // by slot
 	ghosts    []*ghost
-	storms    []storm // still to come
+	storms    []storm // those that have not begun
 	losses    int     // how often Redis forgot everything
 	stalled   time.Time
 	sqlDown   time.Time
-	lifted    time.Time  // when the limit of a full Redis was lifted; zero = it stays, or there is none
-	tiers     []job.Plan // that a new process serves
+	lifted    time.Time  // when the limit of a full Redis was lifted; zero = the limit stays, or there is none
+	tiers     []job.Plan // the plans of a process that starts now
 	ackFirst  bool
 
 	report  Report
 	hash    hash.Hash64
-	line    []byte    // of the trace, on its way into the hash
-	busy    int       // grants at this very time
-	forgets time.Time // when times to live were last told of the time
+	line    []byte    // a buffer for a line of the trace, before it is hashed
+	busy    int       // how many calls went through since time last passed
+	forgets time.Time // until when the store has aged its times to live
 }
 
-// Run plays one seed. It must be called in a synctest bubble, and leaves no goroutine behind.
+// Run plays one seed. The caller must be in a synctest bubble. Run leaves no goroutine behind.
 func Run(seed uint64, o Options) Report {
 	w := &World{
 		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
@@ -113,12 +114,12 @@ func Run(seed uint64, o Options) Report {
 	return w.report
 }
 
-// nameData names a partition's data: a name that is made up would be another one in each run.
+// nameData sets a partition's epoch. The store would make up a random one, which differs in each run.
 func (w *World) nameData(partition int, name string) {
 	_, _ = w.store.do("SET", queue.Key(partition, "epoch"), name)
 }
 
-// fail notes the first violation; the run ends with it.
+// fail records the first violation, with which the run ends.
 func (w *World) fail(check, format string, args ...any) {
 	if w.report.Violation == "" {
 		w.report.Violation = fmt.Sprintf("%s at %.1f s: %s", check, time.Since(w.began).Seconds(),
@@ -127,7 +128,7 @@ func (w *World) fail(check, format string, args ...any) {
 	}
 }
 
-// end lets all processes go: what they still want fails.
+// end kills all processes and waits for their goroutines. Calls that still wait at the gate fail.
 func (w *World) end() {
 	all := append(w.dying, w.processes...)
 	for _, p := range all {

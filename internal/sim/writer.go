@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// writer stands for archive.Writer: it records, and acknowledges what SQL holds, never the other way round.
+// writer is the stand-in for archive.Writer. It writes outcomes to SQL and then acknowledges them in Redis, never
+// before.
 type writer struct {
 	process *process
 	wake    chan struct{}
@@ -27,7 +28,7 @@ func newWriter(p *process) *writer {
 	return &writer{process: p, wake: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{})}
 }
 
-// Offer takes a completed first attempt on its short way.
+// Offer queues a completed first attempt for the next write. It returns false after Stop.
 func (w *writer) Offer(o job.Outcome) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,10 +43,10 @@ func (w *writer) Offer(o job.Outcome) bool {
 	return true
 }
 
-// Wake says that the outbox has something.
+// Wake wakes the drainer, because the outbox has a job.
 func (w *writer) Wake() { w.process.drainer.Wake() }
 
-// Record brings a drainer's batch to SQL, and acknowledges it.
+// Record writes a batch to SQL and then acknowledges it.
 func (w *writer) Record(ctx context.Context, batch []job.Outcome) error {
 	what := fmt.Sprint(len(batch))
 	for i := range batch {
@@ -88,7 +89,7 @@ func (w *writer) acknowledge(ctx context.Context, batch []job.Outcome) error {
 	return errors.Join(problems...)
 }
 
-// Start begins to write.
+// Start starts the writer's goroutine.
 func (w *writer) Start(context.Context) error {
 	go func() {
 		defer close(w.done)
@@ -105,7 +106,7 @@ func (w *writer) Start(context.Context) error {
 	return nil
 }
 
-// write writes what waits. What fails is left to the outbox.
+// write records the outcomes that wait. Those that fail are left to the outbox.
 func (w *writer) write() {
 	w.mu.Lock()
 	batch := w.waiting
@@ -119,7 +120,7 @@ func (w *writer) write() {
 	_ = w.Record(ctx, batch)
 }
 
-// Stop writes what waits, and ends.
+// Stop records the outcomes that wait and ends the goroutine.
 func (w *writer) Stop(context.Context) error {
 	w.mu.Lock()
 	if !w.stopping {

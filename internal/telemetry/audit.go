@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// audit is what the audit of Redis found. Its gauges are absent until this instance knows them.
+// audit holds what the audit of Redis found. Its gauges are absent until this instance has values for them.
 type audit struct {
 	findings    *prometheus.CounterVec
 	quarantined atomic.Pointer[int64]
@@ -53,14 +53,14 @@ func (m *Metrics) AuditFound(f job.Finding, n int64) {
 	m.audit.findings.WithLabelValues(kind, label(f.Result)).Add(float64(n))
 }
 
-// AuditEnded notes that a pass has ended.
+// AuditEnded stores the report of a pass that has ended.
 func (m *Metrics) AuditEnded(r job.AuditReport) {
 	if m != nil {
 		m.audit.last.Store(&r)
 	}
 }
 
-// Quarantined sets how many entries are set aside.
+// Quarantined sets how many entries are in quarantine.
 func (m *Metrics) Quarantined(n int64) {
 	if m != nil {
 		m.audit.quarantined.Store(&n)

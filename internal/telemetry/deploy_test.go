@@ -19,7 +19,7 @@ import (
 
 const deploy = "../../deploy/"
 
-// busy are metrics in which every family has a sample.
+// busy returns metrics in which every family has a sample.
 func busy() *Metrics {
 	m := measured()
 	m.SetSnapshot(busySnapshot())
@@ -27,7 +27,7 @@ func busy() *Metrics {
 	return m
 }
 
-// busySnapshot is what busy shows. A snapshot's cluster is shown for 15 s.
+// busySnapshot returns the snapshot of busy. The gauges of its cluster are shown for 15 s.
 func busySnapshot() Snapshot {
 	return Snapshot{
 		Cluster: &Cluster{
@@ -42,7 +42,7 @@ func busySnapshot() Snapshot {
 	}
 }
 
-// work is one of each.
+// work records one event of each kind.
 func work(m *Metrics) {
 	m.Submitted(job.Paid, Accepted)
 	m.Started(first(job.Paid), 300*time.Millisecond)
@@ -55,7 +55,7 @@ func work(m *Metrics) {
 	m.AuditEnded(job.AuditReport{StartedAt: time.Now()})
 }
 
-// dashboard is what of a Grafana dashboard is looked at.
+// dashboard has those fields of a Grafana dashboard that the tests check.
 type dashboard struct {
 	SchemaVersion int
 	Templating    struct {
@@ -86,7 +86,7 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// queries are the dashboard's, with the variables filled in.
+// queries returns the dashboard's queries with the variables filled in.
 func (d dashboard) queries() (all []string) {
 	fill := strings.NewReplacer("$__rate_interval", "10s", "$tier", "PAID", "$instance", ".*")
 	for _, p := range d.Panels {
@@ -132,7 +132,7 @@ func TestDashboardIsWhole(t *testing.T) {
 	}
 }
 
-// What dashboard and alerts ask for exists, and everything tierq measures is looked at by one of them.
+// Every metric in the dashboard and the alerts exists, and every metric of tierq is used by one of them.
 func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	families, err := busy().registry.Gather()
 	if err != nil {

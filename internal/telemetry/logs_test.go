@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What others wrote reaches the log only as text within its own line: no line breaks, no ESC. Here it comes from a
-// store's error, a collector's answer, and the keys that hold users' words.
+// Text from outside reaches the log only as text within its own line, without line breaks and ESC. Here it comes
+// from a store's error, a collector's answer, and the attributes that hold users' words.
 func TestLogLinesCannotBeForged(t *testing.T) {
 	t.Attr("proves", "A54")
 	const evil = "x\r\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\x1b[31m\u2028"

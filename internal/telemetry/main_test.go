@@ -16,20 +16,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// measured is metrics that know the seed's plans.
+// measured returns metrics that know the default plans.
 func measured() *Metrics {
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
 	return NewMetrics("1.2.3-test", plans)
 }
 
-// first is a lease of a job's first attempt.
+// first returns a lease of a job's first attempt.
 func first(t job.Tier) *job.Lease {
 	return &job.Lease{Job: job.Job{ID: "019de340-01fe-7a58-be69-567cd7d6b7d4", Generation: 1, Tier: t, Type: "SIMULATION",
 		Attempt: 1}}
 }
 
-// values are all samples of a metric by their label values, joined; of a histogram the count, and under "sum" the sum.
+// values returns all samples of a metric by their joined label values; for a histogram the count, and under "sum"
+// the sum.
 func values(t *testing.T, m *Metrics, name string) map[string]float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -56,7 +57,7 @@ func values(t *testing.T, m *Metrics, name string) map[string]float64 {
 	return all
 }
 
-// nonzero are the values that are not zero.
+// nonzero returns the values that are not zero.
 func nonzero(all map[string]float64) map[string]float64 {
 	some := map[string]float64{}
 	for k, v := range all {
@@ -67,7 +68,8 @@ func nonzero(all map[string]float64) map[string]float64 {
 	return some
 }
 
-// program finds a program of the Debian package prometheus. Without it the test fails: a skipped test proves nothing.
+// program finds a program of the Debian package prometheus. Without it the test fails, because a skipped test
+// proves nothing.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, dir := range []string{"", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"} {

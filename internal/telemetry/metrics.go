@@ -1,16 +1,16 @@
 // Package telemetry says what tierq does: metrics for Prometheus, the counts behind GET /api/stats, and traces.
 //
 //	metrics.go    the registry and its families; series.go resolves their children, once per tier
-//	record.go     what the other rooms call as things happen: a lock-free add, no allocation
-//	snapshot.go   gauges, from what somebody measured a moment ago: a scrape never calls Redis
+//	record.go     what other packages call when something happens: a lock-free add, no allocation
+//	snapshot.go   gauges, from the latest snapshot: a scrape never calls Redis
 //	audit.go      what the audit of Redis found
 //	retention.go  how many rows SQL has, and what was deleted for its age
-//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and
-//	              percentiles of them
+//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: their
+//	              rates and percentiles
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set
 //
-// Labels carry the API's own words and are bounded: tiers that have a plan, the known causes and outcomes; never a job
-// type or an id.
+// Labels use the API's own words and are bounded: tiers with a plan, known causes and outcomes; never a job type or
+// an id.
 package telemetry
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Metrics counts and measures. Make it with NewMetrics; its methods are safe for concurrent use, and on a nil *Metrics
-// they do nothing.
+// Metrics counts and measures. NewMetrics makes it. Its methods are safe for concurrent use, and do nothing on a
+// nil *Metrics.
 type Metrics struct {
 	registry *prometheus.Registry
 	plans    *job.PlanBook
@@ -39,7 +39,7 @@ type Metrics struct {
 	audit      audit
 	retention  retention
 
-	mu    sync.Mutex // writers of the two maps below, which are replaced whole
+	mu    sync.Mutex // held by writers of the two maps below, which are replaced as a whole
 	tiers atomic.Pointer[map[job.Tier]*series]
 	ops   atomic.Pointer[map[string]prometheus.Observer]
 }
@@ -50,7 +50,7 @@ type families struct {
 	missing                   prometheus.Counter
 }
 
-// scrapeTimeout bounds an answer of /metrics, and maxScrapes how many are made at a time.
+// scrapeTimeout bounds the time of an answer of /metrics, and maxScrapes the number of concurrent answers.
 const (
 	scrapeTimeout = 5 * time.Second
 	maxScrapes    = 8
@@ -63,7 +63,8 @@ var (
 	redisBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 )
 
-// NewMetrics makes a registry of its own. plans says which tiers have a label; all others are "other".
+// NewMetrics makes Metrics with a registry of its own. plans says which tiers have a label; all other tiers are
+// "other".
 func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), plans: plans}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -115,7 +116,8 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 	return m
 }
 
-// Handler serves the metrics in the text format, or OpenMetrics for those who ask for it. It reads memory only.
+// Handler serves the metrics in the text format, or in OpenMetrics if the client asks for that. It only reads
+// memory.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError,

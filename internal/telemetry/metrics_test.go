@@ -26,12 +26,12 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 	}
 	m.Submitted(job.Unpaid, Accepted)
 	m.Started(first(job.Paid), 300*time.Millisecond)
-	m.Started(first(job.Paid), -1) // a retry's: it does not count
+	m.Started(first(job.Paid), -1) // the claim of a retry is not counted
 	for _, how := range append(slices.Clone(attempts), "FAILED", "NO_SUCH_WORD") {
 		m.Ended(first(job.Paid), how, job.PermanentError, 2*time.Second)
 	}
 	m.Ended(first(job.Public), "FAILED", "SOMETHING_NEW", time.Second)
-	m.Ended(first(job.Unpaid), "CANCELLED", "", 0) // it never began
+	m.Ended(first(job.Unpaid), "CANCELLED", "", 0) // the handler never began
 	m.Cancelled(job.Public)
 	m.Recovered(job.Public, job.Crashed, job.OK)
 	m.Recovered(job.Public, job.Crashed, job.Suspect)
@@ -112,7 +112,7 @@ func TestGaugesAreTheLatestSnapshot(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for range 20 { // in whatever order the map gives the tiers
+	for range 20 { // for any order of the map's tiers
 		if got := values(t, m, "tierq_queue_oldest_age_seconds")["other"]; got != 60 {
 			t.Fatalf("the oldest age of the tiers without a plan is %v", got)
 		}
@@ -122,7 +122,7 @@ func TestGaugesAreTheLatestSnapshot(t *testing.T) {
 	}
 }
 
-// An outage is not an empty queue: what Redis does not say is not shown, while the instance's own gauges go on.
+// In an outage the gauges of Redis are absent instead of zero, while the instance's own gauges go on.
 func TestGaugesOfTheClusterGoInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := measured()
@@ -219,7 +219,7 @@ func TestSubmitOf(t *testing.T) {
 	}
 }
 
-// A cause that the words know and the labels do not would be counted as OTHER.
+// Every cause of package job has a label: otherwise it would be counted as OTHER.
 func TestEveryCauseHasItsLabel(t *testing.T) {
 	files, err := filepath.Glob("../job/*.go")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // opentelemetry-proto.
 type message []field
 
-// field is one field of a message. What its value is says how it is written:
+// field is one field of a message. The type of its value decides how it is written:
 //
 //	string, bool, float64, message   as themselves
 //	id                               bytes; hexadecimal in JSON
@@ -41,7 +41,7 @@ type (
 	fixed64 uint64
 )
 
-// add adds a field whose value is not empty: proto3 leaves the others out.
+// add adds a field unless its value is empty: proto3 leaves empty fields out.
 func (m *message) add(number int, name string, value any) {
 	switch v := value.(type) {
 	case string:
@@ -60,7 +60,7 @@ func (m *message) add(number int, name string, value any) {
 	*m = append(*m, field{number, name, value})
 }
 
-// proto is the message in protobuf's binary form.
+// proto returns the message in protobuf's binary form.
 func (m message) proto() []byte {
 	var b []byte
 	for _, f := range m {
@@ -114,7 +114,7 @@ func appendBytes(b []byte, number int, v []byte) []byte {
 	return append(binary.AppendUvarint(appendTag(b, number, wireBytes), uint64(len(v))), v...)
 }
 
-// MarshalJSON implements json.Marshaler: protobuf's JSON form with OTLP's exception, hexadecimal ids.
+// MarshalJSON implements json.Marshaler: protobuf's JSON form, with hexadecimal ids as OTLP requires.
 func (m message) MarshalJSON() ([]byte, error) {
 	object := make(map[string]any, len(m))
 	for _, f := range m {
@@ -141,7 +141,7 @@ func (m message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// export is an ExportTraceServiceRequest. All spans have the same resource: they are of one provider.
+// export makes an ExportTraceServiceRequest. All spans have the same resource, because they are from one provider.
 func export(spans []sdktrace.ReadOnlySpan) message {
 	var scopes []instrumentation.Scope
 	bySpan := map[instrumentation.Scope][]message{}
@@ -181,7 +181,7 @@ func spanMessage(s sdktrace.ReadOnlySpan) (m message) {
 		m.add(4, "parentSpanId", id(parent[:]))
 	}
 	m.add(5, "name", s.Name())
-	m.add(6, "kind", uint32(s.SpanKind())) // the API's numbers are OTLP's
+	m.add(6, "kind", uint32(s.SpanKind())) // the API's numbers are the same as OTLP's
 	m.add(7, "startTimeUnixNano", fixed64(max(s.StartTime().UnixNano(), 0)))
 	m.add(8, "endTimeUnixNano", fixed64(max(s.EndTime().UnixNano(), 0)))
 	m.add(9, "attributes", keyValues(s.Attributes()))
@@ -215,7 +215,7 @@ func spanMessage(s sdktrace.ReadOnlySpan) (m message) {
 	return m
 }
 
-// flags are W3C's, and whether the parent is of another process.
+// flags returns the W3C flags, and whether the parent is of another process.
 func flags(of, parent trace.SpanContext) fixed32 {
 	const known, remote = 1 << 8, 1 << 9
 	all := fixed32(of.TraceFlags()) | known
@@ -232,7 +232,7 @@ func keyValues(list []attribute.KeyValue) (all []message) {
 	return all
 }
 
-// anyValue is one of a choice, which is written also if it is empty.
+// anyValue returns one member of a oneof, which is written even if its value is empty.
 func anyValue(value any) message {
 	switch v := value.(type) {
 	case string:

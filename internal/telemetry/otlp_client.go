@@ -19,23 +19,24 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// otlpClient sends spans to an OTLP/HTTP endpoint. A batch that may be taken later is sent again, after a pause that
-// grows, for as long as its context lives: the SDK gives it 30 s by default (OTEL_BSP_EXPORT_TIMEOUT). Meanwhile spans
-// wait in the SDK's queue, or are dropped where it is full; no job waits for them.
+// otlpClient sends spans to an OTLP/HTTP endpoint. It sends a batch again if the collector may accept it later,
+// after increasing pauses and until the context ends: the SDK gives a batch 30 s by default
+// (OTEL_BSP_EXPORT_TIMEOUT). Meanwhile spans wait in the SDK's queue, or are dropped if the queue is full. No job
+// waits for spans.
 type otlpClient struct {
 	collectorSettings
 	client  *http.Client
 	version string
-	pause   time.Duration // before the second try; half as long again before each later one, at most 30 s
+	pause   time.Duration // before the second try; half as long again before each later try, at most 30 s
 
-	life context.Context // until Shutdown
+	life context.Context // ends with Shutdown
 	end  context.CancelCauseFunc
 }
 
 const (
 	firstPause = 5 * time.Second
 	maxPause   = 30 * time.Second
-	maxAnswer  = 64 << 10 // bytes that are read of an answer
+	maxAnswer  = 64 << 10 // bytes of an answer that are read
 )
 
 var errStopped = errors.New("the exporter was stopped")
@@ -45,14 +46,14 @@ func newOTLPClient(s collectorSettings, version string) *otlpClient {
 	transport.TLSClientConfig = s.tls
 	c := &otlpClient{collectorSettings: s, version: version, pause: firstPause, client: &http.Client{
 		Transport: transport, Timeout: s.timeout,
-		// The settings' headers are for their host alone, and a redirect may turn a POST into a GET.
+		// The headers of the settings are for the configured host only, and a redirect may turn a POST into a GET.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
 }
 
-// ExportSpans implements sdktrace.SpanExporter. It returns why the collector has not taken all spans.
+// ExportSpans implements sdktrace.SpanExporter. Its error says why the collector has not accepted all spans.
 func (c *otlpClient) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if len(spans) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (c *otlpClient) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlyS
 	}
 }
 
-// Shutdown implements sdktrace.SpanExporter. It breaks off what is under way.
+// Shutdown implements sdktrace.SpanExporter. It cancels the request under way.
 func (c *otlpClient) Shutdown(context.Context) error {
 	c.end(errStopped)
 	c.client.CloseIdleConnections()
@@ -104,7 +105,8 @@ func (c *otlpClient) encode(spans []sdktrace.ReadOnlySpan) (body []byte, err err
 	return small.Bytes(), err
 }
 
-// send makes one request. Where a later one may succeed, wait is how long the collector asks to be left alone, else -1.
+// send makes one request. If a later request may succeed, wait is how long the collector asks the client to wait,
+// otherwise -1.
 func (c *otlpClient) send(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -147,7 +149,7 @@ func (c *otlpClient) send(ctx context.Context, body []byte) (wait time.Duration,
 	return -1, fmt.Errorf("it answers %s: %s", answer.Status, text)
 }
 
-// retryAfter reads a number of seconds; of a date, and of anything else, it takes no notice.
+// retryAfter reads a number of seconds. For a date, and for any other text, it returns 0.
 func retryAfter(text string) time.Duration {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
@@ -156,7 +158,8 @@ func retryAfter(text string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// rejected is the error of an ExportTraceServiceResponse that tells of a partial success; nil for every other answer.
+// rejected returns the error of an ExportTraceServiceResponse with a partial success, and nil for every other
+// answer.
 func rejected(contentType string, text []byte) error {
 	var n int64
 	var why string
@@ -164,7 +167,7 @@ func rejected(contentType string, text []byte) error {
 	case "application/json":
 		var said struct {
 			PartialSuccess struct {
-				RejectedSpans json.RawMessage // a text by the specification, a number by some
+				RejectedSpans json.RawMessage // a text by the specification; some collectors send a number
 				ErrorMessage  string
 			}
 		}
@@ -173,7 +176,7 @@ func rejected(contentType string, text []byte) error {
 			why = said.PartialSuccess.ErrorMessage
 		}
 	case "application/x-protobuf":
-		for _, partial := range fieldsOf(text) { // its only field
+		for _, partial := range fieldsOf(text) { // the only field of the response
 			for number, v := range fieldsOf(partial.bytes) {
 				switch number {
 				case 1:
@@ -190,14 +193,14 @@ func rejected(contentType string, text []byte) error {
 	return fmt.Errorf("it rejects %d spans: %s", n, why)
 }
 
-// protoValue is a field's value: a varint, or bytes.
+// protoValue is the value of a field: a varint, or bytes.
 type protoValue struct {
 	number uint64
 	bytes  []byte
 }
 
-// fieldsOf goes through the fields of a protobuf message, varints and bytes, up to its end or to the first that is
-// neither.
+// fieldsOf iterates over the fields of a protobuf message, varints and bytes, until its end or the first field of
+// another kind.
 func fieldsOf(b []byte) iter.Seq2[int, protoValue] {
 	return func(yield func(int, protoValue) bool) {
 		for len(b) > 0 {

@@ -27,7 +27,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// scripted is a collector that answers in turn, the last answer for ever, and keeps the requests.
+// scripted is a collector that gives its answers in turn, the last one for ever, and stores the requests.
 type scripted struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -67,7 +67,7 @@ func clientOf(t *testing.T, url string) *otlpClient {
 	return c
 }
 
-// A batch is sent again where the collector may take it later, and only there.
+// A batch is sent again only if the collector may accept it later.
 func TestCollectorIsAskedAgain(t *testing.T) {
 	for _, code := range []int{429, 502, 503, 504} {
 		s := newScripted(t, status(code), status(code), status(200))
@@ -90,8 +90,8 @@ func TestCollectorIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A redirect is an error: neither the batch nor its headers, which may be secret, go to another host, and no GET counts
-// as a success.
+// A redirect is an error: neither the batch nor its headers, which may be secret, go to another host, and no GET
+// counts as a success.
 func TestCollectorsRedirects(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=secret")
 	for _, code := range []int{301, 307} {
@@ -111,8 +111,8 @@ func TestCollectorsRedirects(t *testing.T) {
 	}
 }
 
-// A collector that says when to come again is believed; one that never takes the batch costs no more than the batch's
-// time, or the exporter's.
+// The client obeys the collector's Retry-After. A collector that never accepts the batch costs at most the time of
+// the batch, or of the exporter.
 func TestCollectorsPauses(t *testing.T) {
 	s := newScripted(t, func(w http.ResponseWriter) { w.Header().Set("Retry-After", "3600"); w.WriteHeader(503) })
 	c := clientOf(t, s.URL)
@@ -142,7 +142,7 @@ func TestCollectorsPauses(t *testing.T) {
 	}
 }
 
-// OpenTelemetry's variables decide over headers, compression, form and time; those for traces alone win.
+// OpenTelemetry's variables set headers, compression, form and timeout; those for traces alone win.
 func TestCollectorSettings(t *testing.T) {
 	const all, traces = "OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_TRACES_"
 	t.Setenv(all+"HEADERS", "api-key=general")
@@ -194,7 +194,7 @@ func TestCollectorSettings(t *testing.T) {
 	}
 }
 
-// A collector with a certificate of its own authority is reached if that is named.
+// A collector whose certificate is signed by a private authority is accepted if that authority is configured.
 func TestCollectorsCertificate(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
@@ -213,7 +213,7 @@ func TestCollectorsCertificate(t *testing.T) {
 	}
 }
 
-// What is not readable is named, without its value, and the rest holds.
+// An unreadable setting is logged by its name, without its value, and the other settings apply.
 func TestCollectorSettingsUnreadable(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "secret")
 	for name, value := range map[string]string{
@@ -237,7 +237,7 @@ func TestCollectorSettingsUnreadable(t *testing.T) {
 	}
 }
 
-// A collector that takes a part of a batch only is told of, in both forms of its answer.
+// A partial success is reported as an error, in both forms of the answer.
 func TestPartialSuccess(t *testing.T) {
 	inProto, err := proto.Marshal(&collector.ExportTraceServiceResponse{
 		PartialSuccess: &collector.ExportTracePartialSuccess{RejectedSpans: 300, ErrorMessage: "too old"},
@@ -261,7 +261,7 @@ func TestPartialSuccess(t *testing.T) {
 	}
 }
 
-// Whatever a collector answers, it is read to an end.
+// Any answer of a collector is read to its end, and its error is bounded.
 func FuzzCollectorAnswers(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, answer string) {
 		for _, contentType := range []string{"application/json", "application/x-protobuf"} {
@@ -273,7 +273,7 @@ func FuzzCollectorAnswers(f *testing.F) {
 		`{"partialSuccess":{"rejectedSpans":"2"}}`, "{}")
 }
 
-// A collector that hangs, and a queue of spans that is full, hold no job.
+// Neither a hanging collector nor a full queue of spans delays a job.
 func TestSpansNeverWait(t *testing.T) {
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
 	t.Setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")

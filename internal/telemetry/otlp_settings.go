@@ -12,22 +12,23 @@ import (
 	"time"
 )
 
-// collectorSettings are what OpenTelemetry's standard variables say of a collector.
+// collectorSettings are what OpenTelemetry's standard variables say about a collector.
 type collectorSettings struct {
 	url        string
 	headers    map[string]string
 	timeout    time.Duration // of one request
 	gzip, json bool
-	tls        *tls.Config // nil = the system's
+	tls        *tls.Config // nil = the system's configuration
 }
 
-// collectorEnv is the value of OTEL_EXPORTER_OTLP_TRACES_<name>, else of OTEL_EXPORTER_OTLP_<name>.
+// collectorEnv returns the value of OTEL_EXPORTER_OTLP_TRACES_<name>, or else of OTEL_EXPORTER_OTLP_<name>.
 func collectorEnv(name string) string {
 	const all = "OTEL_EXPORTER_OTLP_"
 	return cmp.Or(strings.TrimSpace(os.Getenv(all+"TRACES_"+name)), strings.TrimSpace(os.Getenv(all+name)))
 }
 
-// readCollectorSettings reads the environment. What is not readable is told to the log without its value, and left out.
+// readCollectorSettings reads the environment. It skips unreadable settings and logs their names without the
+// values.
 func readCollectorSettings(url string, log *slog.Logger) collectorSettings {
 	s := collectorSettings{
 		url: url, timeout: 10 * time.Second, headers: map[string]string{},
@@ -65,7 +66,7 @@ func readCollectorSettings(url string, log *slog.Logger) collectorSettings {
 	return s
 }
 
-// readHeaders reads name=value,name=value, escaped as in a URL, and says whether all of it was readable.
+// readHeaders reads name=value,name=value, escaped as in a URL, and says whether all of the text was readable.
 func readHeaders(text string, headers map[string]string) bool {
 	good := true
 	for pair := range strings.SplitSeq(text, ",") {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// context of a span, local or of another process.
+// spanOf returns the context of a span, local or of another process.
 func spanOf(n byte, remote bool) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{
@@ -165,7 +165,7 @@ func TestOTLPForms(t *testing.T) {
 	}
 }
 
-// base64IDs is OTLP's JSON as protobuf's own library reads it: with ids in base64 in place of hexadecimal.
+// base64IDs converts OTLP's JSON for protobuf's own library: ids in base64 instead of hexadecimal.
 func base64IDs(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var whole any

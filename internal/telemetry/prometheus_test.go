@@ -18,7 +18,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// scraper is a real Prometheus that scrapes what deploy/prometheus.yml names, here a test's handler.
+// scraper is a real Prometheus that scrapes the targets of deploy/prometheus.yml, here a test's handler.
 type scraper struct {
 	url    string
 	client *http.Client
@@ -49,7 +49,7 @@ func newScraper(t *testing.T, target string) *scraper {
 	return &scraper{url: "http://" + address, client: client}
 }
 
-// query answers the first sample's value and how many there are, or what is wrong with the query.
+// query returns the first sample's value and the number of samples, or the error of the query.
 func (p *scraper) query(expr string) (value string, samples int, err error) {
 	res, err := p.client.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(expr))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestPrometheusScrapesAndAnswers(t *testing.T) {
 	answers := func(expr, want string) {
 		t.Helper()
 		testkit.Eventually(t, 20*time.Second, expr, func() (bool, string) {
-			m.SetSnapshot(shown()) // a busy machine takes longer than one is shown for
+			m.SetSnapshot(shown()) // on a busy machine the query takes longer than a snapshot is shown
 			got, _, err := p.query(expr)
 			return err == nil && got == want, fmt.Sprintf("%s, %v; want %s", got, err, want)
 		})
@@ -105,7 +105,7 @@ func TestPrometheusScrapesAndAnswers(t *testing.T) {
 	answers(`sum(tierq_jobs_finished_total{tier="PAID"})`, "5")
 	answers(`sum by (cause) (tierq_dead_letters_total{cause="MAX_TIME_EXCEEDED"}) > 0`, "1")
 
-	// With two scrapes of a rise in store, each query of the dashboard has an answer.
+	// With two scrapes of an increase in store, each query of the dashboard has an answer.
 	for _, q := range readDashboard(t).queries() {
 		testkit.Eventually(t, 20*time.Second, q, func() (bool, string) {
 			m.SetSnapshot(shown())
@@ -114,7 +114,7 @@ func TestPrometheusScrapesAndAnswers(t *testing.T) {
 		})
 	}
 
-	shown = func() Snapshot { return Snapshot{} } // Redis is gone, SQL is gone, the gate is closed
+	shown = func() Snapshot { return Snapshot{} } // Redis and SQL are down, and the gate is closed
 	answers(`min(tierq_gate_open)`, "0")
 	answers(`count(up{job="tierq"} == 1) > 0 unless on() max(tierq_capacity_limit)`, "1")
 	answers(`sum(ALERTS{alertname="TierqGateClosed",alertstate="pending"})`, "1")

@@ -8,22 +8,22 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submit says how a submit was answered, in the words of the API.
+// Submit says how a submit was answered, with the API's words.
 type Submit string
 
-// The answers. Only Accepted made a new job; QueueFull and SystemUnhealthy are the refusals.
+// The answers to a submit. Only Accepted made a new job; QueueFull and SystemUnhealthy count as refusals.
 const (
 	Accepted            Submit = "ACCEPTED"
-	Replayed            Submit = "REPLAYED" // the Idempotency-Key was known: the first submit's job stands
+	Replayed            Submit = "REPLAYED" // the Idempotency-Key was known: the answer names the first submit's job
 	QueueFull           Submit = "QUEUE_FULL"
-	RateLimited         Submit = "RATE_LIMITED" // its owner has as many jobs under way as it may
+	RateLimited         Submit = "RATE_LIMITED" // the owner's quota of living jobs is used up
 	SystemUnhealthy     Submit = "SYSTEM_UNHEALTHY"
 	OutcomeUnknown      Submit = "OUTCOME_UNKNOWN"
 	IdempotencyMismatch Submit = "IDEMPOTENCY_MISMATCH"
 	SubmitError         Submit = "ERROR"
 )
 
-// SubmitOf reads the answer off what admission returned.
+// SubmitOf converts the result of admission.
 func SubmitOf(a job.Accepted, err error) Submit {
 	switch {
 	case err == nil && a.Replayed:
@@ -63,8 +63,8 @@ func (m *Metrics) Submitted(t job.Tier, how Submit) {
 	}
 }
 
-// Started measures how long a job waited from its arrival, or from when it was due, to its first claim; a negative wait
-// is a later claim's, and does not count.
+// Started measures how long a job waited from its arrival, or from when it was due, to its first claim. A negative
+// wait marks a later claim, which is not measured.
 func (m *Metrics) Started(l *job.Lease, waited time.Duration) {
 	if m == nil || waited < 0 {
 		return
@@ -74,8 +74,8 @@ func (m *Metrics) Started(l *job.Lease, waited time.Duration) {
 	s.counts.wait[bucketOf(waited)].Add(1)
 }
 
-// Ended counts a claim whose ending the store has answered, and measures how long its handler ran; 0 says that it never
-// began. cause is read with FAILED only.
+// Ended counts an attempt whose end the store has answered, and measures how long its handler ran; 0 means that
+// the handler never began. cause is used with FAILED only.
 func (m *Metrics) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration) {
 	if m == nil {
 		return
@@ -89,7 +89,7 @@ func (m *Metrics) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.
 		s.ran[i].Observe(ran.Seconds())
 	}
 	switch how {
-	// the run was cut short, or is somebody else's: its length says nothing about the job
+	// the run was cut short, or the lease was lost: its length says nothing about the job
 	case job.EndReleased, job.EndLost:
 		return
 	case job.EndRetried:
@@ -104,15 +104,15 @@ func (m *Metrics) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.
 	}
 }
 
-// Cancelled counts a job that was cancelled before anybody ran it. (A running one ends CANCELLED.)
+// Cancelled counts a job that was cancelled before its first claim. (A running job ends CANCELLED.)
 func (m *Metrics) Cancelled(t job.Tier) {
 	if m != nil {
 		m.of(t).finish(endingCancelled)
 	}
 }
 
-// Recovered counts what a watch did with one expired job; a SUSPECT is not yet anything. A tier that the caller does
-// not know is "".
+// Recovered counts what a watch did with one expired job; a SUSPECT is not counted. The tier is "" if the caller
+// does not know it.
 func (m *Metrics) Recovered(t job.Tier, w job.Watch, word job.Word) {
 	if m == nil {
 		return
@@ -129,7 +129,7 @@ func (m *Metrics) Recovered(t job.Tier, w job.Watch, word job.Word) {
 	}
 }
 
-// Missing counts jobs that Redis did not have any more when it began anew.
+// Missing counts jobs that a new incarnation of Redis no longer had.
 func (m *Metrics) Missing(jobs int64) {
 	if m != nil {
 		m.families.missing.Add(float64(jobs))
@@ -143,7 +143,7 @@ func (m *Metrics) RedisOp(op string, took time.Duration) {
 	}
 }
 
-// The places of FAILED and CANCELLED in endings.
+// The indexes of FAILED and CANCELLED in endings.
 const (
 	endingFailed    = 1
 	endingCancelled = 2
@@ -165,7 +165,7 @@ func (s *series) bury(c job.Cause) {
 	s.finish(endingFailed)
 }
 
-// recover counts a job that a watch took back, and its end if that was one.
+// recover counts a job that a watch reclaimed, and its end if it has ended.
 func (s *series) recover(word job.Word, c job.Cause) {
 	s.counts.add(recovered)
 	switch word {

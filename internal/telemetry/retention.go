@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sqlTables and fileKinds are the labels of what retention counts.
+// sqlTables and fileKinds are the labels of the retention's metrics.
 var (
 	sqlTables = []string{
 		"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
@@ -15,8 +15,8 @@ var (
 	fileKinds = []string{"mail", "artifact"}
 )
 
-// retention is how many rows SQL has, and what was deleted for its age. The rows are absent until this instance has
-// counted them.
+// retention holds how many rows SQL has, and how many rows and files were deleted for their age. The rows are
+// absent until this instance has counted them.
 type retention struct {
 	rows        atomic.Pointer[map[string]int64]
 	deleted     *prometheus.CounterVec
@@ -36,7 +36,7 @@ func (a *retention) register(r *prometheus.Registry) {
 		Help: "Rows of SQL that this instance deleted for their age, TIERQ_SQL_RETENTION, by table.",
 	}, []string{"table"})
 	for _, table := range sqlTables {
-		if table != "accepted_jobs" && table != "idempotency_keys" { // they go for other reasons
+		if table != "accepted_jobs" && table != "idempotency_keys" { // their rows are deleted for other reasons
 			a.deleted.WithLabelValues(table)
 		}
 	}

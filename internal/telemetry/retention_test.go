@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Rows are absent until somebody has counted them; what is deleted counts from 0; a table that nobody knows makes no
-// series.
+// The gauge of rows is absent until the rows were counted; the counters of deletions begin at 0; an unknown table
+// makes no series.
 func TestRetentionMetrics(t *testing.T) {
 	m := NewMetrics("test", &job.PlanBook{})
 	page := func() string {

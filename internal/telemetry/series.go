@@ -8,22 +8,22 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Other is the label, and the name in the counts, of every tier that has no plan, and of "tier not known".
+// Other is the label, and the name in the counts, of tiers without a plan and of an unknown tier.
 const Other job.Tier = "other"
 
-// maxTiers and maxOps bound the labels whatever operators and callers do; what is beyond is "other".
+// maxTiers and maxOps bound the number of labels, whatever operators and callers do; all further ones are "other".
 const (
 	maxTiers = 100
 	maxOps   = 64
 )
 
-// The words of the labels. An index into one of these is an index into the series' arrays.
+// The words of the labels. An index into one of these lists is an index into the arrays of series.
 var (
 	submits = []Submit{Accepted, Replayed, QueueFull, RateLimited, SystemUnhealthy, OutcomeUnknown, IdempotencyMismatch,
 		SubmitError}
 	attempts = []job.Ending{job.EndCompleted, job.EndFailed, job.EndCancelled, job.EndRetried, job.EndReleased,
 		job.EndLost}
-	endings = attempts[:3] // the ones that end the job too
+	endings = attempts[:3] // the endings of an attempt that also end the job
 	causes  = []job.Cause{
 		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge,
 		job.UnknownJobType,
@@ -37,10 +37,10 @@ var (
 	}{{job.OK, "RETURNED"}, {job.Discarded, "FAILED"}, {job.WasCancelled, "CANCELLED"}, {job.Quarantined, "QUARANTINED"}}
 )
 
-// otherCause is any cause that is not in the list above.
+// otherCause stands for any cause that is not in the list above.
 const otherCause job.Cause = "OTHER"
 
-// series is everything that one tier counts.
+// series holds all metrics of one tier.
 type series struct {
 	submitted []prometheus.Counter  // by submits
 	finished  []prometheus.Counter  // by endings
@@ -50,7 +50,7 @@ type series struct {
 	counts    counts
 }
 
-// of is the series of a tier. Only the first call for a tier does more than read.
+// of returns the series of a tier. Only the first call for a tier does more than a read.
 func (m *Metrics) of(t job.Tier) *series {
 	if s, ok := (*m.tiers.Load())[t]; ok {
 		return s
@@ -91,7 +91,7 @@ func (f *families) resolve(tier string) *series {
 	return s
 }
 
-// op is the observer of an operation on Redis.
+// op returns the observer of an operation on Redis.
 func (m *Metrics) op(name string) prometheus.Observer {
 	if o, ok := (*m.ops.Load())[name]; ok {
 		return o

@@ -10,29 +10,29 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Snapshot is what was measured a moment ago: the gauges are filled from the latest one.
+// Snapshot is what was measured a moment ago. The gauges show the latest one.
 type Snapshot struct {
-	Cluster *Cluster // nil: it could not be read
+	Cluster *Cluster // nil: Redis could not be read
 
 	GateOpen         bool
 	GateFailures     int // infrastructure errors in a row
-	Partitions       int // how many there are; what follows is of the gate of each, and only shown where there are several
+	Partitions       int // number of partitions; each partition's gate is shown only if there are several
 	ClosedPartitions []int
-	Schedulers       map[string]time.Duration // the wait between two runs, by loop: crashed, stuck, ...; a fixed few
+	Schedulers       map[string]time.Duration // the pause between two runs, by loop: crashed, stuck, ...; a fixed few
 	SQLUp            bool
 }
 
-// Cluster is what Redis says: the same on every instance.
+// Cluster is what Redis says; it is the same on every instance.
 type Cluster struct {
 	Tiers         map[job.Tier]Level
 	CapacityUsed  int64 // ready jobs never claimed
 	CapacityLimit int64
 	Outbox        int64 // ended jobs not yet in SQL
 	OutboxBytes   int64
-	Workers       []job.WorkerInfo // the processes seen lately
+	Workers       []job.WorkerInfo // the processes that registered lately
 }
 
-// Level is one tier's part.
+// Level is one tier's part of the levels.
 type Level struct {
 	Depth     int64         // ready jobs
 	Scheduled int64         // jobs that are not yet due
@@ -40,7 +40,7 @@ type Level struct {
 	OldestAge time.Duration // since the arrival of the ready job that arrived first; 0 if none is ready
 }
 
-// stale is when the cluster's gauges go rather than stand still: an outage is not an empty queue, nor a full one.
+// stale is the age from which the gauges of the cluster are not shown any more: old values would hide an outage.
 const stale = 15 * time.Second
 
 type taken struct {
@@ -48,8 +48,8 @@ type taken struct {
 	at time.Time
 }
 
-// SetSnapshot sets the gauges. Call it about once a second, also while the stores are down; the snapshot must not
-// change afterwards.
+// SetSnapshot sets the gauges. It must be called about once a second, also while the stores are down, and the
+// snapshot must not change afterwards.
 func (m *Metrics) SetSnapshot(s Snapshot) {
 	if m == nil {
 		return
@@ -142,7 +142,7 @@ func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, 
 	set(weight, float64(c.OutboxBytes))
 	running, stuck, wedged, free := 0, 0, 0, 0
 	for _, w := range c.Workers {
-		lost := max(w.Stuck-w.Slots, 0) // others got the slots of the first ones
+		lost := max(w.Stuck-w.Slots, 0) // handlers that hang beyond the number of slots: their slots were given to others
 		running += w.Running - lost
 		wedged += lost
 		stuck += w.Stuck
@@ -155,7 +155,7 @@ func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, 
 	set(workers, float64(free), "slot", "free")
 }
 
-// labelled adds up the tiers without a plan: there is one label for all of them.
+// labelled adds up the tiers without a plan, because there is one label for all of them.
 func (g gauges) labelled(tiers map[job.Tier]Level) map[job.Tier]Level {
 	known := *g.tiers.Load()
 	all := make(map[job.Tier]Level, len(tiers))

@@ -19,9 +19,9 @@ import (
 func noSubmit(job.ID, error) {}
 func noProcess(error)        {}
 
-// Submit begins the span of a submit: "send paid", in the trace that traceID names, below the caller's own span if
-// parentSpanID is one. The job keeps spanID, so that whoever runs it can link to it. end is called with the answer,
-// once; it is never nil.
+// Submit begins the span of a submit: "send paid", in the trace that traceID names, below the caller's span if
+// parentSpanID is valid. The job stores spanID, so that its attempts can link to that span. end must be called
+// once, with the answer; it is never nil.
 func (t *Tracing) Submit(ctx context.Context, tier job.Tier, traceID, parentSpanID string) (spanID string,
 	end func(id job.ID, err error)) {
 	tracer := t.running()
@@ -48,10 +48,10 @@ func (t *Tracing) Submit(ctx context.Context, tier job.Tier, traceID, parentSpan
 	}
 }
 
-// Process begins the span of one attempt: "process paid", a root in the job's own trace with a link to the submit's
-// span, because a job may run long after its submit, and more than once. The context carries the span to the handler's
-// calls. end is called with the handler's error, of which only the kind is told: its text may hold users' data. It is
-// never nil.
+// Process begins the span of one attempt: "process paid", a root span in the job's own trace. It has a link to the
+// submit's span instead of being its child, because a job may run long after its submit, and more than once. The
+// returned context carries the span to the handler's calls. end must be called with the handler's error; it
+// records only the kind of the error, whose text may have users' data. end is never nil.
 func (t *Tracing) Process(ctx context.Context, l *job.Lease) (context.Context, func(err error)) {
 	tracer := t.running()
 	if tracer == nil {
@@ -82,8 +82,8 @@ func (t *Tracing) Process(ctx context.Context, l *job.Lease) (context.Context, f
 	}
 }
 
-// SpanContext is the current span's trace id (32 hexadecimal digits) and span id (16), for the traceparent of an
-// outgoing call. ok is false where no span runs.
+// SpanContext returns the current span's trace id (32 hexadecimal digits) and span id (16), for the traceparent of
+// an outgoing call. ok is false without a span.
 func SpanContext(ctx context.Context) (traceID, spanID string, ok bool) {
 	s := trace.SpanContextFromContext(ctx)
 	if !s.IsValid() {
@@ -102,7 +102,7 @@ func (t *Tracing) running() trace.Tracer {
 	return nil
 }
 
-// about is what OpenTelemetry's conventions for messaging ask for.
+// about returns the attributes that OpenTelemetry's conventions for messaging require.
 func about(operation string, tier job.Tier) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.system", "tierq"),
@@ -117,7 +117,7 @@ func fail(s trace.Span, word string) {
 	s.SetStatus(codes.Error, word)
 }
 
-// ran is the kind of a handler's end, and whether it is a failure. ctx is the handler's.
+// ran returns the kind of a handler's end, and whether that is a failure. ctx is the handler's context.
 func ran(ctx context.Context, err error) (word string, failed bool) {
 	if err == nil {
 		return string(job.Completed), false
@@ -142,8 +142,8 @@ func ran(ctx context.Context, err error) (word string, failed bool) {
 	return string(job.HandlerError), true
 }
 
-// traceOf is the W3C trace id of a job's trace id: itself if it is one, else (a caller may choose any word) the first
-// half of its SHA-256.
+// traceOf returns the W3C trace id for a job's trace id: the same id if that is valid, otherwise (a caller may
+// choose any text) the first half of its SHA-256.
 func traceOf(text string) trace.TraceID {
 	if id, err := trace.TraceIDFromHex(text); err == nil {
 		return id
@@ -152,8 +152,8 @@ func traceOf(text string) trace.TraceID {
 	return trace.TraceID(sum[:16])
 }
 
-// remote is a span of another process. Whether that one was sampled is not known; ours are, if the sampler follows the
-// parent.
+// remote returns the context of a span of another process. It is marked as sampled, which is unknown, so that our
+// spans are sampled if the sampler follows the parent.
 func remote(t trace.TraceID, s trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: t, SpanID: s, TraceFlags: trace.FlagsSampled,
 		Remote: true})
@@ -161,7 +161,7 @@ func remote(t trace.TraceID, s trace.SpanID) trace.SpanContext {
 
 type traceKey struct{}
 
-// idsOfJobs gives a root span the trace id of its job. They are random, not secret.
+// idsOfJobs gives a root span the trace id of its job. The other ids are random, not secret.
 type idsOfJobs struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
@@ -176,6 +176,6 @@ func (g idsOfJobs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 
 // NewSpanID implements sdktrace.IDGenerator.
 func (idsOfJobs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
-	binary.BigEndian.PutUint64(id[:], rand.Uint64()|1) // never all zeros, which is no id
+	binary.BigEndian.PutUint64(id[:], rand.Uint64()|1) // never all zeros, which is no valid id
 	return id
 }

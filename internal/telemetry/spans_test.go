@@ -30,7 +30,7 @@ type received struct {
 	resource map[string]string
 }
 
-// newCollector is an OTLP/HTTP collector that answers with status.
+// newCollector starts an OTLP/HTTP collector that answers with status.
 func newCollector(t *testing.T, status int) (endpoint string, batches <-chan received) {
 	t.Helper()
 	got := make(chan received, 100)
@@ -203,7 +203,7 @@ func TestRootSpansAndRefusals(t *testing.T) {
 	l.TraceID, l.SpanID = someTrace, "not a span"
 	within, over := tracing.Process(t.Context(), first(job.Unpaid))
 	over(nil)
-	_, done := tracing.Process(within, l) // whatever span was there: a job is a root
+	_, done := tracing.Process(within, l) // a job's span is a root, even within another span
 	done(nil)
 	if err := tracing.Stop(t.Context()); err != nil {
 		t.Fatal(err)

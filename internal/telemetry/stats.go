@@ -12,21 +12,21 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Store keeps the counts of all processes, by time.
+// Store holds the counts of all processes, by time.
 type Store interface {
-	// AddStats adds to the counts of now.
+	// AddStats adds to the counts of the present time.
 	AddStats(ctx context.Context, fields map[string]int64) error
 }
 
-// Stats brings what Metrics counted to the store once a second, and reads back what all processes counted together. The
-// fields are "<TIER>:<event>" and, for durations, "<TIER>:wait:<bucket>" and "<TIER>:run:<bucket>".
+// Stats writes the counts of Metrics to the store once a second. The fields are "<TIER>:<event>" and, for
+// durations, "<TIER>:wait:<bucket>" and "<TIER>:run:<bucket>".
 type Stats struct {
 	metrics *Metrics
 	store   Store
 	log     *slog.Logger
 
 	flushing sync.Mutex
-	pending  map[string]int64 // counted and not yet in the store: at most one entry per field
+	pending  map[string]int64 // counts that are not yet in the store: at most one entry per field
 	failing  bool
 
 	loop *loop.Loop
@@ -37,7 +37,7 @@ const (
 	flushTimeout = 2 * time.Second
 )
 
-// NewStats makes a service that stands still until Start.
+// NewStats makes a service that does nothing until Start.
 func NewStats(m *Metrics, s Store, log *slog.Logger) *Stats {
 	stats := &Stats{metrics: m, store: s, log: log, pending: map[string]int64{}}
 	stats.loop = loop.New(stats.runOnce)
@@ -47,7 +47,8 @@ func NewStats(m *Metrics, s Store, log *slog.Logger) *Stats {
 // Start begins to flush, until Stop.
 func (s *Stats) Start(ctx context.Context) error { return s.loop.Start(ctx) }
 
-// Stop ends the loop and flushes once more. What the store does not take then is lost: these are statistics.
+// Stop ends the loop and flushes once more. Counts that the store does not accept then are lost: they are only
+// statistics.
 func (s *Stats) Stop(ctx context.Context) error {
 	running := s.loop.Running()
 	if err := s.loop.Stop(ctx); err != nil || !running {
@@ -66,9 +67,9 @@ func (s *Stats) runOnce(ctx context.Context) time.Duration {
 	return flushEvery
 }
 
-// flush sends what was counted. A flush that was certainly not executed keeps its counts for the next; one whose answer
-// was lost does not: counted once too little is wrong by one second, counted again with each try would be wrong without
-// bound.
+// flush writes the counts to the store. After a write that was certainly not executed it keeps the counts for the
+// next flush. After a lost answer it drops them: losing one second of counts is a bounded error, counting them
+// again with each try is not.
 func (s *Stats) flush(ctx context.Context) error {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
@@ -85,7 +86,7 @@ func (s *Stats) flush(ctx context.Context) error {
 	return err
 }
 
-// collect adds what was counted since the last call to into.
+// collect adds to into what was counted since the last call.
 func (m *Metrics) collect(into map[string]int64) {
 	for tier, s := range *m.tiers.Load() {
 		for e := range s.counts.events {

@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// shelf is a store that adds up what it is given.
+// shelf is a store that adds up the counts it gets.
 type shelf struct {
 	mu     sync.Mutex
 	fields map[string]int64
@@ -103,7 +103,7 @@ func TestStatsSurviveAFailedFlush(t *testing.T) {
 	if n := flush(nil); n != 3 {
 		t.Errorf("%d submits after two refused flushes, want 3", n)
 	}
-	flush(fmt.Errorf("add: %w", job.ErrAmbiguous)) // perhaps counted: never twice
+	flush(fmt.Errorf("add: %w", job.ErrAmbiguous)) // perhaps counted: never sent twice
 	if n := flush(nil); n != 4 {
 		t.Errorf("%d submits after a lost answer, want 4", n)
 	}

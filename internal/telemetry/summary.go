@@ -19,18 +19,19 @@ type TierStats struct {
 	Completed int64
 	Failed    int64 // dead letters
 	Cancelled int64
-	Retried   int64 // attempts that failed and were to be tried again
-	Recovered int64 // running jobs that a watch took back
+	Retried   int64 // failed attempts whose job is tried again
+	Recovered int64 // running jobs that a watch reclaimed
 
-	Wait Percentiles // from arrival, or from when it was due, to the first claim
-	Run  Percentiles // of a handler's run, whatever came of it; not of runs that were cut short
+	Wait Percentiles // from the arrival, or from when the job was due, to the first claim
+	Run  Percentiles // of a handler's run, with any outcome, except runs that were cut short
 }
 
-// Percentiles of a duration. They are zero where nothing was measured; buckets.go says how exact they are.
+// Percentiles are percentiles of a duration. They are zero if nothing was measured; buckets.go says how exact they
+// are.
 type Percentiles struct{ P50, P95, P99 time.Duration }
 
-// Summary makes figures of a window's counts. A field that is not understood is passed over: another version may have
-// written it.
+// Summary computes the figures of a window's counts. It skips fields that it does not know: another version may
+// have written them.
 func Summary(fields map[string]int64, window time.Duration) map[job.Tier]TierStats {
 	type spread struct{ wait, run [buckets]int64 }
 	all := map[job.Tier]TierStats{}
@@ -78,7 +79,7 @@ func Summary(fields map[string]int64, window time.Duration) map[job.Tier]TierSta
 	return all
 }
 
-// counter is where a field's count belongs; nil if nowhere.
+// counter returns the counter of a field, nil for an unknown field.
 func (s *TierStats) counter(name string) *int64 {
 	for e, n := range eventNames {
 		if n == name {
@@ -93,7 +94,7 @@ func percentiles(in *[buckets]int64) Percentiles {
 	for _, n := range in {
 		total += n
 	}
-	// The nearest rank: the smallest duration that at least so many are not above.
+	// rank uses the nearest rank: the smallest duration that a share of the values does not exceed.
 	rank := func(share float64) time.Duration {
 		left := int64(math.Ceil(share * float64(total)))
 		for b, n := range in {

@@ -67,7 +67,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// Whatever the durations were, the percentiles are within the promised error of the exact ones.
+// For any durations the percentiles are within the promised error of the exact ones.
 func TestPercentilesAreWithinTheirError(t *testing.T) {
 	for range 50 {
 		n := 1 + rand.IntN(2000)

@@ -18,10 +18,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Tracing sends spans to a collector over OTLP/HTTP. It obeys the standard OTEL_* variables of the environment:
-// headers, timeouts, sampler, service name, resource attributes, batch sizes. A nil *Tracing is valid and does nothing.
+// Tracing sends spans to a collector over OTLP/HTTP. It follows the standard OTEL_* variables of the environment:
+// headers, timeouts, sampler, service name, resource attributes, batch sizes. A nil *Tracing is valid and does
+// nothing.
 type Tracing struct {
-	endpoint string // of the traces
+	endpoint string // the URL for traces
 	hidden   *strings.Replacer
 	version  string
 	log      *slog.Logger
@@ -35,7 +36,7 @@ type Tracing struct {
 
 type tracer struct{ trace.Tracer }
 
-// stopTimeout bounds the last flush: a collector that hangs does not hold the process.
+// stopTimeout bounds the last flush, so that a hanging collector does not keep the process from ending.
 const stopTimeout = 3 * time.Second
 
 const (
@@ -43,9 +44,9 @@ const (
 	tracesName   = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 )
 
-// NewTracing makes a tracing that does nothing until Start; nil without an endpoint, the value of
-// OTEL_EXPORTER_OTLP_ENDPOINT, or if OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none says so. It fails for an endpoint
-// or a protocol that it cannot serve.
+// NewTracing makes a Tracing that does nothing until Start. It returns nil without an endpoint (the value of
+// OTEL_EXPORTER_OTLP_ENDPOINT), and if OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none says so. It returns an error
+// for an endpoint or a protocol that it does not support.
 func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
 	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") ||
 		os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
@@ -70,13 +71,13 @@ func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
 		}
 	}
 	t := &Tracing{version: version, log: log, hidden: hide(endpoint, traces)}
-	if t.endpoint = traces; traces == "" { // which is for traces alone, wins, and is taken as it is
+	if t.endpoint = traces; traces == "" { // the variable for traces wins, and is used unchanged
 		t.endpoint = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
 	}
 	return t, nil
 }
 
-// Start begins to collect spans. It dials nobody: that happens with the first batch.
+// Start begins to collect spans. It does not connect: the first batch does.
 func (t *Tracing) Start(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -89,7 +90,7 @@ func (t *Tracing) Start(ctx context.Context) error {
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(), resource.WithHost(),
 		resource.WithAttributes(attribute.String("service.name", "tierq"), attribute.String("service.version", t.version)),
-		resource.WithFromEnv()) // comes last: the operator's words win
+		resource.WithFromEnv()) // last, so that the operator's values win
 	if err != nil {
 		t.log.Warn("part of the environment's resource attributes is not readable", "err", err)
 	}
@@ -104,7 +105,7 @@ func (t *Tracing) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop sends what is left, for at most 3 s. Spans that end later are dropped.
+// Stop sends the remaining spans, for at most 3 s. Spans that end later are dropped.
 func (t *Tracing) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -119,7 +120,7 @@ func (t *Tracing) Stop(ctx context.Context) error {
 	defer cancel()
 	err := t.provider.Shutdown(ctx)
 	if err != nil {
-		_ = t.exporter.Shutdown(ctx) // breaks off the call under way, which would outlive us; whatever it answers, we leave
+		_ = t.exporter.Shutdown(ctx) // cancels the call under way, which would go on after Stop; its result does not matter
 		err = fmt.Errorf("stop tracing, some spans are lost: %w", err)
 	}
 	t.provider = nil
@@ -127,7 +128,7 @@ func (t *Tracing) Stop(ctx context.Context) error {
 	return err
 }
 
-// exporter says once that the collector does not take spans, and once that it does again.
+// exporter logs once that the collector does not accept spans, and once that it does again.
 type exporter struct {
 	sdktrace.SpanExporter
 	log     *slog.Logger
@@ -135,7 +136,8 @@ type exporter struct {
 	failing atomic.Bool
 }
 
-// ExportSpans implements sdktrace.SpanExporter. It keeps its errors: the SDK would print each of them past our log.
+// ExportSpans implements sdktrace.SpanExporter. It returns no error, because the SDK would print each one outside
+// of our log.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch failing := err != nil; {
@@ -147,10 +149,11 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	return nil //nolint:nilerr // it is in the log
 }
 
-// mostSaid is how much of a collector's trouble is logged, in characters: the error has its whole answer in it.
+// mostSaid is how many characters of a collector's error are logged: the error contains the whole answer.
 const mostSaid = 200
 
-// said is the trouble without the collector's URL: some take a token in its path, and repeat it.
+// said returns the error's text without the collector's URL: some collectors have a token in the path, and repeat
+// it.
 func (e *exporter) said(err error) string {
 	text := err.Error()
 	if failed, ok := errors.AsType[*url.Error](err); ok {
@@ -165,10 +168,11 @@ func (e *exporter) said(err error) string {
 	return text
 }
 
-// leastToken is how long a part of a path is that could be a token.
+// leastToken is the least length of a path segment that may be a token.
 const leastToken = 8
 
-// hide takes some URLs out of a text, and what could be a token in their paths, as it is and as it is sent.
+// hide returns a replacer that removes these URLs from a text, and path segments that may be tokens, escaped and
+// not.
 func hide(urls ...string) *strings.Replacer {
 	var pairs []string
 	for _, text := range urls {
@@ -176,7 +180,7 @@ func hide(urls ...string) *strings.Replacer {
 		if err != nil || text == "" {
 			continue
 		}
-		whole := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")} // as the collector knows it
+		whole := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")} // as the collector sees it
 		pairs = append(pairs, whole.String(), "the collector")
 		for _, part := range append(strings.Split(u.Path, "/"), strings.Split(u.EscapedPath(), "/")...) {
 			if len(part) >= leastToken {

@@ -18,7 +18,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Without a collector, before Start and after Stop there are no spans, and nothing that a caller would have to ask for.
+// Without a collector, before Start and after Stop there are no spans, and the callers need no check for that.
 func TestTracingThatDoesNothing(t *testing.T) {
 	off, err := NewTracing("", "v", quiet)
 	if off != nil || err != nil {
@@ -52,7 +52,7 @@ func TestTracingThatDoesNothing(t *testing.T) {
 func TestNewTracingReadsTheEnvironment(t *testing.T) {
 	for _, tc := range []struct {
 		endpoint, name, value string
-		works                 bool // else nil
+		works                 bool // false: NewTracing returns nil
 		fails                 string
 	}{
 		{"http://collector:4318", "OTEL_SDK_DISABLED", "true", false, ""},
@@ -86,7 +86,7 @@ func TestNewTracingReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// A collector that hangs holds neither a job nor the end of the process.
+// A hanging collector delays neither a job nor the end of the process.
 func TestStopIsBounded(t *testing.T) {
 	gone := make(chan struct{}, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-// sink is an exporter that fails when it is told to.
+// sink is an exporter that can be made to fail.
 type sink struct {
 	sdktrace.SpanExporter
 	down atomic.Bool
@@ -139,8 +139,8 @@ func TestACollectorsOutageIsToldOnce(t *testing.T) {
 	}
 }
 
-// A collector that takes a token in its path, and repeats the path in what it answers, tells it to nobody: the log has
-// the trouble, cut short.
+// The log does not show a token in the collector's path, even if the collector repeats the path in its answer. It
+// shows the rest of the error, shortened.
 func TestACollectorsTroubleIsToldWithoutItsURL(t *testing.T) {
 	t.Attr("proves", "A47")
 	const token = "s3cret-token"

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Accepted makes a submit that must be accepted, and returns the job's id. Where the machine stood still for a moment
-// the server may refuse the submit (503), which is made again, or not know what became of it (504): known says then
-// whether the job is there.
+// Accepted makes a submit that the server must accept, and returns the job's id. On a machine that stood still for
+// a moment, the server may refuse the submit (503): Accepted repeats it. Or the server may not know the outcome
+// (504): Accepted then asks known whether the job exists.
 func Accepted(t testing.TB, submit func() (status int, body []byte), known func(id string) bool) (id string) {
 	t.Helper()
 	Eventually(t, 20*time.Second, "a submit is accepted", func() (bool, string) {

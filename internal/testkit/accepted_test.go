@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A refused submit is made again, as is one that is lost and whose job is not there; any other answer ends the test.
+// Accepted repeats a refused submit, and a submit with an unknown outcome whose job does not exist. Any other
+// answer ends the test.
 func TestAccepted(t *testing.T) {
 	const taken, lost = `{"apiResponseData":{"jobId":"taken"}}`, `{"jobId":"lost"}`
 	type answer struct {

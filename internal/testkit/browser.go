@@ -14,10 +14,10 @@ import (
 
 const installBrowser = "apt-get install -y chromium"
 
-// browserBound is how long one step in the browser may take: a bound on being alive, not on being quick.
+// browserBound is the limit for one step in the browser. It detects a hung browser; it does not measure speed.
 const browserBound = 30 * time.Second
 
-// Browser is one headless Chromium. Every Tab has cookies and workers of its own, as if it were the only one.
+// Browser is one headless Chromium. Each Tab has its own cookies and workers, unless it was opened by Tab.Beside.
 type Browser struct {
 	ctx   context.Context
 	close func()
@@ -28,8 +28,8 @@ var browser struct {
 	running *Browser
 }
 
-// StartBrowser returns the Chromium that all tests of the process share; the first who asks starts it, StopShared ends
-// it. It is CHROME_BIN, else what is found in PATH.
+// StartBrowser returns the Chromium that all tests of the process share. The first call starts it, and StopShared
+// ends it. The program is CHROME_BIN, or else the first Chromium or Chrome in PATH.
 func StartBrowser(t testing.TB) *Browser {
 	t.Helper()
 	browser.Lock()
@@ -44,7 +44,7 @@ func StartBrowser(t testing.TB) *Browser {
 	return browser.running
 }
 
-// stopBrowser ends the shared browser with all that it started, and removes its profile. Safe twice.
+// stopBrowser ends the shared browser with all its processes and removes its profile. A second call does nothing.
 func stopBrowser() {
 	browser.Lock()
 	defer browser.Unlock()
@@ -64,7 +64,7 @@ func startBrowser() (*Browser, error) {
 			return nil, err
 		}
 	}
-	home, err := os.MkdirTemp("", "testkit-browser-") // what it keeps outside its profile, such as crash reports
+	home, err := os.MkdirTemp("", "testkit-browser-") // files outside its profile, such as crash reports
 	if err != nil {
 		return nil, fmt.Errorf("start the browser: %w", err)
 	}
@@ -77,24 +77,24 @@ func startBrowser() (*Browser, error) {
 		chromedp.Flag("lang", "en-US"),
 		chromedp.Flag("disable-gpu", true),
 		chromedp.Flag("disable-software-rasterizer", true),
-		// Each window would load two pages of the browser's own for what drops from its address line, which nobody sees
-		// here.
+		// Without these flags each window loads two of the browser's own pages, for the suggestions under its address
+		// bar.
 		chromedp.Flag("disable-features",
 			"SpareRendererForSitePerProcess,site-per-process,IsolateOrigins,PaintHolding,Translate,WebUIOmniboxPopup,"+
 				"WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint"),
 		chromedp.WindowSize(1280, 900),
 	)
-	// The library keeps the profile in a temporary folder, has the kernel kill the browser when this process dies, and
-	// takes /dev/shm and, as root, the sandbox from it.
+	// The library puts the profile into a temporary folder and has the kernel kill the browser when this process
+	// dies. It also switches off the use of /dev/shm and, for root, the sandbox.
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	b := &Browser{ctx: ctx, close: sync.OnceFunc(func() {
 		ask, done := context.WithTimeout(ctx, browserBound)
-		_ = chromedp.Cancel(ask) // it takes its files along; one that does not is killed
+		_ = chromedp.Cancel(ask) // ends the browser and removes its files; a browser that does not end is killed
 		done()
 		cancel()
 		end()
-		_ = os.RemoveAll(home) // what is left in the temporary folder harms nobody
+		_ = os.RemoveAll(home) // files left in the temporary folder do no harm
 	})}
 	late := time.AfterFunc(browserBound, cancel)
 	err = chromedp.Do(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// AxeFinding is one rule of axe-core that a page breaks.
+// AxeFinding is one rule of axe-core that a page breaks, with the elements that break it.
 type AxeFinding struct {
 	Rule   string `json:"id"`
 	Impact string `json:"impact"`
@@ -33,8 +33,8 @@ func (f AxeFinding) String() string {
 	return b.String()
 }
 
-// Axe looks at the page as it is now with axe-core, which .ci/provide brings, and returns what is serious or critical.
-// The page's policy stays in force: the engine runs in a world of its own.
+// Axe checks the page in its present state with axe-core, which .ci/provide installs, and returns the serious and
+// critical findings. axe-core runs in an isolated world, so the page's policy stays in force.
 func (tab *Tab) Axe(t testing.TB) []AxeFinding {
 	t.Helper()
 	engine, err := axeCore()
@@ -62,7 +62,7 @@ func (tab *Tab) Axe(t testing.TB) []AxeFinding {
 	return found
 }
 
-// axeCore is the engine's text, from the folder where .ci/provide puts it.
+// axeCore returns the source text of axe-core, from the folder where .ci/provide puts it.
 var axeCore = sync.OnceValues(func() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

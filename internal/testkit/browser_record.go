@@ -19,28 +19,28 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// record is what went wrong in a tab, and what it asked for.
+// record collects the problems of a tab and the addresses that it requested.
 type record struct {
 	mu       sync.Mutex
 	problems []string
 	allowed  []string
-	asked    []string                     // addresses, since the last Open
+	asked    []string                     // addresses requested since the last Open
 	address  map[network.RequestID]string // of requests under way
 }
 
 func newRecord() *record { return &record{address: map[network.RequestID]string{}} }
 
-// Problems are all so far, allowed or not, each as "<kind>: <text>". Kinds are console (an error or a failed assertion
-// in it), exception (nobody caught it), csp (the Content-Security-Policy refused something), request (it failed, or was
-// answered with an error), log (another error of the browser) and crash. What goes wrong inside a SharedWorker is not
-// among them.
+// Problems returns all problems so far, allowed or not, each as "<kind>: <text>". The kinds are console (an error
+// or a failed assertion in it), exception (uncaught), csp (the Content-Security-Policy refused something), request
+// (failed, or answered with an error), log (another error of the browser) and crash. Problems inside a
+// SharedWorker are not recorded.
 func (tab *Tab) Problems() []string {
 	tab.t.Helper()
-	tab.Eval("0", nil) // what the page did before is told before
+	tab.Eval("0", nil) // events of what the page did before arrive before the answer
 	return tab.record.all()
 }
 
-// Allow says which problems are not to fail the test: those that contain one of these texts, before or after the call.
+// Allow names problems that must not fail the test: all that contain one of these texts, before or after the call.
 func (tab *Tab) Allow(parts ...string) { tab.record.allow(parts) }
 
 func (r *record) allow(parts []string) {
@@ -49,7 +49,7 @@ func (r *record) allow(parts []string) {
 	r.allowed = append(r.allowed, parts...)
 }
 
-// Requests are the addresses that the page has asked for since Open or Reload, in their order.
+// Requests returns the addresses that the page has requested since Open or Reload, in order.
 func (tab *Tab) Requests() []string {
 	tab.t.Helper()
 	tab.Eval("0", nil)
@@ -89,11 +89,11 @@ func (r *record) forget() {
 	r.asked = nil
 }
 
-// policyBinding is how the world of ours in each page tells what the policy refused.
+// policyBinding is the function by which the kit's isolated world in each page reports what the policy refused.
 const policyBinding, policyWorld = "testkitPolicy", "testkit"
 
-// watchPolicy sees every refusal, also one that the page itself would not log. The listener lives in a world of its
-// own: the page does not see it, and no policy keeps it out.
+// watchPolicy records every refusal of the policy, also one that the page itself would not log. The listener lives
+// in an isolated world: the page cannot see the listener, and no policy can block it.
 func watchPolicy(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 	if _, err := cdp.Call(ctx, t, runtime.AddBinding,
 		runtime.AddBindingParams{Name: policyBinding, ExecutionContextName: policyWorld}); err != nil {
@@ -107,7 +107,7 @@ func watchPolicy(ctx context.Context, t *chromedp.Target) (chromedp.Void, error)
 	return chromedp.Void{}, err
 }
 
-// hear is called for every event of the tab, in their order.
+// hear records one event of the tab. The browser's events arrive in order.
 func (r *record) hear(event any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +139,7 @@ func (r *record) hear(event any) {
 	case *network.EventLoadingFinished:
 		delete(r.address, e.RequestID)
 	case *network.EventLoadingFailed:
-		left := e.Canceled || e.ErrorText == "net::ERR_ABORTED" // the page, or it changed its mind
+		left := e.Canceled || e.ErrorText == "net::ERR_ABORTED" // the page cancelled its own request
 		if !left && !favicon(r.address[e.RequestID]) {
 			add("request", "%s: %s %s", r.address[e.RequestID], e.ErrorText, e.BlockedReason)
 		}
@@ -149,14 +149,15 @@ func (r *record) hear(event any) {
 	}
 }
 
-// favicon says whether the browser asks for an icon on its own account. It does so some time after a page has loaded
-// that names none, such as an answer in plain text: neither what it asks nor what it is answered is the page's.
+// favicon says whether an address is the icon that the browser requests on its own. It does so some time after it
+// loaded a page that names no icon, such as an answer in plain text. Neither the request nor its answer counts as
+// the page's.
 func favicon(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Path == "/favicon.ico"
 }
 
-// logged hears the browser's own log; of requests the network's events tell more.
+// logged records an error of the browser's own log. It skips network errors: the network's events tell more.
 func (r *record) logged(e *log.Entry, add func(kind, format string, args ...any)) {
 	switch {
 	case e.Level != log.EntryLevelError || e.Source == log.EntrySourceNetwork:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// steps is what every step needs of a tab, in Chromium as in Firefox.
+// steps is what the shared steps need of a tab, in Chromium as in Firefox.
 type steps interface {
 	eval(expression string, into any) error
 	// press presses the mouse's button at a point of the window, and releases it there. It returns when the page has
@@ -18,9 +18,8 @@ type steps interface {
 	around() string
 }
 
-// aimAt looks for an element in one go, so that no page can put another in its place half-way, and says where its
-// middle is. From then on the page's document notes whether a click reaches that element, or one that has taken its
-// place.
+// aimAt finds an element and the middle of its box in one call, so that no page can replace the element in
+// between. From then on the page's document records whether a click reaches that element or a replacement of it.
 const aimAt = `(selector => {
 	const all = [...document.querySelectorAll(selector)];
 	if (!all.length) return {why: "nothing is " + selector};
@@ -46,14 +45,15 @@ const aimAt = `(selector => {
 	return {x, y};
 })`
 
-// reached says whether the click has come where it was aimed at; null: the page that was clicked has gone.
+// reached says whether the click hit its target. It is null if the clicked page is gone.
 const reached = `(seen => seen ? seen.reached : null)(globalThis[Symbol.for("testkit.click")])`
 
-// painted says whether the page is complete and was painted. Chromium drops what the mouse does before.
+// painted says whether the page has loaded and was painted. Chromium drops mouse events before that.
 const painted = `document.readyState === "complete" && performance.getEntriesByType("paint").length > 0`
 
-// click clicks the first element that is to be seen, with the mouse. It does so again while the page moves the element
-// away from under the mouse. Where no scripts run nothing moves once the page was painted, and nothing can be noted.
+// click clicks the first visible element of the selector with the mouse. It repeats the click while the page moves
+// the element away from under the mouse. With scripts off nothing moves after the first paint, and no click can be
+// recorded.
 func click(p steps, selector string, scripts bool) error {
 	var err error
 	every(browserBound, func() bool {
@@ -64,7 +64,7 @@ func click(p steps, selector string, scripts bool) error {
 		if err = p.eval(fmt.Sprintf("%s(%q)", aimAt, selector), &at); err == nil && at.Why != "" {
 			err = errors.New(at.Why)
 		}
-		if err != nil { // not there yet, or the page is on its way to another
+		if err != nil { // the element is not there yet, or the page is navigating
 			return false
 		}
 		if !scripts {
@@ -89,7 +89,7 @@ func click(p steps, selector string, scripts bool) error {
 	return err
 }
 
-// urlOf is where a tab is. One that is on its way to another page is asked again.
+// urlOf returns the address of a tab. It asks again while the tab is navigating.
 func urlOf(p steps) (url string, err error) {
 	every(browserBound, func() bool {
 		err = p.eval("location.href", &url)
@@ -98,7 +98,7 @@ func urlOf(p steps) (url string, err error) {
 	return url, err
 }
 
-// textOf is what the elements say that the selector finds.
+// textOf returns the texts of the elements that the selector finds, one per line.
 func textOf(p steps, selector string) (string, error) {
 	var found *string
 	const texts = `(all => all.length ? all.map(e => e.innerText ?? e.textContent).join("\n") : null)(
@@ -113,13 +113,13 @@ func textOf(p steps, selector string) (string, error) {
 	return *found, nil
 }
 
-// waitText returns when an element says what is waited for; it fails the test after within.
+// waitText returns when an element's text contains want. It fails the test after within.
 func waitText(t testing.TB, p steps, selector, want string, within time.Duration) {
 	t.Helper()
 	last := ""
 	met := every(within, func() bool {
 		text, err := textOf(p, selector)
-		if last = text; err != nil { // not there yet, or the page is on its way to another
+		if last = text; err != nil { // the element is not there yet, or the page is navigating
 			last = err.Error()
 		}
 		return err == nil && strings.Contains(text, want)
@@ -129,7 +129,7 @@ func waitText(t testing.TB, p steps, selector, want string, within time.Duration
 	}
 }
 
-// around says where a tab is and what it shows.
+// around returns a tab's address and its visible text, for error messages.
 func around(p steps, r *record) string {
 	var shown string
 	if err := p.eval("location.href + '\\n' + (document.body?.innerText ?? '')", &shown); err != nil {

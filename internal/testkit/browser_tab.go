@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Tab is one page as its user has it. Each step fails the test if it cannot be done. When the test ends, so does the
-// tab, and it fails the test for every Problem that was not allowed.
+// Tab is one page as a user sees it. Each step fails the test if it cannot be done. The tab closes with the test,
+// and then fails it for every problem that was not allowed.
 type Tab struct {
 	t      testing.TB
 	ctx    context.Context
@@ -35,8 +35,8 @@ func (b *Browser) Tab(t testing.TB) *Tab {
 	return openTab(t, b.ctx, chromedp.WithNewBrowserContext())
 }
 
-// Beside opens another tab in the same window, so to speak: the two share cookies and SharedWorkers. It must end before
-// the first one.
+// Beside opens another tab of the same user: the two share cookies and SharedWorkers. The second tab must end
+// before the first one.
 func (tab *Tab) Beside(t testing.TB) *Tab {
 	t.Helper()
 	return openTab(t, tab.ctx)
@@ -51,7 +51,7 @@ func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 		tab.record.judge(t, tab)
 		cancel()
 	})
-	// opens it; without a bound, for the bound would end the tab with it
+	// The first call opens the tab. It has no time limit, because the end of its context would close the tab too.
 	if err := chromedp.Listen(ctx, tab.record.hear); err != nil {
 		t.Fatalf("open a tab: %v", err)
 	}
@@ -60,7 +60,7 @@ func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 	return tab
 }
 
-// do is one step.
+// do runs one step and fails the test if the step fails.
 func (tab *Tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	if err := tab.try(steps...); err != nil {
@@ -88,7 +88,7 @@ func (tab *Tab) Reload() {
 	tab.do("reload", chromedp.Reload())
 }
 
-// URL is where the tab is.
+// URL returns the tab's address.
 func (tab *Tab) URL() string {
 	tab.t.Helper()
 	url, err := urlOf(tab)
@@ -98,8 +98,8 @@ func (tab *Tab) URL() string {
 	return url
 }
 
-// Click waits until the element is to be seen and nothing covers it, and clicks it with the mouse. If the page puts
-// another in its place meanwhile, it clicks that one.
+// Click waits until the element is visible and uncovered, and clicks it with the mouse. If the page replaces the
+// element meanwhile, Click clicks the replacement.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
 	if err := click(tab, selector, !tab.scriptless); err != nil {
@@ -107,8 +107,8 @@ func (tab *Tab) Click(selector string) {
 	}
 }
 
-// press does not wait for the first event's answer before it sends the second: the page has no time between them. Where
-// no scripts run it does, for there nobody would see that the second overtook the first.
+// press sends the second event without waiting for the first one's answer, so that the page has no time in
+// between. With scripts off press waits, because no script could report that the second event overtook the first.
 func (tab *Tab) press(x, y float64) error {
 	send := func(kind input.DispatchMouseEventType) error {
 		return tab.try(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -127,11 +127,11 @@ func (tab *Tab) press(x, y float64) error {
 		pressed <- send(chromedp.MousePressed)
 	}()
 	<-begun
-	released := send(chromedp.MouseReleased) // if it overtakes the other, nothing is clicked, and click sees that
+	released := send(chromedp.MouseReleased) // if it overtakes the press, nothing is clicked, and click repeats
 	return errors.Join(<-pressed, released)
 }
 
-// Type puts text where the element's was, as if it were pasted.
+// Type replaces the element's text, as a paste would.
 func (tab *Tab) Type(selector, text string) {
 	tab.t.Helper()
 	tab.do("type into "+selector, chromedp.Focus(chromedp.CSS(selector)),
@@ -144,17 +144,17 @@ func (tab *Tab) Type(selector, text string) {
 		})
 }
 
-// Press presses keys, one after the other, wherever the focus is: "?", "gd", "\r".
+// Press presses keys one after the other, wherever the focus is: "?", "gd", "\r".
 func (tab *Tab) Press(keys string) {
 	tab.t.Helper()
 	tab.do("press "+keys, chromedp.KeyEvent(keys, func(k *input.DispatchKeyEventParams) {
 		if k.Type == kb.KeyDown {
-			k.Type = kb.KeyRawDown // as of a keyboard: what the page prevents is not typed
+			k.Type = kb.KeyRawDown // as a keyboard does: a key that the page prevents is not typed
 		}
 	}))
 }
 
-// Text is the element's text as it is to be seen. The element must be there.
+// Text returns the element's visible text. The element must exist.
 func (tab *Tab) Text(selector string) string {
 	tab.t.Helper()
 	text, err := textOf(tab, selector)
@@ -164,14 +164,14 @@ func (tab *Tab) Text(selector string) string {
 	return text
 }
 
-// WaitText returns when the text of an element that the selector finds contains want. Within is a bound on being alive.
+// WaitText returns when the text of an element of the selector contains want. It fails the test after within.
 func (tab *Tab) WaitText(selector, want string, within time.Duration) {
 	tab.t.Helper()
 	waitText(tab.t, tab, selector, want, within)
 }
 
-// Eval puts what a JavaScript expression is, a promise's value if it is one, into what into points at, as JSON; nil =
-// nobody wants it.
+// Eval evaluates a JavaScript expression, awaits it if it is a promise, and decodes its value as JSON into what
+// into points at. A nil into drops the value.
 func (tab *Tab) Eval(expression string, into any) {
 	tab.t.Helper()
 	if err := tab.eval(expression, into); err != nil {
@@ -183,8 +183,8 @@ func (tab *Tab) eval(expression string, into any) error {
 	return tab.evalIn(0, expression, into)
 }
 
-// View sets the size of the window, and whether its user likes it dark. It stays so, with motion reduced: pictures are
-// of what stands still.
+// View sets the size of the window and its light or dark colour scheme, until the next View. Motion is reduced, so
+// that screenshots show a page at rest.
 func (tab *Tab) View(width, height int, dark bool) {
 	tab.t.Helper()
 	scheme := "light"
@@ -206,8 +206,7 @@ func (tab *Tab) View(width, height int, dark bool) {
 	})
 }
 
-// Scripts says whether the scripts of the pages run that are opened from now on. Without them too the steps here do
-// what they do.
+// Scripts switches scripts on or off for the pages opened from now on. The steps here work without scripts too.
 func (tab *Tab) Scripts(run bool) {
 	tab.t.Helper()
 	tab.scriptless = !run
@@ -218,7 +217,8 @@ func (tab *Tab) Scripts(run bool) {
 	})
 }
 
-// Screenshot sets the view and writes what is to be seen to a file: .png, .webp or .jpeg. Height 0 = the whole page.
+// Screenshot sets the view and writes the visible page to a file: .png, .webp or .jpeg. Height 0 takes the whole
+// page.
 func (tab *Tab) Screenshot(path string, width, height int, dark bool) {
 	tab.t.Helper()
 	whole := height == 0
@@ -241,7 +241,7 @@ func (tab *Tab) Screenshot(path string, width, height int, dark bool) {
 	})
 }
 
-// evalIn evaluates in one of the page's worlds; 0 = the page's own.
+// evalIn evaluates an expression in one of the page's worlds; 0 is the page's own.
 func (tab *Tab) evalIn(world runtime.ExecutionContextID, expression string, into any) error {
 	ctx, cancel := context.WithTimeout(tab.ctx, browserBound)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// watched is a test that may fail without failing ours. What it would do at its end is done by finish.
+// watched is a testing.TB whose failures do not fail the surrounding test. finish runs its cleanups.
 type watched struct {
 	testing.TB
 	errors []string
@@ -39,8 +39,8 @@ func (w *watched) finish() string {
 const cleanPage = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/style.css"></head>
 <body><main><h1>A page</h1><form method="post" action="/"><label>Name <input name="name"></label><button>Send</button></form><p id="said">%s</p></main>%s</body></html>`
 
-// pages is a small site under the policy that tierq's pages have. What is wrong with a page says its path. Icons counts
-// who asked for /favicon.ico, which no page names.
+// pages serves a small site under the policy of tierq's pages. The path of a page names its defect. icons counts
+// the requests for /favicon.ico, which no page names.
 func pages(t *testing.T) (url string, icons *atomic.Int64) {
 	wrong := map[string]string{
 		"/":          "",
@@ -60,7 +60,7 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 		"/console.js":   "console.error('something', 7, 'happened')",
 		"/exception.js": "null.property",
 		"/swap.js":      "setInterval(() => { const e = document.querySelector('h1'); e.replaceWith(e.cloneNode(true)) }, 4)",
-		// What is pressed first is gone when the button is released, and then something lies on it for a while.
+		// The pressed element is gone when the button is released, and then a dialog covers its place for a while.
 		"/elusive.js": "const h = () => document.querySelector('h1'), d = document.createElement('dialog'); " +
 			"addEventListener('click', e => { if (e.target === h()) document.querySelector('#said').textContent += 'hit' }); " +
 			"addEventListener('pointerdown', () => { h().replaceWith(h().cloneNode(true)); document.body.append(d); " +
@@ -128,7 +128,7 @@ func TestBrowser(t *testing.T) {
 			w := &watched{TB: t}
 			tab := b.Tab(w)
 			tab.Open(site + path)
-			if path == "/nowhere" { // which names no icon, so the browser asks for one when it likes
+			if path == "/nowhere" { // it names no icon, so the browser requests one at some time
 				Eventually(t, browserBound, "the browser asks for an icon", func() (bool, string) { return icons.Load() > 0, "" })
 			}
 			Eventually(t, browserBound, path+" has the problem "+want, func() (bool, string) {
@@ -172,7 +172,7 @@ func TestBrowser(t *testing.T) {
 		}
 		tab.Open(site + "/swap")
 		for range 10 {
-			tab.Click("h1") // which is never the same for long
+			tab.Click("h1") // the page keeps replacing this element
 		}
 		tab.Open(site + "/elusive")
 		tab.Click("h1")
@@ -213,7 +213,7 @@ func TestBrowser(t *testing.T) {
 		tab := b.Tab(t)
 		tab.Scripts(false)
 		for _, wrong := range []string{"/console", "/exception", "/late"} {
-			tab.Open(site + wrong) // which no script makes wrong now
+			tab.Open(site + wrong) // its defect is in a script, which does not run now
 			tab.Click("h1")
 		}
 		tab.Type("input", "Grace")
@@ -273,7 +273,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// patient ends its goroutine when it fails for good, as a test does.
+// patient ends its goroutine at Fatal, as a real test does.
 type patient struct{ watched }
 
 func (p *patient) Fatalf(f string, a ...any) {

@@ -18,8 +18,8 @@ var binaries = struct {
 	path map[string]string // package and tags -> path
 }{path: map[string]string{}}
 
-// BuildTierq builds ./cmd/tierq with these build tags and returns the binary's path, once per process and tags.
-// StopShared removes it.
+// BuildTierq builds ./cmd/tierq with these build tags and returns the binary's path. It builds once per process
+// and set of tags. StopShared removes the binary.
 func BuildTierq(t testing.TB, tags ...string) string {
 	t.Helper()
 	path, err := build("./cmd/tierq", tags)
@@ -29,16 +29,16 @@ func BuildTierq(t testing.TB, tags ...string) string {
 	return path
 }
 
-// Build is BuildTierq for a program that is no test.
+// Build is BuildTierq for a program that is not a test.
 func Build(tags ...string) (string, error) { return build("./cmd/tierq", tags) }
 
-// BuildChanged builds ./cmd/tierq with other files in place of some, which is what the file overlay says (go help
-// build), into the file path.
+// BuildChanged builds ./cmd/tierq into the file path, with some source files replaced. The file overlay names them
+// (go help build).
 func BuildChanged(ctx context.Context, path, overlay string, tags ...string) error {
 	return compile(ctx, path, "./cmd/tierq", tags, "-overlay", overlay)
 }
 
-// build takes a package path relative to the module's root.
+// build builds a package, whose path is relative to the module's root.
 func build(pkg string, tags []string) (string, error) {
 	binaries.Lock()
 	defer binaries.Unlock()
@@ -60,11 +60,11 @@ func build(pkg string, tags []string) (string, error) {
 	return path, nil
 }
 
-// compile builds with the Makefile's flags: what was compiled by one of them serves the other too.
+// compile builds with the Makefile's flags, so that both share Go's build cache.
 //
-// go run keeps the programs that it linked in Go's build cache, by their content; go build keeps none. So the processes
-// of one go test run link a program once between them, and none can be given a stale one. The program that go run is
-// told to start is cp, which brings us a copy.
+// go run keeps linked programs in Go's build cache, by their content; go build does not. So the processes of one
+// go test run link a program only once between them, and no process gets a stale one. The program that go run
+// starts is cp, which copies the linked program to path.
 func compile(ctx context.Context, path, pkg string, tags []string, flags ...string) error {
 	env, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -74,7 +74,7 @@ func compile(ctx context.Context, path, pkg string, tags []string, flags ...stri
 	args := slices.Concat([]string{"run", "-exec", "cp", "-trimpath", "-tags", list}, flags, []string{pkg, path})
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Dir(strings.TrimSpace(string(env)))
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped, also where the race detector runs the tests
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as the release is built, also when the race detector runs the tests
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}

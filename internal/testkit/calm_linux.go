@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	calmBound   = 4 * time.Second // a test that has waited so long begins all the same
+	calmBound   = 4 * time.Second // a test that has waited this long begins anyway
 	calmSamples = 5
 	calmSample  = 20 * time.Millisecond
-	calmTasks   = 4 // tasks that want to run, per core
+	calmTasks   = 4 // runnable tasks per core
 )
 
-// calmed has the tests that have waited.
+// calmed holds the names of the tests that have waited.
 var calmed sync.Map
 
-// Calm delays the beginning of a test while the machine is busy: until fewer than four tasks per core want to run, at
-// most 4 s. A server has deadlines of one and two seconds. When twenty tests share two cores, servers miss these
-// deadlines, and a test fails that tests something else. One test begins at a time, over all test processes of this
-// user. A test and its subtests wait once, however often they call Calm.
+// Calm delays the beginning of a test while the machine is busy: until fewer than four tasks per core are
+// runnable, for at most 4 s. A server has deadlines of one and two seconds. When twenty tests share two cores,
+// servers miss these deadlines, and an unrelated test fails. One test begins at a time, over all test processes of
+// this user. A test and its subtests wait once, however often they call Calm.
 func Calm(t testing.TB) {
 	t.Helper()
 	test, _, _ := strings.Cut(t.Name(), "/")
@@ -46,7 +46,7 @@ func Calm(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = turn.Close() }() // and so the lock ends
+	defer func() { _ = turn.Close() }() // which releases the lock
 	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func Calm(t testing.TB) {
 	}
 }
 
-// runnable is how many tasks of the machine run or want to, this one left out: the mean over some samples.
+// runnable returns the mean number of tasks that run or wait for a core, without this one, over some samples.
 func runnable(samples int) (float64, error) {
 	sum := 0
 	for range samples {

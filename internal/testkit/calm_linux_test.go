@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Calm waits while more tasks want to run than the machine has cores for, and a test waits once.
+// Calm waits while the machine is busy, and only once per test.
 func TestCalm(t *testing.T) {
 	var busy sync.WaitGroup
 	var stop atomic.Bool

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// child is a process of ours that dies with us.
+// child is a process that the kit started and that dies with the test process.
 type child struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -20,9 +20,9 @@ type child struct {
 
 // startChild starts cmd such that the kernel kills it when this process dies.
 //
-// The parent death signal is tied to the thread that forked, not to the process. So one goroutine keeps that thread to
-// itself from the fork until the child is reaped; started from any other goroutine, the child could be killed in the
-// middle of a test, when the runtime retires the thread.
+// The parent death signal is tied to the thread that forked, not to the process. So one goroutine locks that
+// thread from the fork until the child is reaped. Without the lock the runtime could retire the thread, and the
+// kernel would kill the child in the middle of a test.
 func startChild(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = dieWithParent()
 	c := &child{cmd: cmd, exited: make(chan struct{})}
@@ -35,7 +35,7 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // the verdict is read from cmd.ProcessState
+		_ = cmd.Wait() // callers read the result from cmd.ProcessState
 		close(c.exited)
 	}()
 	if err := <-started; err != nil {
@@ -55,10 +55,11 @@ func (c *child) alive() bool {
 	}
 }
 
-// signal answers os.ErrProcessDone when the process has ended.
+// signal returns os.ErrProcessDone when the process has ended.
 func (c *child) signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
 
-// kill sends SIGKILL, which a frozen process obeys too, and waits until the process is gone. Safe twice.
+// kill sends SIGKILL, which also ends a frozen process, and waits until the process is gone. A second call does
+// nothing.
 func (c *child) kill() error {
 	if err := c.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %d: %w", c.pid(), err)
@@ -87,10 +88,10 @@ func (c *child) thaw() error {
 	return nil
 }
 
-// errMissing marks a program that is not installed.
+// errMissing means that a program is not installed.
 var errMissing = errors.New("not installed")
 
-// program finds one of the names on PATH or in the folders where servers live but users' PATHs do not lead.
+// program finds one of the names on PATH or in the usual folders of servers, which users' PATHs often lack.
 func program(install string, names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -105,7 +106,7 @@ func program(install string, names ...string) (string, error) {
 	return "", fmt.Errorf("%s is %w; type: %s", names[0], errMissing, install)
 }
 
-// tail is the end of a log file, for error messages.
+// tail returns the end of a log file, for error messages.
 func tail(path string) string {
 	const most = 4096
 	f, err := os.Open(path)

@@ -11,7 +11,7 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// stopped reads the state of every thread: a signal that was sent is not yet a process that stands still.
+// stopped reports whether every thread of the process has stopped. A sent SIGSTOP takes a moment to stop them.
 func stopped(pid int) bool {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -22,7 +22,7 @@ func stopped(pid int) bool {
 		if err != nil {
 			return false
 		}
-		// The name, in brackets, may hold anything; the state is the letter after the last one.
+		// The name, in brackets, may contain any character. The state is the letter after the last bracket.
 		i := bytes.LastIndexByte(stat, ')')
 		if i < 0 || i+2 >= len(stat) || (stat[i+2] != 'T' && stat[i+2] != 't') {
 			return false

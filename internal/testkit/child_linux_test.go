@@ -16,7 +16,7 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
-	// A killed process does not remove its folder.
+	// A killed process does not remove its folder, so that the folder lies in this test's own.
 	p := StartProcess(t, self, []string{"TESTKIT_CHILD=dying", "TMPDIR=" + t.TempDir()})
 	must(t, p.WaitOutput(soon(t), "runs"))
 	var pid int
@@ -54,7 +54,7 @@ func TestServersOutliveTheThreadThatAskedForThem(t *testing.T) {
 				ask()
 				return
 			}
-			go ask() // the main thread never ends; while this goroutine holds it, another one is taken
+			go ask() // the main thread never ends: this goroutine holds it, so that ask gets another thread
 			runtime.Gosched()
 			runtime.UnlockOSThread()
 		}()
@@ -65,7 +65,7 @@ func TestServersOutliveTheThreadThatAskedForThem(t *testing.T) {
 			err := syscall.Tgkill(os.Getpid(), got.thread, 0)
 			return errors.Is(err, syscall.ESRCH), fmt.Sprint("tgkill 0: ", err)
 		})
-		// The kernel signals at the thread's end; a server that got the signal is on its way out.
+		// The kernel sends the signal at the thread's end. A server that got the signal would be dying by now.
 		must(t, client(t, got.server.URL()).Ping(context.Background()).Err())
 		if !got.server.current().alive() {
 			t.Fatal("the server died with the thread")

@@ -4,7 +4,8 @@ package testkit
 
 import "syscall"
 
-// Only Linux has a parent death signal. Elsewhere a killed test process leaves its servers running.
+// dieWithParent sets nothing, because only Linux has a parent death signal. Elsewhere a killed test process leaves
+// its servers running.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 func stopped(int) bool { return true }

@@ -14,42 +14,43 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Slots is how many slots a Redis Cluster has.
+// Slots is the number of slots of a Redis Cluster.
 const Slots = 16384
 
-// Cluster is a real Redis Cluster of our own. A slot that nobody serves is refused, the others go on
-// (cluster-require-full-coverage no), and a replica stays with its master.
+// Cluster is a real Redis Cluster that the kit started. When a slot has no master, only that slot is refused
+// (cluster-require-full-coverage no). A replica stays with its master.
 type Cluster struct {
 	nodes   []*Redis
 	ids     map[string]*Redis
 	masters int
 }
 
-// NewCluster starts n masters with a replica each (AOF everysec) for one test, gives the slots out evenly, and returns
-// when every node serves. Nodes that are silent for 1 s are taken for dead. Args are redis-server's own and override
-// the defaults.
+// NewCluster starts n masters with a replica each (AOF everysec) for one test. It gives each master an equal share
+// of the slots and returns when every node serves. A node that is silent for 1 s counts as failed. The args are
+// redis-server's own and override the defaults.
 func NewCluster(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, masters, masters, args)
 }
 
-// NewMasters is NewCluster without replicas. Nobody is to be promoted there, so a node may be silent for 15 s: a slow
-// machine takes none for dead.
+// NewMasters is NewCluster without replicas. It has no replica to promote, so a node may be silent for 15 s: on a
+// slow machine no node counts as failed.
 func NewMasters(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, masters, 0, append([]string{"--cluster-node-timeout", "15000"}, args...))
 }
 
-// StartMasters is NewMasters outside a test; whoever starts it stops it.
+// StartMasters is NewMasters outside a test; the caller stops the cluster.
 func StartMasters(masters int, args ...string) (*Cluster, error) {
 	return startCluster(masters, 0, append([]string{"--cluster-node-timeout", "15000"}, args...))
 }
 
-// sharedTurn is held by the test that has the shared cluster.
+// sharedTurn is held by the test that uses the shared cluster.
 var sharedTurn sync.Mutex
 
-// SharedCluster is one throwaway cluster per test process, of three masters without replicas. It is empty, and the
-// test's alone until it ends: a cluster has one database, so the tests that ask take turns. A test asks once.
+// SharedCluster returns the one throwaway cluster of the test process: three masters without replicas. The cluster
+// is empty and belongs to this test until it ends. A cluster has only one database, so the tests take turns. A
+// test must call SharedCluster only once: a second call would wait for ever.
 func SharedCluster(t testing.TB) *Cluster {
 	t.Helper()
 	sharedTurn.Lock()
@@ -87,7 +88,7 @@ func newCluster(t testing.TB, masters, replicas int, args []string) *Cluster {
 func startCluster(masters, replicas int, args []string) (*Cluster, error) {
 	c := &Cluster{masters: masters, nodes: make([]*Redis, masters+replicas), ids: map[string]*Redis{}}
 	err := c.each(func(i int, _ *Redis) (err error) {
-		// The bus' own default, the port + 10000, can lie among the ports of outgoing connections.
+		// The bus' default port, the port + 10000, can lie among the ports of outgoing connections.
 		bus, err := freePort()
 		if err != nil {
 			return err
@@ -110,7 +111,7 @@ func startCluster(masters, replicas int, args []string) (*Cluster, error) {
 	return c, nil
 }
 
-// each does something with all nodes at once.
+// each calls do for all nodes at once and joins the errors.
 func (c *Cluster) each(do func(i int, n *Redis) error) error {
 	errs := make([]error, len(c.nodes))
 	var all sync.WaitGroup
@@ -121,7 +122,7 @@ func (c *Cluster) each(do func(i int, n *Redis) error) error {
 	return errors.Join(errs...)
 }
 
-// join introduces the nodes to each other, and gives the masters their slots and the others their masters.
+// join introduces the nodes to each other, gives the masters their slots, and gives the replicas their masters.
 func (c *Cluster) join() error {
 	ids := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -131,7 +132,7 @@ func (c *Cluster) join() error {
 		}
 		ids[i] = fmt.Sprint(id)
 		c.ids[ids[i]] = n
-		// Of their own from the start: masters that find out that they have the same epoch would go on to settle it.
+		// Each node gets its own epoch at the start. Masters with equal epochs would change them later.
 		if _, err := n.ask("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func (c *Cluster) join() error {
 		if i < c.masters {
 			return nil
 		}
-		return poll(30*time.Second, func() error { // it may not know its master yet
+		return poll(30*time.Second, func() error { // the node may not know its master yet
 			_, err := n.ask("CLUSTER", "REPLICATE", ids[i-c.masters])
 			return err
 		})
@@ -171,7 +172,7 @@ func (c *Cluster) join() error {
 	return poll(60*time.Second, c.settled)
 }
 
-// Stop kills all nodes and removes their folders. Safe twice.
+// Stop kills all nodes and removes their folders. A second call does nothing.
 func (c *Cluster) Stop() {
 	for _, n := range c.nodes {
 		if n != nil {
@@ -180,10 +181,10 @@ func (c *Cluster) Stop() {
 	}
 }
 
-// Nodes are all nodes: first those that began as masters, then their replicas in the same order.
+// Nodes returns all nodes: first those that began as masters, then their replicas in the same order.
 func (c *Cluster) Nodes() []*Redis { return slices.Clone(c.nodes) }
 
-// URL is a REDIS_URL with every node in it.
+// URL returns a REDIS_URL that names every node.
 func (c *Cluster) URL() string {
 	url := "redis://" + c.nodes[0].Addr() + "?addr=" + c.nodes[0].Addr()
 	for _, n := range c.nodes[1:] {
@@ -192,7 +193,7 @@ func (c *Cluster) URL() string {
 	return url
 }
 
-// Slot is the slot of a key: of what stands in its first braces, if anything does.
+// Slot returns the slot of a key. If the key has a non-empty part in braces, only the first such part counts.
 func Slot(key string) int {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -213,7 +214,8 @@ func Slot(key string) int {
 	return int(crc) % Slots
 }
 
-// Master is who serves the key's slot now, as the newest of the living see it; nil while nobody does.
+// Master returns the master of the key's slot: of the living nodes that claim the slot, the one with the newest
+// epoch. It is nil while no node claims the slot.
 func (c *Cluster) Master(key string) *Redis { return c.serving(Slot(key)) }
 
 func (c *Cluster) serving(slot int) *Redis {
@@ -224,7 +226,7 @@ func (c *Cluster) serving(slot int) *Redis {
 		if err != nil {
 			continue
 		}
-		// Each is asked for itself only: what it says of others may be old.
+		// Each node is trusted only about itself: its knowledge of other nodes may be old.
 		for _, k := range view {
 			if k.is("myself") && k.is("master") && k.has(slot) && k.epoch > newest {
 				best, newest = n, k.epoch
@@ -234,7 +236,7 @@ func (c *Cluster) serving(slot int) *Redis {
 	return best
 }
 
-// Replica is the living replica of a node, by its own word; nil if it has none.
+// Replica returns the living node that calls itself the replica of this one; nil if there is none.
 func (c *Cluster) Replica(of *Redis) *Redis {
 	for _, n := range c.nodes {
 		view, err := n.view()
@@ -250,7 +252,7 @@ func (c *Cluster) Replica(of *Redis) *Redis {
 	return nil
 }
 
-// Settled waits until every slot is served and all nodes say so, and every replica is in step with its master.
+// Settled waits until every slot has a master, all nodes agree, and every replica is in step with its master.
 func (c *Cluster) Settled(t testing.TB) {
 	t.Helper()
 	if err := poll(60*time.Second, c.settled); err != nil {
@@ -314,7 +316,7 @@ func (k known) has(slot int) bool {
 	return slices.ContainsFunc(k.slots, func(s [2]int) bool { return s[0] <= slot && slot <= s[1] })
 }
 
-// view is what a node says of all nodes.
+// view returns what a node reports about all nodes.
 func (r *Redis) view() ([]known, error) {
 	text, err := r.ask("CLUSTER", "NODES")
 	if err != nil {
@@ -330,7 +332,7 @@ func (r *Redis) view() ([]known, error) {
 			linked: f[7] == "connected"}
 		k.epoch, _ = strconv.ParseInt(f[6], 10, 64)
 		for _, s := range f[8:] {
-			if strings.HasPrefix(s, "[") { // on its way
+			if strings.HasPrefix(s, "[") { // a slot that is moving
 				continue
 			}
 			first, last, ok := strings.Cut(s, "-")
@@ -349,12 +351,12 @@ func (r *Redis) view() ([]known, error) {
 	return all, nil
 }
 
-// ask sends one command on a connection of its own, and waits a second for the answer.
+// ask sends one command on a connection of its own. It waits a second for the connection and ten for the answer.
 func (r *Redis) ask(command ...any) (any, error) {
 	c := redis.NewClient(&redis.Options{
 		Addr: r.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, DialTimeout: time.Second,
 		ReadTimeout: 10 * time.Second,
-		PoolSize:    4, // after as many refused dials the pool goes on dialling by itself for a second
+		PoolSize:    4, // after this many refused dials the pool goes on dialling in the background for a second
 	})
 	defer func() { _ = c.Close() }()
 	answer, err := c.Do(context.Background(), command...).Result()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Move takes a slot with its keys to another master, as an operator's tool would.
+// Move moves a slot with its keys to another master, as an operator's tool would.
 func (c *Cluster) Move(t testing.TB, slot int, to *Redis) {
 	t.Helper()
 	m := c.StartMove(t, slot, to)
@@ -14,9 +14,9 @@ func (c *Cluster) Move(t testing.TB, slot int, to *Redis) {
 	m.Finish(t)
 }
 
-// Move is a slot on its way from one master to another: what is still with the first is answered there, for everything
-// else the client is sent on (ASK), and a call with keys of both, or with some that do not exist, is told to come again
-// (TRYAGAIN).
+// Move is a slot on its way from one master to another. The first master answers for the keys that it still has,
+// and redirects the client for all others (ASK). It answers TRYAGAIN to a call with keys on both sides, or with
+// keys of which some do not exist.
 type Move struct {
 	slot     int
 	from, to *Redis
@@ -24,7 +24,7 @@ type Move struct {
 	masters  []*Redis
 }
 
-// StartMove tells both masters of a slot that its keys are on their way. No key has moved yet.
+// StartMove tells both masters of a slot that the slot is moving. No key has moved yet.
 func (c *Cluster) StartMove(t testing.TB, slot int, to *Redis) *Move {
 	t.Helper()
 	m := &Move{slot: slot, from: c.serving(slot), to: to, ids: map[*Redis]string{}}
@@ -44,7 +44,7 @@ func (c *Cluster) StartMove(t testing.TB, slot int, to *Redis) *Move {
 	return m
 }
 
-// Step moves at most n keys and says whether there were any.
+// Step moves at most n keys and returns false if none was left.
 func (m *Move) Step(t testing.TB, n int) bool {
 	t.Helper()
 	keys := m.ask(t, m.from, "CLUSTER", "GETKEYSINSLOT", m.slot, n).([]any)
@@ -55,7 +55,7 @@ func (m *Move) Step(t testing.TB, n int) bool {
 	return true
 }
 
-// Finish says whose the slot is now; the clients are sent there for good (MOVED).
+// Finish tells all masters that the slot now belongs to the second one. Clients get MOVED from now on.
 func (m *Move) Finish(t testing.TB) {
 	t.Helper()
 	m.ask(t, m.to, "CLUSTER", "SETSLOT", m.slot, "NODE", m.ids[m.to])

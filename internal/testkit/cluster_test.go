@@ -14,13 +14,13 @@ func clusterClient(t *testing.T, c *Cluster) *redis.ClusterClient {
 	o, err := redis.ParseClusterURL(c.URL())
 	must(t, err)
 	client := redis.NewClusterClient(o)
-	t.Cleanup(func() { _ = client.Close() }) // a second time: an error that says so
+	t.Cleanup(func() { _ = client.Close() }) // a second Close only returns an error
 	return client
 }
 
 func sentOn(_ string, ok bool) bool { return ok }
 
-// One cluster for everything: a start costs seconds.
+// All subtests share one cluster, because a start takes seconds.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestCluster(t *testing.T) {
 		}
 		c.Settled(t)
 
-		// A master dies. No client of ours is there to dial it on and on.
+		// A master dies. The client is closed first, so that it does not keep dialling the dead node.
 		must(t, client.Close())
 		key := "{k1}:a"
 		dead := c.Master(key)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a proxy does to replies without a rule for one of them, and that it says so.
+// Each proxy counts the damage that it does without a rule: Delay, Blackhole, Weather.
 func TestProxyDamage(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		ctx := context.Background()

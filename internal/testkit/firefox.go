@@ -14,7 +14,8 @@ import (
 
 const installFirefox = "apt-get install -y firefox-esr"
 
-// Firefox is one headless Firefox. Every FirefoxTab has cookies and workers of its own, as if it were the only one.
+// Firefox is one headless Firefox. Each FirefoxTab has its own cookies and workers, unless it was opened by
+// Beside.
 type Firefox struct {
 	process *Process
 	conn    *bidi
@@ -22,7 +23,7 @@ type Firefox struct {
 	chrome  string // the id of the window that shows the pages
 
 	mu   sync.Mutex
-	tabs map[string]*record // of each tab what went wrong
+	tabs map[string]*record // the problems and requests of each tab, by its id
 }
 
 var firefox struct {
@@ -30,8 +31,8 @@ var firefox struct {
 	running *Firefox
 }
 
-// StartFirefox returns the Firefox that all tests of the process share; the first who asks starts it, StopShared ends
-// it. It is FIREFOX_BIN, else what is found in PATH.
+// StartFirefox returns the Firefox that all tests of the process share. The first call starts it, and StopShared
+// ends it. The program is FIREFOX_BIN, or else the Firefox in PATH.
 func StartFirefox(t testing.TB) *Firefox {
 	t.Helper()
 	firefox.Lock()
@@ -46,7 +47,7 @@ func StartFirefox(t testing.TB) *Firefox {
 	return firefox.running
 }
 
-// stopFirefox ends the shared Firefox with all that it started, and removes its profile. Safe twice.
+// stopFirefox ends the shared Firefox with all its processes and removes its profile. A second call does nothing.
 func stopFirefox() {
 	firefox.Lock()
 	defer firefox.Unlock()
@@ -56,7 +57,8 @@ func stopFirefox() {
 	}
 }
 
-// firefoxSettings are those of a profile that asks nobody in the world for anything, and shows no page of its own.
+// firefoxSettings are the settings of a profile that contacts no server on its own and shows none of the browser's
+// own pages.
 const firefoxSettings = `user_pref("app.normandy.enabled", false);
 user_pref("app.shield.optoutstudies.enabled", false);
 user_pref("app.update.disabledForTesting", true);
@@ -83,7 +85,7 @@ user_pref("toolkit.telemetry.enabled", false);
 user_pref("ui.prefersReducedMotion", 1);
 `
 
-// firefoxOrigin is who we say that we are; the browser lets nobody else in.
+// firefoxOrigin is the origin that the kit's connection names; the browser refuses all others.
 const firefoxOrigin = "http://127.0.0.1"
 
 func startFirefox() (*Firefox, error) {
@@ -173,17 +175,17 @@ func (f *Firefox) stop() {
 	defer cancel()
 	if f.conn != nil {
 		if err := f.conn.call(ctx, "browser.close", map[string]any{}, nil); err == nil {
-			_, _ = f.process.WaitExit(ctx) // it takes its files along; one that does not is killed
+			_, _ = f.process.WaitExit(ctx) // Firefox removes its files; one that does not end is killed
 		}
 		f.conn.close()
 	}
 	if f.process != nil {
 		_ = f.process.Kill()
 	}
-	_ = poll(browserBound, func() error { return os.RemoveAll(f.home) }) // the last of its processes may still write
+	_ = poll(browserBound, func() error { return os.RemoveAll(f.home) }) // its last processes may still write files
 }
 
-// hear gives each tab what is told of it.
+// hear passes an event to the record of the tab that the event names.
 func (f *Firefox) hear(method string, params json.RawMessage) {
 	var of struct {
 		Context string `json:"context"`
@@ -200,7 +202,7 @@ func (f *Firefox) hear(method string, params json.RawMessage) {
 	f.mu.Lock()
 	r := f.tabs[of.Context]
 	f.mu.Unlock()
-	if r != nil { // else of no tab of ours, or of a worker
+	if r != nil { // otherwise the event is of a foreign tab or of a worker
 		r.hearFirefox(method, params)
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/net/websocket"
 )
 
-// bidi is a connection to a browser that speaks WebDriver BiDi: commands with answers, and events in between.
+// bidi is a connection to a browser that speaks WebDriver BiDi: commands with answers, and events between them.
 type bidi struct {
 	conn *websocket.Conn
-	hear func(method string, params json.RawMessage) // every event, in their order
+	hear func(method string, params json.RawMessage) // called for every event, in order
 
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan bidiMessage
-	gone    error         // why nothing comes any more
-	ended   chan struct{} // closed when nothing is read any more
+	gone    error         // the error that ended the connection
+	ended   chan struct{} // closed when the reader has ended
 }
 
-// bidiMessage is what the browser sends: an answer, which has an ID, or an event, which has a method.
+// bidiMessage is a message of the browser: an answer, which has an ID, or an event, which has a method.
 type bidiMessage struct {
 	ID      int             `json:"id"`
 	Type    string          `json:"type"` // success, error, event
@@ -33,7 +33,7 @@ type bidiMessage struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// dialBidi connects to ws://127.0.0.1:port. Its origin is one that the browser was told to let in.
+// dialBidi connects to ws://127.0.0.1:port. The browser must have been started to allow this origin.
 func dialBidi(
 	ctx context.Context, address, origin string, hear func(method string, params json.RawMessage),
 ) (*bidi, error) {
@@ -45,7 +45,7 @@ func dialBidi(
 	if err != nil {
 		return nil, err
 	}
-	conn.MaxPayloadBytes = 256 << 20 // a picture of a long page is one message
+	conn.MaxPayloadBytes = 256 << 20 // a screenshot of a long page is one message
 	b := &bidi{conn: conn, hear: hear, waiting: map[int]chan bidiMessage{}, ended: make(chan struct{})}
 	go b.read()
 	return b, nil
@@ -73,13 +73,13 @@ func (b *bidi) read() {
 		answer := b.waiting[m.ID]
 		delete(b.waiting, m.ID)
 		b.mu.Unlock()
-		if answer != nil { // else nobody waits any more
+		if answer != nil { // otherwise the caller has given up
 			answer <- m
 		}
 	}
 }
 
-// call sends a command and reads its answer into what into points at; nil = nobody wants it.
+// call sends a command and decodes its answer into what into points at. A nil into drops the answer.
 func (b *bidi) call(ctx context.Context, method string, params, into any) error {
 	answer := make(chan bidiMessage, 1)
 	b.mu.Lock()
@@ -116,7 +116,7 @@ func (b *bidi) call(ctx context.Context, method string, params, into any) error 
 
 var errNoAnswer = errors.New("the browser does not answer")
 
-// close returns when the connection is gone and nothing is read from it any more. Safe twice.
+// close returns when the connection is closed and its reader has ended. A second call does nothing.
 func (b *bidi) close() {
 	_ = b.conn.Close()
 	<-b.ended

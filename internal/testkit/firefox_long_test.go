@@ -29,7 +29,7 @@ func TestFirefox(t *testing.T) {
 			"/exception": "exception: TypeError: can't access property",
 			"/csp":       "csp: script-src-elem refuses inline",
 			"/style":     "csp: style-src-attr refuses inline",
-			"/gone":      "request: " + site + "/nowhere.js: NS_ERROR_CORRUPTED_CONTENT", // no script, says its type
+			"/gone":      "request: " + site + "/nowhere.js: NS_ERROR_CORRUPTED_CONTENT", // its type is not a script
 			"/nowhere":   "request: " + site + "/nowhere: 404",
 		} {
 			w := &watched{TB: t}

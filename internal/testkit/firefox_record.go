@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// Problems are all so far, as those of Tab: console, exception, csp and request. What goes wrong inside a SharedWorker
-// is not among them.
+// Problems returns all problems so far, as Tab.Problems does: console, exception, csp and request. Problems inside
+// a SharedWorker are not recorded.
 func (tab *FirefoxTab) Problems() []string {
 	tab.t.Helper()
-	tab.Eval("0", nil) // what the page did before is told before
+	tab.Eval("0", nil) // events of what the page did before arrive before the answer
 	return tab.record.all()
 }
 
 // Allow is Tab.Allow.
 func (tab *FirefoxTab) Allow(parts ...string) { tab.record.allow(parts) }
 
-// Requests are the addresses that the page has asked for since Open or Reload, in their order.
+// Requests returns the addresses that the page has requested since Open or Reload, in order.
 func (tab *FirefoxTab) Requests() []string {
 	tab.t.Helper()
 	tab.Eval("0", nil)
 	return tab.record.requests()
 }
 
-// hearFirefox is called for every event of the tab, in their order.
+// hearFirefox records one event of the tab. The browser's events arrive in order.
 func (r *record) hearFirefox(method string, params json.RawMessage) {
 	var e struct {
 		Level, Type, Text string // of the log
-		Channel           string // of our world
+		Channel           string // of the kit's isolated world
 		Data              struct{ Value string }
 		Request           struct{ URL string }
 		Response          struct {
@@ -66,7 +66,7 @@ func (r *record) hearFirefox(method string, params json.RawMessage) {
 		r.asked = append(r.asked, e.Request.URL)
 	case method == "network.responseCompleted" && ours && e.Response.Status >= 400:
 		add("request", "%s: %d %s", e.Request.URL, e.Response.Status, e.Response.StatusText)
-	case method == "network.fetchError" && ours && e.ErrorText != "NS_BINDING_ABORTED": // the page left
+	case method == "network.fetchError" && ours && e.ErrorText != "NS_BINDING_ABORTED": // the page cancelled it by leaving
 		add("request", "%s: %s", e.Request.URL, e.ErrorText)
 	}
 }

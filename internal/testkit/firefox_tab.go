@@ -11,18 +11,17 @@ import (
 	"time"
 )
 
-// FirefoxTab is one page as somebody with Firefox has it. Its steps are those of Tab, and as there each fails the test
-// if it cannot be done. When the test ends, so does the tab, and it fails the test for every Problem that was not
-// allowed.
+// FirefoxTab is one page as a user of Firefox sees it. Its steps are those of Tab, and each fails the test if it
+// cannot be done. The tab closes with the test, and then fails it for every problem that was not allowed.
 type FirefoxTab struct {
 	t       testing.TB
 	firefox *Firefox
-	user    string // whose cookies and workers
+	user    string // the user context, which owns the cookies and workers
 	id      string
 	record  *record
 }
 
-// args are what a command needs.
+// args are the parameters of a command.
 type args map[string]any
 
 // Tab opens a tab that shares nothing with any other.
@@ -37,14 +36,14 @@ func (f *Firefox) Tab(t testing.TB) *FirefoxTab {
 	return f.open(t, made.UserContext)
 }
 
-// Beside opens another window of the same user: the two share cookies and SharedWorkers. It must end before the first
-// one.
+// Beside opens another window of the same user: the two share cookies and SharedWorkers. The second window must
+// end before the first one.
 func (tab *FirefoxTab) Beside(t testing.TB) *FirefoxTab {
 	t.Helper()
 	return tab.firefox.open(t, tab.user)
 }
 
-// open opens a window: a tab that another one hides is not looked at, and its page knows.
+// open opens a window. A tab would not do: the page in a hidden tab notices that it is hidden.
 func (f *Firefox) open(t testing.TB, user string) *FirefoxTab {
 	t.Helper()
 	var made struct{ Context string }
@@ -61,7 +60,7 @@ func (f *Firefox) open(t testing.TB, user string) *FirefoxTab {
 		f.mu.Unlock()
 		f.do(t, "browsingContext.close", args{"context": tab.id}, nil)
 	})
-	// A world of its own, as in watchPolicy.
+	// The listener lives in an isolated world, as in watchPolicy.
 	f.do(t, "script.addPreloadScript", args{
 		"functionDeclaration": "tell => document.addEventListener('securitypolicyviolation', e => " +
 			"tell(`${e.effectiveDirective} refuses ${e.blockedURI} at ${e.sourceFile}:${e.lineNumber} ${e.sample}`), true)",
@@ -111,7 +110,7 @@ func (tab *FirefoxTab) Reload() {
 	tab.do("reload", "browsingContext.reload", args{"wait": "complete"})
 }
 
-// URL is where the tab is.
+// URL returns the tab's address.
 func (tab *FirefoxTab) URL() string {
 	tab.t.Helper()
 	url, err := urlOf(tab)
@@ -139,7 +138,7 @@ func (tab *FirefoxTab) press(x, y float64) error {
 	}}}, nil)
 }
 
-// Type puts text where the element's was, key by key.
+// Type replaces the element's text, key by key.
 func (tab *FirefoxTab) Type(selector, text string) {
 	tab.t.Helper()
 	const focus = `(e => {
@@ -153,7 +152,7 @@ func (tab *FirefoxTab) Type(selector, text string) {
 	tab.Press(text)
 }
 
-// Press presses keys, one after the other, wherever the focus is: "?", "gd", "\r".
+// Press presses keys one after the other, wherever the focus is: "?", "gd", "\r".
 func (tab *FirefoxTab) Press(keys string) {
 	tab.t.Helper()
 	named := map[rune]string{'\r': "\uE006", '\t': "\uE004", '\x1b': "\uE00C", '\b': "\uE003"}
@@ -197,8 +196,8 @@ func (tab *FirefoxTab) eval(expression string, into any) error {
 	return tab.firefox.evalIn(tab.id, expression, into)
 }
 
-// evalIn evaluates in a page, or in what shows the pages. JSON says what a value is: the protocol's own form knows more
-// than anybody here wants.
+// evalIn evaluates an expression in a page or in the browser's own window. The value travels as JSON, which is
+// simpler than the protocol's own form.
 func (f *Firefox) evalIn(context, expression string, into any) error {
 	var got struct {
 		Type   string
@@ -225,7 +224,7 @@ func (f *Firefox) evalIn(context, expression string, into any) error {
 	return json.Unmarshal([]byte(got.Result.Value), into)
 }
 
-// View sets the size of the window, and whether its user likes it dark.
+// View sets the size of the window and its light or dark colour scheme.
 func (tab *FirefoxTab) View(width, height int, dark bool) {
 	tab.t.Helper()
 	size := args{"width": width, "height": height}
@@ -234,7 +233,7 @@ func (tab *FirefoxTab) View(width, height int, dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	// The protocol has no word for it; the browser itself has.
+	// The protocol has no command for the colour scheme, so this calls the browser's own function.
 	err := tab.firefox.evalIn(tab.firefox.chrome, fmt.Sprintf(`ChromeUtils
 		.importESModule("chrome://remote/content/shared/NavigableManager.sys.mjs")
 		.NavigableManager.getBrowsingContextById(%q).top.prefersColorSchemeOverride = %q`, tab.id, scheme), nil)
@@ -243,7 +242,7 @@ func (tab *FirefoxTab) View(width, height int, dark bool) {
 	}
 }
 
-// Screenshot writes what is to be seen to a file, a .png.
+// Screenshot writes the visible page to a .png file.
 func (tab *FirefoxTab) Screenshot(path string) {
 	tab.t.Helper()
 	var got struct{ Data string }
@@ -260,5 +259,5 @@ func (tab *FirefoxTab) Screenshot(path string) {
 	}
 }
 
-// around says where the tab is and what it shows, for error messages.
+// around returns the tab's address and its visible text, for error messages.
 func (tab *FirefoxTab) around() string { return around(tab, tab.record) }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// gate is what both proxies are made of: a listener, and one link per connection.
+// gate is the common part of both proxies: a listener, and one link per connection.
 type gate struct {
 	addr    string
 	backend string
@@ -22,18 +22,18 @@ type gate struct {
 	running  sync.WaitGroup
 }
 
-// link is a client's connection with the server's that belongs to it.
+// link is a client's connection and the matching connection to the server.
 type link struct {
 	client, server net.Conn
 	over           chan struct{} // closed by cut
 	once           sync.Once
 }
 
-// cut closes both sides. Safe twice.
+// cut closes both sides. A second call does nothing.
 func (l *link) cut() {
 	l.once.Do(func() {
 		close(l.over)
-		_ = l.client.Close() // it may be closed already, by the other side
+		_ = l.client.Close() // the other side may have closed it already
 		_ = l.server.Close()
 	})
 }
@@ -52,7 +52,7 @@ func newGate(backend string, serve func(*link)) (*gate, error) {
 	return g, nil
 }
 
-// listen is called with mu held.
+// listen opens the port again. The caller holds mu.
 func (g *gate) listen() error {
 	l, err := listen(g.addr, 5*time.Second)
 	if err != nil {
@@ -64,8 +64,8 @@ func (g *gate) listen() error {
 	return nil
 }
 
-// listen waits while the address is in use: the listener that was closed here may still be open in a child that this
-// process is starting at that moment.
+// listen waits while the address is in use. A child that this process is just starting may still hold a copy of
+// the listener that was closed.
 func listen(addr string, patience time.Duration) (l net.Listener, err error) {
 	every(patience, func() bool {
 		l, err = net.Listen("tcp", addr)
@@ -93,7 +93,7 @@ func (g *gate) handle(client net.Conn) {
 	defer g.running.Done()
 	server, err := net.DialTimeout("tcp", g.backend, 5*time.Second)
 	if err != nil {
-		_ = client.Close() // the client learns by EOF, as it would from a load balancer
+		_ = client.Close() // the client gets EOF, as it would from a load balancer
 		return
 	}
 	l := &link{client: client, server: server, over: make(chan struct{})}
@@ -113,7 +113,7 @@ func (g *gate) handle(client net.Conn) {
 // Addr is host:port.
 func (g *gate) Addr() string { return g.addr }
 
-// Close closes the listener and every connection, and returns when all is over. Safe twice.
+// Close closes the listener and every connection, and returns when all links are over. A second call does nothing.
 func (g *gate) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -123,15 +123,15 @@ func (g *gate) Close() {
 	g.running.Wait()
 }
 
-// refuse is called with mu held.
+// refuse closes the port. The caller holds mu.
 func (g *gate) refuse() {
 	if g.listener != nil {
-		_ = g.listener.Close() // nothing waits in it that a test could miss
+		_ = g.listener.Close() // a connection that it has not accepted yet is lost, which no test notices
 		g.listener = nil
 	}
 }
 
-// cutAll is called with mu held.
+// cutAll closes every open connection. The caller holds mu.
 func (g *gate) cutAll() {
 	for l := range g.links {
 		l.cut()

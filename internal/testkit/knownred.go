@@ -11,12 +11,14 @@ import (
 	"testing"
 )
 
-// KnownRed runs body, a test that shows a known defect which is not mended yet. The test around it passes as long as
-// body fails for the expected reason: every text that body fails with contains symptom. The test fails when body
-// passes, panics, skips, or fails with any other text. The report of make test lists the test with why, in one line.
+// KnownRed runs body, a test that shows a known defect which is not fixed yet. The surrounding test passes as long
+// as body fails for the expected reason: every text that body fails with contains symptom. The test fails when
+// body passes, panics, skips, or fails with any other text. The report of make test lists the test with why, in
+// one line.
 //
-// Body runs in a goroutine of its own, so Fatal ends it as usual. Its cleanups run and its context ends before KnownRed
-// decides, and what it logs goes to t. A test that may run beside others calls t.Parallel before KnownRed.
+// Body runs in a goroutine of its own, so Fatal ends it as usual. KnownRed decides after body's context has ended
+// and its cleanups have run. Body's log goes to t. A test that may run beside others calls t.Parallel before
+// KnownRed.
 func KnownRed(t *testing.T, why string, body func(t testing.TB), symptom string) {
 	t.Helper()
 	t.Attr("known-red", why)
@@ -28,7 +30,8 @@ func KnownRed(t *testing.T, why string, body func(t testing.TB), symptom string)
 	}
 }
 
-// redTest is the testing.TB of a known-red body: failures are noted here and do not reach the test around it.
+// redTest is the testing.TB of a known-red body. It collects the failures and keeps them from the surrounding
+// test.
 type redTest struct {
 	testing.TB
 	ctx context.Context
@@ -37,11 +40,11 @@ type redTest struct {
 	mu       sync.Mutex
 	failed   bool
 	failures []string // the texts of Error and Fatal
-	wrong    []string // what is no failure and no success: panics, skips
+	wrong    []string // neither failure nor success: panics, skips
 	cleanups []func()
 }
 
-// runRed runs body and then its cleanups, the last one first. Each of them may end its goroutine.
+// runRed runs body and then its cleanups, the last one first. Each of these calls may end its goroutine.
 func runRed(t testing.TB, body func(testing.TB)) *redTest {
 	r := &redTest{TB: t}
 	r.ctx, r.end = context.WithCancel(t.Context())
@@ -83,7 +86,7 @@ func (r *redTest) lastCleanup() func() {
 	return cleanup
 }
 
-// complaint says what is wrong with a known-red test; "" if it failed as expected.
+// complaint returns the reason why a known-red test must fail; "" if its body failed as expected.
 func (r *redTest) complaint(symptom string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Only a body that fails with the expected text, and with no other, is a known red.
+// KnownRed passes only if the body fails with the expected text and with no other.
 func TestKnownRedVerdicts(t *testing.T) {
 	t.Parallel()
 	const symptom = "it ran twice"
@@ -52,8 +52,8 @@ func TestKnownRedVerdicts(t *testing.T) {
 	}
 }
 
-// A body has what any test has: its failure is seen by its cleanups, which run last first, after its context ended,
-// each of them also when an earlier one called Fatal.
+// A known-red body has the cleanups of any test. They see its failure, run after its context has ended, the last
+// one first, and each runs even if an earlier one called Fatal.
 func TestKnownRedCleanups(t *testing.T) {
 	t.Parallel()
 	var order []string
@@ -77,8 +77,8 @@ func TestKnownRedCleanups(t *testing.T) {
 	}
 }
 
-// A known-red test that is red passes, logs its failure and says why; every other known-red test fails. This test runs
-// such tests in a child process.
+// A known-red test whose body fails as expected passes, logs the failure and states its reason. Every other
+// known-red test fails. This test runs such tests in a child process.
 func TestKnownRed(t *testing.T) {
 	if os.Getenv("TESTKIT_CHILD") == "known-red" {
 		red := func(t testing.TB) { t.Fatal("it ran twice") }

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain is also the test process that dies, when the tests run it as a child.
+// TestMain runs the tests, or plays the dying test process when a test starts it as a child.
 func TestMain(m *testing.M) {
 	if os.Getenv("TESTKIT_CHILD") == "dying" {
 		dyingTestProcess()
@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(Main(m))
 }
 
-// dyingTestProcess starts a server, tells its pid, and waits for its end. It keeps no thread alive by itself: whether
-// the server outlives the goroutine that asked for it is the kit's business.
+// dyingTestProcess starts a server, prints its pid, and waits to be killed. It locks no thread: the kit itself
+// must keep the server alive after the goroutine that started it has ended.
 func dyingTestProcess() {
 	pids := make(chan int)
 	go func() {

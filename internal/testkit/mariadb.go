@@ -18,13 +18,14 @@ import (
 
 const installMariaDB = "apt-get install -y mariadb-server"
 
-// MariaDB is a real mariadbd of our own, durable at every commit. Its user is root without a password, over TCP.
+// MariaDB is a real mariadbd that the kit started, durable at every commit. Its user is root without a password,
+// over TCP.
 type MariaDB struct {
 	*server
 }
 
-// NewMariaDB starts a mariadbd for one test and stops it when the test ends. Args are mariadbd's own and override the
-// defaults: "--ssl-cert=/file".
+// NewMariaDB starts a mariadbd for one test and stops it when the test ends. The args are mariadbd's own and
+// override the defaults: "--ssl-cert=/file".
 func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	t.Helper()
 	m, err := StartMariaDB(args...)
@@ -35,8 +36,8 @@ func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	return m
 }
 
-// StartMariaDB starts a mariadbd with empty system tables, a copy of this machine's template of them, and returns when
-// it answers. The caller stops it.
+// StartMariaDB starts a mariadbd on a copy of this machine's template of empty system tables, and returns when the
+// server answers. The caller stops it. If TEST_MYSQLD is set, StartMariaDB starts that program instead.
 func StartMariaDB(args ...string) (*MariaDB, error) {
 	if bin := mysqlProgram(); bin != "" {
 		return startMySQL(bin, args)
@@ -58,8 +59,8 @@ func StartMariaDB(args ...string) (*MariaDB, error) {
 	return nil, err
 }
 
-// tryMariaDB makes the tables by itself where copied is false: a template that no server starts from must not stop the
-// tests for ever.
+// tryMariaDB starts one mariadbd. With copied false it makes the system tables anew and removes the template, so
+// that a damaged template cannot fail all tests for ever.
 func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, error) {
 	s, err := newServer("mariadb")
 	if err != nil {
@@ -83,7 +84,7 @@ func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, erro
 	return &MariaDB{server: s}, nil
 }
 
-// sqlArgs is what every SQL server of the tests is started with: durable, small, and heard on 127.0.0.1 only.
+// sqlArgs returns the arguments of every SQL server of the tests: durable, small, and reachable on 127.0.0.1 only.
 func (s *server) sqlArgs() []string {
 	return []string{
 		"--port=" + strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--log-error=" + s.log(),
@@ -94,11 +95,11 @@ func (s *server) sqlArgs() []string {
 	}
 }
 
-// baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the
-// server.
+// baseArgs returns the arguments that the installation and the server must share. Root must say explicitly that it
+// runs the server.
 func baseArgs(data string) []string {
-	// A starting mariadbd removes every temporary table it finds in its tmpdir, those of other running servers too, which
-	// then crash.
+	// A starting mariadbd removes every temporary table in its tmpdir. In a shared tmpdir it would remove those of
+	// other running servers, which then crash.
 	args := []string{
 		"--no-defaults", "--datadir=" + data, "--tmpdir=" + tmpdir(data), "--skip-name-resolve", "--innodb-log-file-size=8M",
 	}
@@ -108,7 +109,7 @@ func baseArgs(data string) []string {
 	return args
 }
 
-// installArgs flush nothing: losing power while the tables are made costs nothing.
+// installArgs flush nothing: a power loss while the tables are made does no harm.
 var installArgs = []string{
 	"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
 }
@@ -117,12 +118,12 @@ func mariadbTemplate(bin, install string) (*template, error) {
 	return templateFor("mariadb", []string{bin, install}, append(baseArgs("data"), installArgs...))
 }
 
-// systemTables makes the folders of a server's data and, beside it, of its temporary tables.
+// systemTables makes the data folder of a server and, beside it, the folder of its temporary tables.
 func systemTables(bin, install string, copied bool, data string) error {
 	create := func(data string) error { return makeTables(install, data) }
 	from, err := mariadbTemplate(bin, install)
 	if err != nil {
-		return create(data) // there is no place for a template
+		return create(data) // no place for a template: the tables are made for this server alone
 	}
 	if !copied {
 		from.remove()
@@ -159,7 +160,8 @@ func makeTables(install, data string) error {
 
 func tmpdir(data string) string { return filepath.Join(filepath.Dir(data), "tmp") }
 
-// mariadbIs compares the data folder: on a port that somebody else took, another server would answer.
+// mariadbIs checks that the server on addr has this data folder. If another process took the port, another server
+// answers there.
 func mariadbIs(addr, data string) error {
 	var got, version string
 	err := admin(dsn(addr, ""), func(ctx context.Context, db *sql.DB) error {
@@ -174,8 +176,8 @@ func mariadbIs(addr, data string) error {
 	return met("sql", version)
 }
 
-// admin runs do on a connection of its own, for at most 10 s. The driver's own log is kept out of the test's output:
-// while a server starts or dies, broken connections are expected.
+// admin runs do on a connection of its own, for at most 10 s. It silences the driver's log, because broken
+// connections are expected while a server starts or dies.
 func admin(dsn string, do func(context.Context, *sql.DB) error) error {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -196,10 +198,11 @@ func admin(dsn string, do func(context.Context, *sql.DB) error) error {
 
 func dsn(addr, database string) string { return "root@tcp(" + addr + ")/" + database }
 
-// DSN is go-sql-driver's, without parameters, for a database that need not exist yet.
+// DSN returns a go-sql-driver DSN without parameters. The database need not exist yet.
 func (m *MariaDB) DSN(database string) string { return dsn(m.Addr(), database) }
 
-// NewDatabase creates an empty utf8mb4 database with a fresh name and returns its DSN. It goes with the server.
+// NewDatabase creates an empty utf8mb4 database with a fresh name and returns its DSN. The database lives as long
+// as the server.
 func (m *MariaDB) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name, err := createDatabase(m.DSN(""))
@@ -211,7 +214,7 @@ func (m *MariaDB) NewDatabase(t testing.TB) string {
 
 var databases atomic.Int64
 
-// createDatabase uses a name that no other process of this machine uses, now or later.
+// createDatabase creates a database whose name no other process of this machine uses, now or later.
 func createDatabase(dsn string) (string, error) {
 	name := fmt.Sprintf("testkit_%d_%d_%d", time.Now().UnixNano(), os.Getpid(), databases.Add(1))
 	err := admin(dsn, func(ctx context.Context, db *sql.DB) error {

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// The servers of a test process are those of the machine, or the programs that TEST_REDIS_SERVER and TEST_MYSQLD name:
-// make stores runs the suites on other makes and versions in this way.
+// The kit starts the servers that are installed on the machine, or the programs that TEST_REDIS_SERVER and
+// TEST_MYSQLD name. With these variables, make stores runs the suites on other products and versions.
 
-// redisProgram finds the redis-server to start.
+// redisProgram returns the redis-server to start.
 func redisProgram() (string, error) {
 	if bin := os.Getenv("TEST_REDIS_SERVER"); bin != "" {
 		return bin, nil
@@ -20,17 +20,17 @@ func redisProgram() (string, error) {
 	return program(installRedis, "redis-server")
 }
 
-// mysqlProgram is the mysqld to start in MariaDB's place; "" for MariaDB.
+// mysqlProgram returns the mysqld to start in MariaDB's place; "" means MariaDB.
 func mysqlProgram() string { return os.Getenv("TEST_MYSQLD") }
 
-// mysqlData is a data folder as mysqld makes it, from which each server of this process gets a copy: making one takes
-// seconds.
+// mysqlData is a data folder as mysqld initialises it. Each server of this process gets a copy, because
+// initialising takes seconds.
 var mysqlData struct {
 	sync.Mutex
 	dir string
 }
 
-// startMySQL starts a mysqld of Oracle's, as StartMariaDB starts a mariadbd.
+// startMySQL starts an Oracle mysqld, as StartMariaDB starts a mariadbd.
 func startMySQL(bin string, args []string) (*MariaDB, error) {
 	template, err := mysqlTemplate(bin)
 	if err != nil {
@@ -55,7 +55,7 @@ func tryMySQL(bin, template string, args []string) (*MariaDB, error) {
 		s.Stop()
 		return nil, fmt.Errorf("copy the data folder of mysqld: %w", err)
 	}
-	if err := os.Remove(filepath.Join(data, "auto.cnf")); err != nil { // the server's own id; a copy makes its own
+	if err := os.Remove(filepath.Join(data, "auto.cnf")); err != nil { // the server's own id; each copy makes a new one
 		s.Stop()
 		return nil, fmt.Errorf("copy the data folder of mysqld: %w", err)
 	}
@@ -76,7 +76,7 @@ func tryMySQL(bin, template string, args []string) (*MariaDB, error) {
 	return &MariaDB{server: s}, nil
 }
 
-// mysqlArgs is what the initialisation and the server must agree on.
+// mysqlArgs returns the arguments that the initialisation and the server must share.
 func mysqlArgs(data string) []string {
 	args := []string{
 		"--no-defaults", "--datadir=" + data, "--tmpdir=" + filepath.Join(filepath.Dir(data), "tmp"),
@@ -89,7 +89,7 @@ func mysqlArgs(data string) []string {
 	return args
 }
 
-// mysqlTemplate returns the data folder to copy, and makes it at the first call.
+// mysqlTemplate returns the data folder to copy. The first call makes it.
 func mysqlTemplate(bin string) (string, error) {
 	mysqlData.Lock()
 	defer mysqlData.Unlock()
@@ -101,7 +101,7 @@ func mysqlTemplate(bin string) (string, error) {
 		return "", fmt.Errorf("initialise mysqld: %w", err)
 	}
 	if err := initialiseMySQL(bin, dir); err != nil {
-		_ = os.RemoveAll(dir) // what is left in the temporary folder harms nobody
+		_ = os.RemoveAll(dir) // files left in the temporary folder do no harm
 		return "", err
 	}
 	mysqlData.dir = dir
@@ -110,7 +110,7 @@ func mysqlTemplate(bin string) (string, error) {
 
 func initialiseMySQL(bin, dir string) error {
 	log, users := filepath.Join(dir, "install.log"), filepath.Join(dir, "users.sql")
-	// Without name resolution root@localhost is not who comes from 127.0.0.1.
+	// Without name resolution, MySQL does not take a client from 127.0.0.1 for root@localhost.
 	text := "CREATE USER root@'127.0.0.1';\nGRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n"
 	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("initialise mysqld: %w", err)
@@ -123,7 +123,7 @@ func initialiseMySQL(bin, dir string) error {
 		return fmt.Errorf("initialise mysqld: %w", err)
 	}
 	defer out.Close()
-	// Losing power here costs nothing, so nothing is flushed: a third of the time.
+	// A power loss here does no harm. Without flushes the initialisation takes a third of the time.
 	cmd := exec.Command(bin, append(mysqlArgs(filepath.Join(dir, "data")), "--initialize-insecure", "--init-file="+users,
 		"--innodb-flush-method=nosync", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=0")...)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -142,12 +142,13 @@ func removeMySQLTemplate() {
 	mysqlData.Lock()
 	defer mysqlData.Unlock()
 	if mysqlData.dir != "" {
-		_ = os.RemoveAll(mysqlData.dir) // what is left in the temporary folder harms nobody
+		_ = os.RemoveAll(mysqlData.dir) // files left in the temporary folder do no harm
 		mysqlData.dir = ""
 	}
 }
 
-// met notes in the file that TEST_SERVERS_MET names which product and version a started server says it is.
+// met appends the product and version that a started server reports to the file that TEST_SERVERS_MET names.
+// Without that variable it does nothing.
 func met(product, version string) error {
 	file := os.Getenv("TEST_SERVERS_MET")
 	if file == "" {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TEST_REDIS_SERVER names the program that is started, and TEST_SERVERS_MET gets what the server says of itself.
+// The kit starts the program that TEST_REDIS_SERVER names, and writes the version that the server reports to
+// TEST_SERVERS_MET.
 func TestNamedRedisIsStarted(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		t.Setenv("TEST_REDIS_SERVER", "")
@@ -34,7 +35,7 @@ func TestNamedRedisIsStarted(t *testing.T) {
 	})
 }
 
-// A TEST_MYSQLD that does not start is an error: no test may run on MariaDB in its place.
+// A TEST_MYSQLD that does not start is an error. The kit does not fall back to MariaDB.
 func TestNamedMySQLHasNoSubstitute(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		t.Setenv("TEST_MYSQLD", filepath.Join(t.TempDir(), "mysqld"))

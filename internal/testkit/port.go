@@ -15,8 +15,8 @@ var ports = struct {
 	given map[int]net.PacketConn
 }{given: map[int]net.PacketConn{}}
 
-// FreePort returns a 127.0.0.1 port that nobody listens on and that no process of ours was given: it stays its taker's
-// until that process ends, also while the server on it is down.
+// FreePort returns a 127.0.0.1 port on which no process listens and which no test process has reserved. The port
+// stays reserved until this process ends, also while the server on it is down.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	port, err := freePort()
@@ -26,13 +26,13 @@ func FreePort(t testing.TB) int {
 	return port
 }
 
-// TakePort is FreePort for a program that is no test.
+// TakePort is FreePort for a program that is not a test.
 func TakePort() (int, error) { return freePort() }
 
-// freePort stays below the ports that the kernel gives to outgoing connections (from 32768 on Linux). From that range,
-// a server that is down could find its port taken by some client when it comes back, and a client that dials the port
-// of a dead server could even be connected to itself. A UDP socket with the same number, held until the process ends,
-// tells the tests that run beside this one that the port is taken: no server of ours speaks UDP.
+// freePort takes ports below those that the kernel gives to outgoing connections (from 32768 on Linux). In that
+// range, a client could take the port of a server that is down, and a client that dials the port of a dead server
+// could even be connected to itself. To reserve the port against other test processes, freePort opens a UDP socket
+// with the same number until this process ends: none of the kit's servers speaks UDP.
 func freePort() (int, error) {
 	const low, high = 15000, 32000
 	ports.Lock()

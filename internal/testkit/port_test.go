@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Tests of several packages run at once, each a process of its own.
+// A port stays taken for other test processes, since the tests of several packages run at once.
 func TestFreePortStaysTaken(t *testing.T) {
 	t.Parallel()
 	port := FreePort(t)
@@ -23,7 +23,7 @@ func TestFreePortStaysTaken(t *testing.T) {
 	_ = l.Close()
 }
 
-// A process that is being started holds a copy of its parent's sockets for a moment.
+// FreePort works while processes start: a starting process holds copies of its parent's sockets for a moment.
 func TestFreePortWhileProcessesStart(t *testing.T) {
 	stop := make(chan struct{})
 	var starting sync.WaitGroup

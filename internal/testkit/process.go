@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// Process is a program under test, run for real. It is killed when the test ends, or dies.
+// Process is a program under test that runs as a real process. It is killed when the test ends, or when the test
+// process dies.
 type Process struct {
 	*child
 	output *output
 }
 
-// StartProcess starts bin. Its environment is env and nothing else but PATH, HOME and TMPDIR, so that a variable of the
-// developer's shell cannot change a test. Its output is logged when the test fails. The first process of a test waits
-// for Calm.
+// StartProcess starts bin. Its environment is env, PATH, HOME and TMPDIR only, so that a variable of the
+// developer's shell cannot change a test. Its output is logged when the test fails. The first process of a test
+// waits for Calm.
 func StartProcess(t testing.TB, bin string, env []string, args ...string) *Process {
 	t.Helper()
 	Calm(t)
@@ -40,7 +41,8 @@ func StartProcess(t testing.TB, bin string, env []string, args ...string) *Proce
 	return p
 }
 
-// LaunchProcess is StartProcess for a program that is no test: the caller kills it, or it dies with the caller.
+// LaunchProcess is StartProcess for a program that is not a test. The caller kills the process; otherwise it dies
+// with the caller.
 func LaunchProcess(bin string, env []string, args ...string) (*Process, error) {
 	cmd := exec.Command(bin, args...)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {
@@ -48,13 +50,13 @@ func LaunchProcess(bin string, env []string, args ...string) (*Process, error) {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	cmd.Env = append(cmd.Env, env...) // of two equal names the last counts
+	cmd.Env = append(cmd.Env, env...) // the last of two equal names counts
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit everything
 	}
 	out := &output{changed: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = 2 * time.Second // a grandchild that holds the pipe does not hold the test
+	cmd.WaitDelay = 2 * time.Second // a grandchild that holds the pipe must not delay the test
 	c, err := startChild(cmd)
 	if err != nil {
 		return nil, err
@@ -62,13 +64,13 @@ func LaunchProcess(bin string, env []string, args ...string) (*Process, error) {
 	return &Process{child: c, output: out}, nil
 }
 
-// Pid is the process id; it stays after the exit.
+// Pid returns the process id, also after the process has ended.
 func (p *Process) Pid() int { return p.pid() }
 
-// Kill sends SIGKILL, also to a frozen process, and returns when it is gone. Safe twice.
+// Kill sends SIGKILL, also to a frozen process, and returns when the process is gone. A second call does nothing.
 func (p *Process) Kill() error { return p.kill() }
 
-// Signal sends sig; os.ErrProcessDone if the process has ended.
+// Signal sends sig. It returns os.ErrProcessDone if the process has ended.
 func (p *Process) Signal(sig os.Signal) error { return p.signal(sig) }
 
 // Freeze sends SIGSTOP and returns when the process stands still.
@@ -80,7 +82,7 @@ func (p *Process) Thaw() error { return p.thaw() }
 // Exited says whether the process has ended.
 func (p *Process) Exited() bool { return !p.alive() }
 
-// WaitExit returns the exit code, or -1 if a signal ended the process. Its error is ctx's.
+// WaitExit returns the exit code, or -1 if a signal ended the process. Its only error is that of ctx.
 func (p *Process) WaitExit(ctx context.Context) (int, error) {
 	select {
 	case <-p.exited:
@@ -90,16 +92,17 @@ func (p *Process) WaitExit(ctx context.Context) (int, error) {
 	}
 }
 
-// Output is what the process wrote so far, stdout and stderr together.
+// Output returns what the process has written so far, stdout and stderr together.
 func (p *Process) Output() string {
 	text, _ := p.output.read()
 	return text
 }
 
-// WaitOutput returns when the output contains substring. It is an error that the process ended without it, or ctx did.
+// WaitOutput returns when the output contains substring. It returns an error if the process or ctx ends before
+// that.
 func (p *Process) WaitOutput(ctx context.Context, substring string) error {
 	for {
-		// In this order: what the process wrote before it ended is seen.
+		// The order matters: ended is read first, so that the text contains all that an ended process wrote.
 		ended := !p.alive()
 		text, changed := p.output.read()
 		if strings.Contains(text, substring) {
@@ -122,7 +125,7 @@ func (p *Process) WaitOutput(ctx context.Context, substring string) error {
 	}
 }
 
-// output is a buffer that tells when it grew.
+// output is a buffer that signals each write.
 type output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

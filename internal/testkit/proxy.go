@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Proxy stands between a Redis client and a redis-server and loses what a network can lose, at a chosen command. It
-// speaks RESP2 and RESP3, so requests and replies are matched; SUBSCRIBE, whose replies come unasked, is beyond it.
+// Proxy stands between a Redis client and a redis-server and loses what a network can lose, at a chosen command.
+// It speaks RESP2 and RESP3 and matches each reply to its request. It does not support SUBSCRIBE, whose messages
+// answer no request.
 //
 //	p := testkit.NewProxy(t, server.Addr())
 //	p.DropReply(testkit.IsScript(lua.Script("claim")))
@@ -36,7 +37,7 @@ type Drop struct {
 	Reply    []byte   // that reply, raw and whole; nil if the request was dropped
 }
 
-// Line is the first line of the reply, without its end: ":1", "+OK", "-ERR ...".
+// Line returns the first line of the reply, without its line end: ":1", "+OK", "-ERR ...".
 func (d Drop) Line() string {
 	line, _, _ := bytes.Cut(d.Reply, []byte("\r\n"))
 	return string(line)
@@ -60,7 +61,7 @@ func NewProxy(t testing.TB, backend string) *Proxy {
 	return p
 }
 
-// StartProxy is NewProxy for a program that is no test: the caller closes it.
+// StartProxy is NewProxy for a program that is not a test: the caller closes the proxy.
 func StartProxy(backend string) (*Proxy, error) {
 	p := &Proxy{}
 	g, err := newGate(backend, func(l *link) { newRESPLink(p, l).run() })
@@ -71,65 +72,70 @@ func StartProxy(backend string) (*Proxy, error) {
 	return p, nil
 }
 
-// URL is redis://host:port/0.
+// URL returns redis://host:port/0.
 func (p *Proxy) URL() string { return "redis://" + p.Addr() + "/0" }
 
-// DropReply arms one loss: the next request that matches is executed by the server, its reply is read to the end and
-// thrown away, then the client's connection is closed. A NOSCRIPT reply executed nothing: it is passed on, and the rule
-// waits for the EVAL that follows. Args are the client's, the command as it spelled it. Match must not call the Proxy.
+// DropReply arms one loss. The server executes the next request that matches; the proxy reads its reply to the
+// end, drops it and closes the client's connection. After a NOSCRIPT reply nothing was executed: the proxy passes
+// that reply on and keeps the rule for the EVAL that follows. The args of match are the command as the client
+// spelled it. Match must not call the Proxy.
 func (p *Proxy) DropReply(match func(args []string) bool) { p.arm(&rule{match: match, reply: true}) }
 
-// HalveReply arms one loss: as DropReply, but the client gets the first half of the reply and then a reset.
+// HalveReply arms one loss. It works as DropReply, but the client gets the first half of the reply and then a
+// reset.
 func (p *Proxy) HalveReply(match func(args []string) bool) {
 	p.arm(&rule{match: match, reply: true, half: true})
 }
 
-// DropRequest arms one loss: the next request that matches never reaches the server; the client's connection is closed.
+// DropRequest arms one loss. The next request that matches never reaches the server, and the proxy closes the
+// client's connection.
 func (p *Proxy) DropRequest(match func(args []string) bool) { p.arm(&rule{match: match}) }
 
-// Dropped is the evidence so far. When a client sees its connection closed by a rule, the evidence is already here.
+// Dropped returns the losses so far. A loss is recorded before the client sees its connection closed.
 func (p *Proxy) Dropped() []Drop {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.dropped)
 }
 
-// Armed is the number of rules that have not met their request yet.
+// Armed returns the number of rules that no request has matched yet.
 func (p *Proxy) Armed() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.rules)
 }
 
-// Cut closes every open connection, both sides. New ones are welcome.
+// Cut closes every open connection, both sides. New connections are accepted.
 func (p *Proxy) Cut() {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	p.cutAll()
 }
 
-// Disarm takes back the rules that have not met their request.
+// Disarm removes the rules that no request has matched yet.
 func (p *Proxy) Disarm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = nil
 }
 
-// Suffered counts what Delay held back and Blackhole swallowed: the evidence that they landed.
+// Suffered counts the replies that Delay held back and the requests and replies that Blackhole swallowed: the
+// evidence that the fault had an effect.
 func (p *Proxy) Suffered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.suffered
 }
 
-// Delay holds each reply back for d from its arrival: latency, not bandwidth.
+// Delay delays each reply by d from its arrival: this is latency, not bandwidth.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// Blackhole swallows, while on, every request and every reply. No connection is closed. What was swallowed stays lost.
+// Blackhole swallows every request and every reply while it is on. It closes no connection. Swallowed bytes stay
+// lost.
 func (p *Proxy) Blackhole(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +148,7 @@ func (p *Proxy) arm(r *rule) {
 	p.rules = append(p.rules, r)
 }
 
-// rearm puts a rule back in front: it was there first.
+// rearm puts a rule back at the front, where it was.
 func (p *Proxy) rearm(r *rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +161,8 @@ func (p *Proxy) record(d Drop) {
 	p.dropped = append(p.dropped, d)
 }
 
-// judge takes the first rule that matches this request; swallow means the blackhole is on.
+// judge removes and returns the first rule that matches this request, with the request's words. swallow means that
+// the blackhole is on.
 func (p *Proxy) judge(frame []byte) (r *rule, args []string, swallow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,13 +191,13 @@ func (p *Proxy) weather() (delay time.Duration, blackhole bool) {
 	return p.delay, p.blackhole
 }
 
-// ScriptSHA is the hash by which EVALSHA names a script.
+// ScriptSHA returns the hash by which EVALSHA names a script.
 func ScriptSHA(src string) string {
 	sum := sha1.Sum([]byte(src))
 	return hex.EncodeToString(sum[:])
 }
 
-// IsScript matches a call of this script, be it by EVALSHA or EVAL (or their _RO forms).
+// IsScript matches a call of this script by EVALSHA, EVAL or their _RO forms.
 func IsScript(src string) func(args []string) bool {
 	sha := ScriptSHA(src)
 	return func(args []string) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// behind returns a client with the protocol through a proxy, and one past it.
+// behind returns a client of this RESP version through a proxy, and a second client without the proxy.
 func behind(t *testing.T, protocol int) (p *Proxy, through, past *redis.Client) {
 	t.Helper()
 	server := SharedRedisDB(t)
@@ -61,7 +61,7 @@ func dropReply(t *testing.T, protocol int) {
 	if len(d) != 1 || !d[0].Executed || d[0].Line() != ":1" || !slices.Equal(d[0].Args, []string{"incr", "n"}) {
 		t.Fatalf("the evidence: %+v", d)
 	}
-	// One shot.
+	// A rule works only once.
 	if n, err := through.Incr(ctx, "n").Result(); err != nil || n != 2 {
 		t.Fatalf("the next one: %d, %v", n, err)
 	}
@@ -78,7 +78,7 @@ func dropReplyInPipeline(t *testing.T, protocol int) {
 	defer conn.Close()
 	_, err = fmt.Fprintf(conn, "select %d\r\nincr a\r\nincr b\r\nincr c\r\nincr d\r\n", o.DB)
 	must(t, err)
-	// What came before the lost reply arrives, what came after it does not.
+	// The replies before the lost one arrive; those after it do not.
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "+OK\r\n:1\r\n" {
 		t.Errorf("the client got %q, %v", got, err)
 	}
@@ -93,7 +93,7 @@ func dropReplyInPipeline(t *testing.T, protocol int) {
 func dropReplyOfScript(t *testing.T, protocol int) {
 	ctx := context.Background()
 	p, through, past := behind(t, protocol)
-	// A name of its own, so that the script is unknown to the server at first.
+	// The script's text is unique, so that the server does not know it at first.
 	src := "-- count: one more\nreturn redis.call('INCR', KEYS[1]) --" + t.Name()
 	script := redis.NewScript(src)
 	if script.Hash() != ScriptSHA(src) {
@@ -101,7 +101,7 @@ func dropReplyOfScript(t *testing.T, protocol int) {
 	}
 	p.DropReply(IsScript("return 1"))
 	p.DropReply(IsScript(src))
-	// NOSCRIPT to the EVALSHA, then EVAL: that is the one to lose.
+	// The server answers NOSCRIPT to the EVALSHA; the proxy drops the reply to the EVAL that follows.
 	if err := script.Run(ctx, through, []string{"n"}).Err(); !errors.Is(err, io.EOF) {
 		t.Fatalf("the client got %v, want EOF", err)
 	}
@@ -162,7 +162,7 @@ func blackhole(t *testing.T, protocol int) {
 	p, through, past := behind(t, protocol)
 	must(t, through.Ping(ctx).Err())
 	p.Blackhole(true)
-	p.DropReply(IsCommand("INCR")) // what is swallowed meets no rule
+	p.DropReply(IsCommand("INCR")) // a swallowed request matches no rule
 	if err := through.Incr(ctx, "n").Err(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the client got %v, want a timeout", err)
 	}
@@ -191,7 +191,7 @@ func delay(t *testing.T, protocol int) {
 	}
 	_, err := pipe.Exec(ctx)
 	must(t, err)
-	// Latency is paid once by a pipeline; paid by each reply it would be five seconds.
+	// A pipeline pays the latency once. If each reply paid it, the pipeline would take five seconds.
 	if took := time.Since(begin); took < d || took > 4*time.Second {
 		t.Errorf("took %v, want little over %v", took, d)
 	}

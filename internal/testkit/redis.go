@@ -15,21 +15,21 @@ import (
 
 const installRedis = "apt-get install -y redis-server"
 
-// Redis is a real redis-server of our own. By default it keeps an AOF with appendfsync always, so that Kill loses
-// nothing that was answered, and never evicts.
+// Redis is a real redis-server that the kit started. By default it keeps an AOF with appendfsync always, so that
+// Kill loses no write that was answered, and it never evicts.
 type Redis struct {
 	*server
 }
 
-// NewRedis starts a redis-server for one test and stops it when the test ends. Args are redis-server's own and override
-// the defaults: "--appendfsync", "everysec".
+// NewRedis starts a redis-server for one test and stops it when the test ends. The args are redis-server's own and
+// override the defaults: "--appendfsync", "everysec".
 func NewRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return NewRedisUnder(t, nil, args...)
 }
 
-// NewRedisUnder is NewRedis behind a command that executes what follows it in its own place, such as env
-// LD_PRELOAD=....
+// NewRedisUnder is NewRedis with the server started through another command, which must exec the server: env
+// LD_PRELOAD=..., for example.
 func NewRedisUnder(t testing.TB, under []string, args ...string) *Redis {
 	t.Helper()
 	r, err := startRedis(under, args)
@@ -78,9 +78,10 @@ func tryRedis(line, args []string) (*Redis, error) {
 	return &Redis{server: s}, nil
 }
 
-// redisIs asks for the process id too: on a port that somebody else took, another server would answer PING.
+// redisIs checks that the server on addr answers PING and has this process id. If another process took the port,
+// another server answers there.
 func redisIs(addr string, pid int) error {
-	// The pool would retry a refused dial for half a second, and log it.
+	// The client's pool would retry a refused dial for half a second, and log it.
 	knock, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)
@@ -100,11 +101,11 @@ func redisIs(addr string, pid int) error {
 	if got := info.Item("Server", "process_id"); got != strconv.Itoa(pid) {
 		return fmt.Errorf("process %q answers, not ours (%d)", got, pid)
 	}
-	if version := info.Item("Server", "valkey_version"); version != "" { // its redis_version is what it is compatible with
+	if version := info.Item("Server", "valkey_version"); version != "" { // redis_version: its compatible Redis
 		return met("valkey", version)
 	}
 	return met("redis", info.Item("Server", "redis_version"))
 }
 
-// URL is redis://host:port/0.
+// URL returns redis://host:port/0.
 func (r *Redis) URL() string { return "redis://" + r.Addr() + "/0" }

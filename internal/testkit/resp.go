@@ -15,7 +15,7 @@ func readFrame(r *bufio.Reader) ([]byte, error) { return appendFrame(nil, r) }
 func appendFrame(frame []byte, r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
-		return nil, err // a value that was cut off is no value
+		return nil, err // a value that was cut off does not count
 	}
 	frame = append(frame, line...)
 	values := 0
@@ -44,7 +44,7 @@ func appendFrame(frame []byte, r *bufio.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for range values { // none for a null array: its length is -1
+	for range values { // a null array has length -1: no values
 		if frame, err = appendFrame(frame, r); err != nil {
 			return nil, err
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// respLink carries one connection through the Proxy: requests one way, and back the replies, each with the request it
-// answers.
+// respLink carries one connection through the Proxy: the requests to the server, and each reply back, matched to
+// its request.
 type respLink struct {
 	*link
 	proxy   *Proxy
@@ -17,13 +17,13 @@ type respLink struct {
 	answers chan answer
 
 	mu     sync.Mutex
-	owed   int  // marked requests whose reply has not been dropped yet
-	hungUp bool // the client is gone
+	owed   int  // requests with a rule whose reply has not been dropped yet
+	hungUp bool // the client has closed its side
 }
 
-// asked is a request that went to the server.
+// asked is a request that was sent to the server.
 type asked struct {
-	rule *rule // its reply is to be dropped; usually nil
+	rule *rule // the rule that drops its reply; usually nil
 	args []string
 }
 
@@ -31,12 +31,12 @@ type asked struct {
 type answer struct {
 	frame []byte
 	due   time.Time
-	last  bool // instead of a frame: hang up
-	reset bool // with last: by a reset
+	last  bool // no frame: close the connection
+	reset bool // with last: close by a reset
 }
 
 func newRESPLink(p *Proxy, l *link) *respLink {
-	// Deeper than any pipeline of ours: a client sends all of it before it reads.
+	// The channels hold more than any pipeline of the tests: a client sends its whole pipeline before it reads.
 	return &respLink{link: l, proxy: p, asked: make(chan asked, 1<<12), answers: make(chan answer, 1<<12)}
 }
 
@@ -48,7 +48,7 @@ func (l *respLink) run() {
 	parts.Wait()
 }
 
-// requests reads from the client.
+// requests reads the client's requests and sends them to the server.
 func (l *respLink) requests() {
 	defer l.clientLeft()
 	from, to := bufio.NewReader(l.client), bufio.NewWriter(l.server)
@@ -62,8 +62,8 @@ func (l *respLink) requests() {
 			continue
 		}
 		if r != nil && !r.reply {
-			// What came before it in the pipeline was sent before it, so it is sent.
-			_ = to.Flush() // a dead server is noticed by the reader of its replies
+			// The earlier requests of the pipeline reached the network before this one, so they are sent.
+			_ = to.Flush() // the reader of the replies notices a dead server
 			l.proxy.record(Drop{Args: args})
 			l.cut()
 			return
@@ -94,8 +94,8 @@ func (l *respLink) owe(n int) (owed int, hungUp bool) {
 	return l.owed, l.hungUp
 }
 
-// clientLeft closes the server's side too, so that a BLPOP nobody waits for takes no token; but not while a reply must
-// still be read as evidence.
+// clientLeft closes the server's side too, so that an abandoned BLPOP takes no token. It leaves the server's side
+// open while a reply must still be read as evidence.
 func (l *respLink) clientLeft() {
 	l.mu.Lock()
 	l.hungUp = true
@@ -106,10 +106,11 @@ func (l *respLink) clientLeft() {
 	}
 }
 
-// hangUp closes the link when the client has what was sent before; by a reset, where a reply broke off.
+// hangUp closes the link after the client has received all earlier answers. With reset true it closes by a reset,
+// because a reply broke off.
 func (l *respLink) hangUp(reset bool) {
 	l.mu.Lock()
-	l.owed = 0 // from here on, whoever finds the client gone cuts
+	l.owed = 0 // from here on clientLeft may cut the link
 	gone := l.hungUp
 	l.mu.Unlock()
 	if gone {
@@ -119,8 +120,8 @@ func (l *respLink) hangUp(reset bool) {
 	l.send(answer{last: true, reset: reset})
 }
 
-// replies reads from the server. After a dropped reply the client gets nothing more; other marked requests that are
-// already on their way are still read.
+// replies reads the server's replies. After a dropped reply the client gets nothing more, but replies reads on
+// until it has the replies of all other requests with a rule that were already sent.
 func (l *respLink) replies() {
 	from := bufio.NewReader(l.server)
 	silent, half := false, false
@@ -130,7 +131,7 @@ func (l *respLink) replies() {
 		if err != nil {
 			return
 		}
-		if frame[0] == '>' { // unasked, belongs to no request
+		if frame[0] == '>' { // a push message, which answers no request
 			if !silent {
 				l.send(answer{frame: frame})
 			}
@@ -164,7 +165,7 @@ func (l *respLink) replies() {
 	}
 }
 
-// send queues an answer with its time, unless it is swallowed.
+// send queues an answer with the time it is due, unless the blackhole swallows it.
 func (l *respLink) send(a answer) {
 	delay, blackhole := l.proxy.weather()
 	if blackhole && !a.last {
@@ -179,7 +180,7 @@ func (l *respLink) send(a answer) {
 	}
 }
 
-// deliver writes to the client, each answer when it is due.
+// deliver writes each answer to the client when it is due.
 func (l *respLink) deliver() {
 	to := bufio.NewWriter(l.client)
 	for {
@@ -199,9 +200,9 @@ func (l *respLink) deliver() {
 			}
 		}
 		if a.last {
-			_ = to.Flush() // the client may be gone; then nobody misses it
+			_ = to.Flush() // the client may be gone; then the error does not matter
 			if tcp, ok := l.client.(*net.TCPConn); ok && a.reset {
-				_ = tcp.SetLinger(0) // what was flushed arrives all the same
+				_ = tcp.SetLinger(0) // flushed bytes arrive before the reset
 			}
 			l.cut()
 			return

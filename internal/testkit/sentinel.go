@@ -12,17 +12,18 @@ import (
 	"time"
 )
 
-// masterName is what the sentinels call what they watch.
+// masterName is the sentinels' name for the master that they watch.
 const masterName = "tierq"
 
-// Sentinels are a real Redis with a replica, and three sentinels that promote it when the master is silent for 1 s.
+// Sentinels are a real Redis master with a replica, and three sentinels that promote the replica when the master
+// is silent for 1 s.
 type Sentinels struct {
 	nodes    [2]*Redis
 	watchers [3]*Redis
 }
 
-// NewSentinel starts them for one test and returns when the sentinels know the replica and each other. Args are those
-// of the master and the replica (AOF everysec), and override the defaults.
+// NewSentinel starts these servers for one test and returns when the sentinels know the replica and each other.
+// The args are those of the master and the replica (AOF everysec), and override the defaults.
 func NewSentinel(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	s := &Sentinels{}
@@ -43,7 +44,8 @@ func (s *Sentinels) start(args []string) (err error) {
 	if _, err = s.nodes[1].ask("REPLICAOF", "127.0.0.1", s.nodes[0].port); err != nil {
 		return err
 	}
-	// whom sentinels do not find at their first look they look for ten seconds later
+	// The replica must be in step before the sentinels start. A sentinel that misses it at first looks again only 10
+	// s later.
 	if err = poll(30*time.Second, s.inStep); err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func startSentinel(master int) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := filepath.Join(s.dir, "sentinel.conf") // it keeps there what it learns
+	conf := filepath.Join(s.dir, "sentinel.conf") // the sentinel saves its state there
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nlogfile %s\nsentinel monitor %[4]s 127.0.0.1 %[5]d 2\n"+
 		"sentinel down-after-milliseconds %[4]s 1000\nsentinel failover-timeout %[4]s 3000\n", s.port, s.dir, s.log(),
 		masterName, master)
@@ -80,7 +82,7 @@ func startSentinel(master int) (*Redis, error) {
 	return &Redis{server: s}, nil
 }
 
-// Stop kills all of them and removes their folders. Safe twice.
+// Stop kills all of them and removes their folders. A second call does nothing.
 func (s *Sentinels) Stop() {
 	for _, r := range append(s.nodes[:], s.watchers[:]...) {
 		if r != nil {
@@ -89,19 +91,20 @@ func (s *Sentinels) Stop() {
 	}
 }
 
-// URL is a REDIS_URL with every sentinel in it.
+// URL returns a REDIS_URL that names every sentinel.
 func (s *Sentinels) URL() string {
 	return "redis://" + s.watchers[0].Addr() + "?master_name=" + masterName + "&addr=" + s.watchers[1].Addr() + "&addr=" +
 		s.watchers[2].Addr()
 }
 
-// Nodes are the one that began as the master and the one that began as its replica.
+// Nodes returns the first master, then the first replica, whatever they are now.
 func (s *Sentinels) Nodes() []*Redis { return s.nodes[:] }
 
-// Watchers are the sentinels.
+// Watchers returns the sentinels.
 func (s *Sentinels) Watchers() []*Redis { return s.watchers[:] }
 
-// Master is the node that all sentinels call the master and that says so itself; nil while there is none.
+// Master returns the node that all sentinels call the master and that reports itself as the master; nil while
+// there is none.
 func (s *Sentinels) Master() *Redis {
 	addr := ""
 	for _, w := range s.watchers {
@@ -120,7 +123,7 @@ func (s *Sentinels) Master() *Redis {
 	return nil
 }
 
-// Other is the node that is not this one.
+// Other returns the node that is not than.
 func (s *Sentinels) Other(than *Redis) *Redis {
 	if s.nodes[0] == than {
 		return s.nodes[1]
@@ -128,7 +131,8 @@ func (s *Sentinels) Other(than *Redis) *Redis {
 	return s.nodes[0]
 }
 
-// Settled waits until there is a master, its replica is in step with it, and the sentinels would promote that one.
+// Settled waits until there is a master, its replica is in step with it, and the sentinels would promote that
+// replica.
 func (s *Sentinels) Settled(t testing.TB) {
 	t.Helper()
 	if err := poll(60*time.Second, s.settled); err != nil {
@@ -161,7 +165,7 @@ func (s *Sentinels) settled() error {
 	return s.inStep()
 }
 
-// inStep says whether one of the two follows the other.
+// inStep returns nil if one of the two nodes follows the other and is in step with it.
 func (s *Sentinels) inStep() error {
 	for _, n := range s.nodes {
 		if n.says("replication", "role:slave") == nil {
@@ -174,7 +178,7 @@ func (s *Sentinels) inStep() error {
 	return errors.New("no replica")
 }
 
-// says looks for a word in what a server tells about itself.
+// says returns an error unless this section of the server's INFO contains word.
 func (r *Redis) says(section, word string) error {
 	text, err := r.ask("INFO", section)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A master that is killed is replaced by its replica.
+// The sentinels replace a killed master by its replica.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	s := NewSentinel(t)

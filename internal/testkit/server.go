@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// server is what a Redis and a MariaDB of ours have in common: one process, one port, one folder.
+// server is the common part of Redis and MariaDB: one process, one port, one folder.
 type server struct {
 	name    string
 	port    int
 	dir     string
 	command func() *exec.Cmd
-	ready   func(pid int) error // nil when this very process answers
+	ready   func(pid int) error // returns nil when the process with this pid answers
 
 	mu    sync.Mutex
 	child *child // nil before start and after Stop
@@ -64,10 +64,10 @@ func (s *server) start() error {
 	return nil
 }
 
-// Addr is host:port. It stays the same over Restart.
+// Addr returns host:port. It stays the same after Restart.
 func (s *server) Addr() string { return local(s.port) }
 
-// Pid is the process id of the running or last running server; 0 after Stop.
+// Pid returns the process id of the running or last running server; 0 after Stop.
 func (s *server) Pid() int {
 	if c := s.current(); c != nil {
 		return c.pid()
@@ -75,10 +75,11 @@ func (s *server) Pid() int {
 	return 0
 }
 
-// Dir is the server's folder: its data are below it, and go with Stop.
+// Dir returns the server's folder, which holds its data. Stop removes it.
 func (s *server) Dir() string { return s.dir }
 
-// Kill sends SIGKILL and returns when the process is gone. The folder stays for Restart. Safe twice.
+// Kill sends SIGKILL and returns when the process is gone. The folder stays for Restart. A second call does
+// nothing.
 func (s *server) Kill() error {
 	if c := s.current(); c != nil {
 		return c.kill()
@@ -98,8 +99,8 @@ func (s *server) Restart() error {
 	return s.start()
 }
 
-// Freeze sends SIGSTOP and returns when the server stands still: its connections stay open, the kernel still accepts
-// new ones, nothing is answered.
+// Freeze sends SIGSTOP and returns when the server has stopped. Its connections stay open, the kernel still
+// accepts new ones, and nothing is answered.
 func (s *server) Freeze() error {
 	c := s.current()
 	if c == nil {
@@ -117,15 +118,15 @@ func (s *server) Thaw() error {
 	return c.thaw()
 }
 
-// Stop kills the server, frozen or not, and removes its folder. Safe twice.
+// Stop kills the server, frozen or not, and removes its folder. A second call does nothing.
 func (s *server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.child != nil {
-		_ = s.child.kill() // fails only if there is no such process
+		_ = s.child.kill() // fails only if the process does not exist
 		s.child = nil
 	}
-	_ = os.RemoveAll(s.dir) // what is left in the temporary folder harms nobody
+	_ = os.RemoveAll(s.dir) // files left in the temporary folder do no harm
 }
 
 func (s *server) current() *child {
@@ -138,5 +139,5 @@ func (s *server) stopped(verb string) error {
 	return fmt.Errorf("%s %s: it was stopped", verb, s.name)
 }
 
-// attempts is how often a start is tried: a port that was free a moment ago may be taken by another test process.
+// attempts is the number of tries to start a server: another test process may have taken the port meanwhile.
 const attempts = 3

@@ -11,7 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The servers that the tests of one process share. Each is started by the first test that asks.
+// shared holds the servers that the tests of one process share. The first test that asks for a server starts it.
 var shared struct {
 	sync.Mutex
 	redis   *Redis
@@ -19,8 +19,8 @@ var shared struct {
 	mariadb *MariaDB
 }
 
-// SharedRedis returns the URL of TEST_REDIS_URL, or of one throwaway redis-server per test process. It is for suites
-// that neither flush, stop nor reconfigure the server. Tests with fixed key names want SharedRedisDB.
+// SharedRedis returns the URL of TEST_REDIS_URL, or of one throwaway redis-server per test process. It is for
+// suites that do not flush, stop or reconfigure the server. Tests with fixed key names use SharedRedisDB.
 func SharedRedis(t testing.TB) string {
 	t.Helper()
 	if url := os.Getenv("TEST_REDIS_URL"); url != "" {
@@ -38,8 +38,8 @@ func SharedRedis(t testing.TB) string {
 	return shared.redis.URL()
 }
 
-// SharedMariaDB returns the DSN of a fresh database for this test, on the server of TEST_MYSQL_DSN or on one throwaway
-// server per test process. On the former the database is dropped when the test ends.
+// SharedMariaDB returns the DSN of a fresh database for this test, on the server of TEST_MYSQL_DSN or on one
+// throwaway server per test process. On the server of TEST_MYSQL_DSN, the database is dropped when the test ends.
 func SharedMariaDB(t testing.TB) string {
 	t.Helper()
 	if dsn := os.Getenv("TEST_MYSQL_DSN"); dsn != "" {
@@ -53,7 +53,7 @@ func ownMariaDB(t testing.TB) *MariaDB {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.mariadb == nil {
-		// No test stops the shared server, so it flushes nothing to the disk: NewMariaDB is for tests of what survives.
+		// No test stops the shared server, so it flushes nothing to the disk. Tests of durability use NewMariaDB.
 		m, err := StartMariaDB("--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0")
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +86,8 @@ func externalDatabase(t testing.TB, dsn string) string {
 	return cfg.FormatDSN()
 }
 
-// StopShared stops the shared servers and removes the binaries of BuildTierq. Safe twice; what is asked for afterwards
-// is started again.
+// StopShared stops the shared servers and removes the binaries of BuildTierq. A second call does nothing; a server
+// that a test asks for afterwards is started again.
 func StopShared() {
 	shared.Lock()
 	defer shared.Unlock()
@@ -119,10 +119,10 @@ func StopShared() {
 //	func TestMain(m *testing.M) { os.Exit(testkit.Main(m).Run()) }
 func Main(m *testing.M) Tests { return Tests{m: m} }
 
-// Tests is what TestMain runs.
+// Tests wraps testing.M for TestMain.
 type Tests struct{ m *testing.M }
 
-// Run runs the tests, stops what they shared and returns the exit code.
+// Run runs the tests, stops the shared servers and returns the exit code.
 func (t Tests) Run() int {
 	defer StopShared()
 	return t.m.Run()

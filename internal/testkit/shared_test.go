@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The external servers of these tests are throwaway ones that the shared part did not start.
+// These tests use throwaway servers as external ones.
 
 func TestSharedRedisDB(t *testing.T) {
 	t.Setenv("TEST_REDIS_URL", "")
@@ -38,7 +38,7 @@ func TestSharedRedisDBExternal(t *testing.T) {
 		t.Setenv("TEST_REDIS_URL", r.URL())
 		foreign := client(t, "redis://"+r.Addr()+"/0")
 		must(t, foreign.Set(ctx, "theirs", "1", 0).Err())
-		// More tests than databases: numbers that were cleaned come back.
+		// There are more tests than databases: cleaned numbers are used again.
 		for range 5 {
 			var mine string
 			t.Run("", func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ownDatabases is how many tests of one process may use SharedRedisDB on the throwaway server.
+// ownDatabases is the number of tests of one process that may use SharedRedisDB on the throwaway server.
 const ownDatabases = 512
 
-// handedOut remembers the database numbers of this process, so that the late goroutine of one test never writes into
+// handedOut remembers the database numbers of this process, so that a late goroutine of one test never writes into
 // the database of another.
 var handedOut numbers
 
 type numbers struct {
 	sync.Mutex
-	next int          // throwaway server: all below are taken
+	next int          // throwaway server: all lower numbers are taken
 	used map[int]bool // external server
 }
 
@@ -32,12 +32,12 @@ func (n *numbers) forget() {
 	n.next = 0
 }
 
-// SharedRedisDB returns the URL of an empty database (redis://.../<number>) that is this test's alone, on the server of
-// SharedRedis. No number is given out twice by the throwaway server.
+// SharedRedisDB returns the URL of an empty database (redis://.../<number>) for this test alone, on the server of
+// SharedRedis. The throwaway server gives out no number twice.
 //
-// On an external server the number is one whose database is empty; it is reserved there against other test processes by
-// the key "testkit:reserved", and when the test ends that key and all keys that begin with "{tierq" are deleted.
-// Nothing else is touched. A number that was cleaned is used again only when no other is left.
+// On an external server SharedRedisDB takes a number whose database is empty. It reserves the database against
+// other test processes by the key "testkit:reserved". When the test ends, it deletes that key and all keys that
+// begin with "{tierq", and nothing else. It takes a cleaned number again only when no other is left.
 func SharedRedisDB(t testing.TB) string {
 	t.Helper()
 	server := SharedRedis(t)
@@ -61,7 +61,7 @@ func withNumber(t testing.TB, server string, number int) string {
 		t.Fatalf("TEST_REDIS_URL: %v", err)
 	}
 	query := u.Query()
-	query.Set("db", strconv.Itoa(number)) // wins over a number in the path
+	query.Set("db", strconv.Itoa(number)) // overrides a number in the path
 	if u.Scheme != "unix" {
 		query.Del("db")
 		u.Path = "/" + strconv.Itoa(number)
@@ -80,7 +80,7 @@ func externalDB(t testing.TB, server string) string {
 		handedOut.used = map[int]bool{}
 	}
 	count := countDatabases(t, server)
-	// Other tests hold their numbers until they end.
+	// Other tests hold their numbers until they end, so this waits.
 	var last error
 	found := -1
 	every(time.Minute, func() bool {
@@ -111,7 +111,7 @@ func externalDB(t testing.TB, server string) string {
 	return mine
 }
 
-// countDatabases assumes Redis' default where CONFIG is forbidden.
+// countDatabases returns the server's number of databases, or Redis' default, 16, where CONFIG is forbidden.
 func countDatabases(t testing.TB, server string) int {
 	t.Helper()
 	count := 16
@@ -127,8 +127,8 @@ func countDatabases(t testing.TB, server string) int {
 	return count
 }
 
-// reserve takes the database if it holds nothing: two processes that both see it empty are told apart by SET NX. An
-// hour later the key is gone by itself, for the process that was killed.
+// reserve takes the database if it is empty. If two processes both see it empty, SET NX decides. The key expires
+// after an hour, in case the process is killed.
 func reserve(mine string) (bool, error) {
 	var ok bool
 	err := withRedis(mine, func(ctx context.Context, c *redis.Client) error {
@@ -142,7 +142,7 @@ func reserve(mine string) (bool, error) {
 	return ok, err
 }
 
-// clean deletes what is ours, the reservation last.
+// clean deletes the keys that begin with "{tierq", and then the reservation.
 func clean(mine string) error {
 	return withRedis(mine, func(ctx context.Context, c *redis.Client) error {
 		keys := c.Scan(ctx, 0, "{tierq*", 1000).Iterator()

@@ -14,8 +14,8 @@ type TCPProxy struct {
 
 	mu       sync.Mutex
 	cutting  bool
-	left     int    // bytes to the server until the cut
-	losing   []byte // nil: not armed
+	left     int    // bytes that may still go to the server before the cut
+	losing   []byte // the text of DropReply; nil: not armed
 	cuts     int
 	lostNext map[*link]bool // links whose next bytes from the server are lost
 }
@@ -32,7 +32,8 @@ func NewTCPProxy(t testing.TB, backend string) *TCPProxy {
 	return p
 }
 
-// StartTCPProxy is NewTCPProxy for a program that is no test: the caller closes it, and does without Refuse.
+// StartTCPProxy is NewTCPProxy for a program that is not a test: the caller closes the proxy, and must not call
+// Refuse.
 func StartTCPProxy(backend string) (*TCPProxy, error) {
 	p := &TCPProxy{lostNext: map[*link]bool{}}
 	g, err := newGate(backend, p.carry)
@@ -43,15 +44,15 @@ func StartTCPProxy(backend string) (*TCPProxy, error) {
 	return p, nil
 }
 
-// Cut closes every open connection, both sides. New ones are welcome.
+// Cut closes every open connection, both sides. New connections are accepted.
 func (p *TCPProxy) Cut() {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	p.cutAll()
 }
 
-// Refuse closes the port (true) or opens it again (false). While it is closed, dialing it is refused; open connections
-// stay: for those there is Cut.
+// Refuse closes the port (true) or opens it again (false). A closed port refuses new connections; open connections
+// stay, and Cut closes those.
 func (p *TCPProxy) Refuse(on bool) {
 	p.t.Helper()
 	p.gate.mu.Lock()
@@ -68,32 +69,32 @@ func (p *TCPProxy) Refuse(on bool) {
 	}
 }
 
-// CutAfter arms one cut: n more bytes go to the server, counted over all connections from now on; then the connection
-// that carried the n-th is closed, and what it sent after that is lost.
+// CutAfter arms one cut. After n more bytes to the server, counted over all connections from now on, the proxy
+// closes the connection that carried the n-th byte. Later bytes of that connection are lost.
 func (p *TCPProxy) CutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutting, p.left = true, n
 }
 
-// DropReply arms one loss: the next bytes to the server that contain text (a COMMIT, say) are sent on, the server's
-// answer is awaited and thrown away, and that connection is closed. The text must come in one write, as a SQL driver
-// sends it.
+// DropReply arms one loss. The proxy sends on the next bytes to the server that contain text (COMMIT, for
+// example), waits for the server's answer, drops the answer and closes that connection. The text must come in one
+// write, as a SQL driver sends it.
 func (p *TCPProxy) DropReply(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.losing = []byte(text)
 }
 
-// Disarm takes back what has not met its bytes yet.
+// Disarm removes a CutAfter or DropReply that has not had its effect yet.
 func (p *TCPProxy) Disarm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutting, p.losing = false, nil
 }
 
-// Cuts counts what CutAfter and DropReply did: the evidence that a fault landed. When the client sees its connection
-// closed, it is already counted.
+// Cuts counts the connections that CutAfter and DropReply closed: the evidence that the fault had an effect. A cut
+// is counted before the client sees its connection closed.
 func (p *TCPProxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +111,8 @@ func (p *TCPProxy) carry(l *link) {
 	delete(p.lostNext, l)
 }
 
-// pump copies one way until one side is closed; judge says how much of each piece may pass, and whether that was the
-// end.
+// pump copies one direction until one side is closed. judge returns how many bytes of each piece may pass, and
+// whether the link ends after them.
 func (p *TCPProxy) pump(l *link, out bool, judge func(*link, []byte) (pass int, end bool)) {
 	defer l.cut()
 	from, to := l.server, l.client

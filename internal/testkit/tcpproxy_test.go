@@ -47,7 +47,7 @@ func TestTCPProxy(t *testing.T) {
 		must(t, conn.Close())
 		must(t, through.PingContext(ctx))
 
-		// The statement is cut in the middle: it never happened.
+		// The proxy cuts the statement in the middle, so the server never executes it.
 		p.CutAfter(20)
 		if _, err := through.ExecContext(ctx, "INSERT INTO rows_here VALUES (1)"); err == nil {
 			t.Error("a statement that was cut in the middle succeeded")
@@ -56,7 +56,7 @@ func TestTCPProxy(t *testing.T) {
 			t.Errorf("%d rows, %d cuts", n, p.Cuts())
 		}
 
-		// The answer to the commit is lost: it did happen.
+		// The proxy drops the answer to the commit, which the server has executed.
 		must(t, through.PingContext(ctx))
 		p.DropReply("COMMIT")
 		tx, err := through.BeginTx(ctx, nil)

@@ -11,14 +11,15 @@ import (
 	"strings"
 )
 
-// template is a folder of system tables that was made once on this machine and is copied for each server: making takes
-// seconds, copying hundredths. It lies in the user's cache folder, and nothing writes into it once it has its name.
+// template is a folder of system tables that is made once on this machine and copied for each server: making takes
+// seconds, copying hundredths of a second. It lies in the user's cache folder, and is never written to after it
+// has its final name.
 type template struct {
 	dir string
 }
 
-// templateFor names the template of a program that makes system tables, with its arguments. Another version of the
-// program has another template.
+// templateFor returns the template for these programs and arguments. Another version of a program has another
+// template.
 func templateFor(kind string, programs, args []string) (*template, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -36,9 +37,9 @@ func templateFor(kind string, programs, args []string) (*template, error) {
 	return &template{dir: filepath.Join(cache, "tierq-testkit", kind+"-"+hex.EncodeToString(key.Sum(nil)[:8]))}, nil
 }
 
-// copyTo makes the folder data as a copy. The first process that asks has the template made, in a folder of its own
-// that it then gives the template's name: of two processes that do so at once the second one's is thrown away, and
-// nobody ever sees half a template.
+// copyTo makes the folder data as a copy of the template. If the template does not exist, create makes it in a
+// temporary folder, which is then renamed. So no process sees half a template; if two processes make one at once,
+// the second one's is thrown away.
 func (t *template) copyTo(data string, create func(data string) error) error {
 	if _, err := os.Stat(t.dir); errors.Is(err, fs.ErrNotExist) {
 		if err := t.create(create); err != nil {
@@ -72,13 +73,13 @@ func (t *template) create(create func(data string) error) error {
 	return nil
 }
 
-// remove takes the template away, so that the next copy makes it anew. Its name goes first: who is copying it at this
-// moment gets an error, and not a part of it.
+// remove deletes the template, so that the next copy makes it anew. It renames the template first: a process that
+// is copying it at this moment gets an error instead of an incomplete copy.
 func (t *template) remove() {
 	gone, err := os.MkdirTemp(filepath.Dir(t.dir), "making-")
 	if err != nil {
 		return
 	}
 	defer os.RemoveAll(gone)
-	_ = os.Rename(t.dir, filepath.Join(gone, "data")) // another process may have been first
+	_ = os.Rename(t.dir, filepath.Join(gone, "data")) // another process may have renamed it first
 }

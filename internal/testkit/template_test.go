@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Many that ask for a template at once each get a whole copy, whoever made it; what is removed is made again; another
-// program has another one.
+// Each of many concurrent calls gets a whole copy, whichever call made the template. A removed template is made
+// again. Another program has another template.
 func TestTemplate(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -44,7 +44,7 @@ func TestTemplate(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, text, err)
 			}
 		}
-		must(t, os.WriteFile(filepath.Join(data, "a"), []byte("a server's own"), 0o600)) // changes no other copy
+		must(t, os.WriteFile(filepath.Join(data, "a"), []byte("a server's own"), 0o600)) // must not change other copies
 	}
 	var group sync.WaitGroup
 	for range 8 {
@@ -78,7 +78,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// A template that no server starts from stops nobody, and goes.
+// A damaged template does not prevent a start, and is removed.
 func TestMariaDBFromADamagedTemplate(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
@@ -88,7 +88,7 @@ func TestMariaDBFromADamagedTemplate(t *testing.T) {
 	must(t, err)
 	damaged, err := mariadbTemplate(bin, install)
 	must(t, err)
-	must(t, os.MkdirAll(filepath.Join(damaged.dir, "mysql"), 0o700)) // and not one table in it
+	must(t, os.MkdirAll(filepath.Join(damaged.dir, "mysql"), 0o700)) // without any table in it
 	m := NewMariaDB(t)
 	execute(t, open(t, m.NewDatabase(t)), "CREATE TABLE words (word VARCHAR(20) PRIMARY KEY)")
 	if _, err := os.Stat(damaged.dir); !errors.Is(err, fs.ErrNotExist) {

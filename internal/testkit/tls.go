@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Authority is a throw-away certificate authority.
+// Authority is a throwaway certificate authority.
 type Authority struct {
 	File string // its own certificate, PEM
 
@@ -23,7 +23,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that is good for an hour.
+// NewAuthority makes an authority whose certificate is valid for an hour.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), key: newKey(t), cert: &x509.Certificate{
@@ -34,8 +34,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Sign makes a certificate for these names and addresses, good until then, and its key: PEM files in a folder, in place
-// of what is there.
+// Sign makes a certificate for these names and addresses, valid until the time until, and its key. It writes both
+// as PEM files into dir and overwrites older ones.
 func (a *Authority) Sign(t testing.TB, dir string, until time.Time, hosts ...string) (cert, key string) {
 	t.Helper()
 	c := &x509.Certificate{
@@ -91,7 +91,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return k
 }
 
-// Pool are an authority's certificates in the form that a client takes.
+// Pool returns a pool that trusts this authority, for a client's TLS configuration.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Eventually calls cond until it says ok, at once and then every 5 ms growing to 50 ms. After within it fails the test
-// with what was waited for and the last state. It is for what no signal tells; it is the one place that may wait by
-// time.
+// Eventually calls cond at once and then every 5 ms, growing to 50 ms, until cond returns ok. After within it
+// fails the test with what and the last state. It is for conditions that send no signal, and is the only place in
+// the tests that may wait by time.
 func Eventually(t testing.TB, within time.Duration, what string, cond func() (ok bool, state string)) {
 	t.Helper()
 	state := ""
@@ -21,7 +21,7 @@ func Eventually(t testing.TB, within time.Duration, what string, cond func() (ok
 	}
 }
 
-// poll is Eventually for the kit itself: it returns the last error.
+// poll works as Eventually, for the kit itself. It returns the last error of try.
 func poll(within time.Duration, try func() error) error {
 	var err error
 	every(within, func() bool {
@@ -31,7 +31,8 @@ func poll(within time.Duration, try func() error) error {
 	return err
 }
 
-// every tries at least once, and once more when the time is over: a slow machine gets its last look.
+// every calls try at least once, and once more after the time is over, for slow machines. It returns whether try
+// succeeded.
 func every(within time.Duration, try func() bool) bool {
 	const first, last = 5 * time.Millisecond, 50 * time.Millisecond
 	deadline := time.Now().Add(within)

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Weather is how bad the line of a TCPProxy is. The zero value is a good one.
+// Weather describes how bad the line of a TCPProxy is. The zero value is a good line.
 type Weather struct {
-	Latency, Jitter time.Duration // added to each piece, each way; the jitter at random
-	BytesPerSecond  int           // each way, over all connections; 0 = no bound
-	Stalled         bool          // nothing passes and nothing is closed: what was sent arrives when this is over
+	Latency, Jitter time.Duration // added to each piece in each direction; Jitter is the bound of a random part
+	BytesPerSecond  int           // in each direction, over all connections; 0 = no limit
+	Stalled         bool          // nothing passes and nothing is closed; all bytes arrive when the stall ends
 }
 
-// line is the weather as the pumps meet it.
+// line is the present weather with the state that the pumps share.
 type line struct {
 	mu       sync.Mutex
 	now      Weather
-	changed  chan struct{}      // closed and replaced with the weather
-	free     map[bool]time.Time // by direction: when what was sent before is through
+	changed  chan struct{}      // closed and replaced by each SetWeather
+	free     map[bool]time.Time // by direction: when the earlier bytes have passed
 	suffered int
 }
 
-// SetWeather changes the line from now on, for open connections too.
+// SetWeather changes the line at once, for open connections too.
 func (p *TCPProxy) SetWeather(w Weather) {
 	p.line.mu.Lock()
 	defer p.line.mu.Unlock()
@@ -33,7 +33,7 @@ func (p *TCPProxy) SetWeather(w Weather) {
 	p.line.changed, p.line.free = make(chan struct{}), map[bool]time.Time{}
 }
 
-// Suffered counts the pieces that bad weather held back: the evidence that it landed.
+// Suffered counts the pieces that bad weather held back: the evidence that the fault had an effect.
 func (p *TCPProxy) Suffered() int {
 	p.line.mu.Lock()
 	defer p.line.mu.Unlock()
@@ -67,14 +67,14 @@ func (l *line) pass(k *link, out bool, n int) {
 			wait += time.Until(l.free[out])
 		}
 		l.mu.Unlock()
-		var through <-chan time.Time // never, while it stalls
+		var through <-chan time.Time // nil waits for ever, for a stall
 		if !w.Stalled {
 			through = time.After(wait)
 		}
 		select {
 		case <-through:
 			return
-		case <-changed: // into the new weather
+		case <-changed: // look at the new weather
 		case <-k.over:
 			return
 		}

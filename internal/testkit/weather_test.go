@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// echo answers every connection with what it sent.
+// echo starts a server that sends back what it receives.
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Each weather holds a round trip back for as long as it says, and is over at once when it is.
+// Each weather delays a round trip as long as it promises, and ends at once when it is changed.
 func TestWeather(t *testing.T) {
 	t.Parallel()
 	p := NewTCPProxy(t, echo(t))
@@ -75,5 +75,5 @@ func TestWeather(t *testing.T) {
 		t.Errorf("stalled for 100 ms, a round trip took %s", took)
 	}
 	p.SetWeather(Weather{Stalled: true})
-	_ = c.Close() // a stalled link ends with its client's, and Close does not wait for the weather
+	_ = c.Close() // a stalled link ends with its client, and Close does not wait for the weather
 }

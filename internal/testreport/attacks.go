@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// attacks is how many rows docs/proof/ATTACKS.md has: A01 to A64.
+// attacks is the number of rows in docs/proof/ATTACKS.md: A01 to A64.
 const attacks = 64
 
 var (
@@ -15,7 +15,7 @@ var (
 	comesLater  = regexp.MustCompile(`^later: \S`)
 )
 
-// attackedLater are the only rows of which a part may come with what it attacks: cron and the pages.
+// attackedLater are the only rows that may wait in part for a feature that does not exist yet: cron and the pages.
 var attackedLater = []string{"A22", "A44", "A45", "A46"}
 
 func attackIDs() []string {
@@ -26,8 +26,9 @@ func attackIDs() []string {
 	return list
 }
 
-// checkAttacks holds the table of docs/proof/ATTACKS.md, rows "| A01 | attack | what the server does | TestName |", to
-// a run, as checkSeeds does. Every row names tests; where attackedLater allows it, "; later: reason" may follow.
+// checkAttacks checks the table of docs/proof/ATTACKS.md, rows "| A01 | attack | what the server does | TestName
+// |", against a run, as checkSeeds does. Every row names tests; where attackedLater allows it, "; later: reason"
+// may follow.
 func checkAttacks(table string, ran proofs) []string {
 	var list []string
 	all := attackIDs()
@@ -75,7 +76,7 @@ func checkAttack(id, line string, ran proofs) []string {
 	return checkTests(id, tests, ran)
 }
 
-// cellsOf takes a row of a table apart.
+// cellsOf returns the cells of a table's row.
 func cellsOf(line string) []string {
 	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"), "|")
 	for i := range cells {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// attackTable is a correct docs/proof/ATTACKS.md, but for the rows given: id -> the whole line, "" = left out.
+// attackTable returns a correct docs/proof/ATTACKS.md, except for the given rows: id -> the whole line, "" = left
+// out.
 func attackTable(change map[string]string) string { return page("# Attacks", attackIDs(), change) }
 
 func TestAttackRows(t *testing.T) {
@@ -40,7 +41,7 @@ func TestAttackRows(t *testing.T) {
 	}
 }
 
-// A run that lacks the test of an attack fails, as one that lacks a seed's.
+// A run without the test of an attack fails, as one without the test of a seed does.
 func TestAttacksAreAskedFor(t *testing.T) {
 	var out strings.Builder
 	p := &pages{seeds: table(nil), faults: faultTable(nil), attacks: attackTable(map[string]string{"A64": ""})}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// faults is how many rows docs/proof/FAULTS.md has: F01 to F62.
+// faults is the number of rows in docs/proof/FAULTS.md: F01 to F62.
 const faults = 62
 
 var (
@@ -23,9 +23,9 @@ func faultIDs() []string {
 	return list
 }
 
-// checkFaults holds the table of docs/proof/FAULTS.md, rows "| F01 | fault | what happens | TestName |", to a run, as
-// checkSeeds does. A fault that cannot be run here says "not run: reason" instead, and one of which a part cannot
-// "TestName; not run: reason". "TestName (long)" is of the long suite.
+// checkFaults checks the table of docs/proof/FAULTS.md, rows "| F01 | fault | what happens | TestName |", against
+// a run, as checkSeeds does. A fault that cannot be run here has "not run: reason" instead, and one that can be
+// run in part "TestName; not run: reason". "TestName (long)" belongs to the long suite.
 func checkFaults(table string, ran proofs, s longSuite) []string {
 	var list []string
 	all := faultIDs()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// faultTable is a correct docs/proof/FAULTS.md, but for the rows given: id -> the whole line, "" = left out.
+// faultTable returns a correct docs/proof/FAULTS.md, except for the given rows: id -> the whole line, "" = left
+// out.
 func faultTable(change map[string]string) string { return page("# Faults", faultIDs(), change) }
 
 func TestFaults(t *testing.T) {
@@ -44,7 +45,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A run that lacks the proof of a fault fails, as one that lacks a seed's.
+// A run without the proof of a fault fails, as one without the proof of a seed does.
 func TestFaultsAreAskedFor(t *testing.T) {
 	var out strings.Builder
 	code := report(strings.NewReader(stream(everyBackend)), &out,

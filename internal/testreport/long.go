@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// longSuite is what there is of the tests that only make long runs, and whether this run is one.
+// longSuite holds the tests of the long suite, and whether this run includes them.
 type longSuite struct {
-	tests   map[string][]string // the rows of each, by name, of the files *_long_test.go
+	tests   map[string][]string // the rows that each test of the files *_long_test.go proves, by its name
 	running bool
 }
 
 const longMark = " (long)"
 
-// held are the names of a row that this run must have proven. What is behind a name says that it is a long test's: it
-// must be there in every run, and have run and passed in a long one.
+// held returns the test names of a row that this run must have proven. A long test, marked by longMark behind its
+// name, must exist in every run, and must have run and passed in a long one.
 func (s longSuite) held(id, names string) (list []string, problems []string) {
 	for name := range strings.SplitSeq(names, ",") {
 		name, marked := strings.CutSuffix(strings.TrimSpace(name), longMark)
@@ -39,8 +39,8 @@ var function = regexp.MustCompile(
 	`(?m)^func ((?:Test|Fuzz|Example)\w+)\(.*\n(?:\tt\.Parallel\(\)\n)?(?:\t\w\.Attr\("proves", "([^"]*)"\))?`,
 )
 
-// declared are all tests below a folder in files whose names end so, and the rows that each says it proves, first of
-// all; never nil.
+// declared returns all tests below a folder in files whose names end with suffix, with the rows that each proves
+// according to its first statement; never nil.
 func declared(root, suffix string) (map[string][]string, error) {
 	names := map[string][]string{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

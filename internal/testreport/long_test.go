@@ -2,14 +2,14 @@ package main
 
 import "testing"
 
-// A long test must be there in every run, and have passed where long tests ran.
+// A long test must exist in every run, and must have passed in a run of the long suite.
 func TestLongTests(t *testing.T) {
 	there := map[string][]string{"TestSoak": {"F01"}, "TestApart": {"F01"}}
 	outcomes := proofs{"TestKill": ended(pass, "F01"), "TestSoak": ended(pass, "F01"), "TestApart": ended(fail, "F01"),
 		proving: ended(pass, everyRow()...)}
 	for name, tc := range map[string]struct {
 		proof       string
-		short, long string // what is wrong in each run
+		short, long string // the problem in each kind of run
 	}{
 		"passed":     {"TestKill, TestSoak (long)", "", ""},
 		"by itself":  {"`TestSoak` (long)", "", ""},

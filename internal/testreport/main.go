@@ -1,16 +1,17 @@
-// Command testreport reads "go test -json" on its standard input and says what the run was worth: the output of what
-// failed, the number of tests per backend, and whether every row of docs/proof/SEEDS.md, docs/proof/FAULTS.md and
-// docs/proof/ATTACKS.md that names a test was proven in this very run.
+// Command testreport reads "go test -json" on its standard input and reports on the run: the output of failures,
+// the number of tests per backend, and whether this run proved every row of docs/proof/SEEDS.md,
+// docs/proof/FAULTS.md and docs/proof/ATTACKS.md that names a test.
 //
-// It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its
-// proof. The last line is "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the
-// exit code is 0.
+// It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without
+// its proof. The last line is "N passed, M failed". M counts failed tests and failed checks, so M is 0 exactly
+// when the exit code is 0.
 //
-// A test that says t.Attr("known-red", why), as testkit.KnownRed does, and passes shows a known defect that is not
-// mended yet. The report lists it with its reason, and counts it neither as passed nor as failed; it proves no row.
+// A passing test with t.Attr("known-red", why), as testkit.KnownRed sets it, shows a known defect that is not
+// fixed yet. The report lists it with its reason, and counts it neither as passed nor as failed; it proves no row.
 //
-// TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and attacks,
-// and says so. TESTREPORT_LONG=on says that the long tests ran too: rows may name them as "TestName (long)".
+// TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and
+// attacks; the report says so. TESTREPORT_LONG=on means that the long tests ran too: rows may name them as
+// "TestName (long)".
 package main
 
 import (
@@ -25,7 +26,7 @@ const (
 	attacksFile = "docs/proof/ATTACKS.md"
 )
 
-// pages are the texts that name tests, and the tests that only some runs have.
+// pages holds the texts that name tests, and the long suite.
 type pages struct {
 	seeds, faults, attacks string
 	long                   longSuite
@@ -44,7 +45,7 @@ func main() {
 	os.Exit(report(os.Stdin, os.Stdout, p))
 }
 
-// read gives a missing file as a table without rows: every id is then missing.
+// read returns a file's text. A missing file counts as a table without rows, so that every id is missing.
 func read(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -53,7 +54,7 @@ func read(file string) string {
 	return string(text)
 }
 
-// report returns the exit code. p is what the run must have proven; nil = a partial run.
+// report returns the exit code. p holds the tables that the run must prove; nil = a partial run.
 func report(in io.Reader, out io.Writer, p *pages) int {
 	r := newRun(out)
 	r.read(in)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// stream is the output of go test -json in short: "start p", "pass p TestX", "output p TestX text", "fail p",
-// "proves p TestX S2-E1 F03", "known-red p TestX why", one per line.
+// stream returns the output of go test -json for a short form: "start p", "pass p TestX", "output p TestX text",
+// "fail p", "proves p TestX S2-E1 F03", "known-red p TestX why", one per line.
 func stream(short string) string {
 	var b strings.Builder
 	for line := range strings.Lines(short) {
@@ -35,8 +35,7 @@ func stream(short string) string {
 	return b.String()
 }
 
-// everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds, of the faults and of the
-// attacks is proven.
+// everyBackend is a complete run: each backend is tested, and each row of the seeds, faults and attacks is proven.
 var everyBackend = "start s\nrun s " + proving + "\nproves s " + proving + " " + strings.Join(
 	everyRow(),
 	" ",
@@ -63,7 +62,7 @@ pass a TestRediscovery
 pass a
 `
 
-// runReport gives the exit code, all output, and its last line. Without seeds the run is a partial one.
+// runReport returns the exit code, all output, and its last line. With nil seeds the run is a partial one.
 func runReport(in string, seeds *string) (code int, all, last string) {
 	var out strings.Builder
 	var p *pages
@@ -90,7 +89,7 @@ func TestAllIsWell(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
-		in      string // after everyBackend
+		in      string // appended to everyBackend
 		want    []string
 		without string
 		last    string
@@ -162,8 +161,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A known-red test that is red is listed with its reason and does not count as passed. A known-red test that fails is a
-// failure like any other.
+// A known-red test that passes is listed with its reason and does not count as passed. A known-red test that fails
+// is a failure like any other.
 func TestKnownRed(t *testing.T) {
 	in := everyBackend + "start b\nrun b TestB\nrun b TestB/x\nknown-red b TestB/x jobs run twice\noutput b TestB/x boo\n" +
 		"pass b TestB/x\npass b TestB\nrun b TestC\nknown-red b TestC mails are lost\n"
@@ -199,7 +198,7 @@ func TestKnownRed(t *testing.T) {
 	}
 }
 
-// A test that is known to be red proves no row.
+// A known-red test proves no row.
 func TestKnownRedProvesNothing(t *testing.T) {
 	page := faultTable(map[string]string{"F01": row("F01", "TestB")})
 	in := "start b\nrun b TestB\nproves b TestB F01\nknown-red b TestB mails are lost\npass b TestB\npass b"
@@ -259,7 +258,7 @@ func TestMissingBackend(t *testing.T) {
 	}
 }
 
-// The events above are written by hand. These are what go test really says.
+// testreport reads real events of go test as well as the handwritten ones above.
 func TestRealEvents(t *testing.T) {
 	in, err := os.Open("testdata/events.json")
 	if err != nil {

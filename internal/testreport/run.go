@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// event is a line of go test -json: of a test, of a package (Test empty) or of a build (ImportPath set).
+// event is a line of go test -json: about a test, a package (Test is empty) or a build (ImportPath is set).
 type event struct {
 	Action      string
 	Package     string
@@ -24,33 +24,33 @@ type event struct {
 
 type key struct{ pkg, test string }
 
-// The outcomes of a test. One that is still running when its package ends did not finish, and has failed.
+// The outcomes of a test. A test that still runs when its package ends has failed.
 const (
 	running = ""
 	pass    = "pass"
 	fail    = "fail"
 	skip    = "skip"
-	red     = "known-red" // a test of a known defect that is still there: it passed, and proves nothing
+	red     = "known-red" // passed, shows a known defect, and proves nothing
 )
 
 type result struct {
 	outcome  string
-	parent   bool     // has subtests: its outcome is theirs, unless it failed by itself
-	badChild bool     // a subtest failed, and is counted there
-	rows     []string // that it says it proves
-	redWhy   string   // of a known-red test: which defect it shows
+	parent   bool     // has subtests: it counts only if it failed by itself
+	badChild bool     // a subtest failed, which counts instead
+	rows     []string // that it proves according to itself
+	redWhy   string   // of a known-red test: the defect
 	output   strings.Builder
 }
 
-// run is a run of go test as far as it has been read.
+// run is the state of a run of go test, as far as its events have been read.
 type run struct {
 	out      io.Writer
 	tests    map[key]*result
 	order    []key
-	packages map[string]*strings.Builder // output outside of tests
+	packages map[string]*strings.Builder // build output of compilers and vet
 	builds   map[string]*strings.Builder // output of compilers and vet
-	bad      []string                    // packages that failed, and no test of theirs did
-	broken   []string                    // lines that are no events
+	bad      []string                    // failed packages without a failed test
+	broken   []string                    // lines that are not events
 }
 
 func newRun(out io.Writer) *run {
@@ -77,7 +77,7 @@ func (r *run) read(in io.Reader) {
 			break
 		}
 	}
-	for _, pkg := range slices.Sorted(maps.Keys(r.packages)) { // go test itself died: these never ended
+	for _, pkg := range slices.Sorted(maps.Keys(r.packages)) { // packages that never ended, because go test itself died
 		r.packageFailed(event{Package: pkg})
 	}
 }
@@ -95,7 +95,7 @@ func (r *run) take(e event) {
 		text(r.packages, e.Package).WriteString(e.Output)
 	case e.Action == fail:
 		r.packageFailed(e)
-	case e.Action == pass || e.Action == skip: // skip: a package without tests
+	case e.Action == pass || e.Action == skip: // skip means a package without tests
 		if e.Action == pass {
 			fmt.Fprintf(r.out, "ok    %s %.1fs\n", e.Package, e.Elapsed)
 		}
@@ -134,7 +134,7 @@ func (r *run) takeTest(e event) {
 	case fail:
 		r.testFailed(k, "failed")
 	case pass, skip:
-		if t.outcome != fail { // with -count above 1 a test ends more than once: one failure counts
+		if t.outcome != fail { // with -count above 1 a test ends several times: its failure counts once
 			t.outcome = e.Action
 		}
 		if t.outcome == pass && t.redWhy != "" {
@@ -149,7 +149,7 @@ func parentOf(k key) key {
 	return key{k.pkg, k.test[:max(i, 0)]}
 }
 
-// testFailed marks a test and its parents, and prints what the test said.
+// testFailed marks a test as failed, marks its parents, and prints the test's output.
 func (r *run) testFailed(k key, how string) {
 	t := r.tests[k]
 	t.outcome = fail
@@ -165,7 +165,7 @@ func (r *run) testFailed(k key, how string) {
 	t.output.Reset()
 }
 
-// packageFailed ends a package: one line with the tests that failed in it, then what it said outside of its tests.
+// packageFailed prints a failed package: one line with its failed tests, then the output outside of its tests.
 func (r *run) packageFailed(e event) {
 	said := withoutFrame(text(r.packages, e.Package).String())
 	delete(r.packages, e.Package)
@@ -194,7 +194,7 @@ func (r *run) packageFailed(e event) {
 	}
 }
 
-// withoutFrame drops the lines that go test puts around a test's own output.
+// withoutFrame drops the lines that go test adds to a test's own output.
 func withoutFrame(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// groups is how many rows each group of the five seed documents has: S0-E1 to S0-E6, and so on; T-1 to T-10 are what
-// the seeds promise of their tests.
+// groups holds the number of rows in each group of the five seed documents: S0-E1 to S0-E6, and so on. T-1 to T-10
+// are the seeds' promises about their tests.
 var groups = []struct {
 	name string
 	rows int
@@ -21,7 +21,7 @@ var groups = []struct {
 	{"T-", 10},
 }
 
-// later are the only rows that may name an issue still to come, and which.
+// later maps the only rows that may wait for a future issue to that issue's number.
 var later = map[string]int{"S2-W1": 7, "S2-W2": 7, "S2-W3": 7, "S2-W4": 7, "S2-W5": 7, "S4-W1": 7}
 
 var (
@@ -30,7 +30,7 @@ var (
 	laterText = regexp.MustCompile(`^later: issue ([0-9]+) (?:—|-) \S`)
 )
 
-// ids are all rows of all seeds, in their order.
+// ids returns the ids of all rows of all seeds, in order.
 func ids() []string {
 	var list []string
 	for _, g := range groups {
@@ -41,10 +41,10 @@ func ids() []string {
 	return list
 }
 
-// checkSeeds holds the tables of docs/proof/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last
-// cell names the tests that prove the row, with commas between them. A test that proves a row says so, with
-// t.Attr("proves", "S2-E1"), ran, and passed; a subtest may instead have the row's id in its own part of the name.
-// Where later allows it the cell says "later: issue 7 — reason" instead.
+// checkSeeds checks the tables of docs/proof/SEEDS.md, rows "| S2-E1 | what | here | TestName |", against a run.
+// The last cell names the tests that prove the row, separated by commas. A test proves a row if it passed and has
+// t.Attr("proves", "S2-E1"); a subtest may have the row's id in its own part of the name instead. Where later
+// allows it the cell is "later: issue 7 — reason" instead.
 func checkSeeds(table string, ran proofs) []string {
 	var list []string
 	all := ids()
@@ -90,7 +90,7 @@ func checkRow(id, line string, ran proofs) []string {
 	return checkTests(id, cells[3], ran)
 }
 
-// checkTests says what is wrong with the tests, with commas between them, that a row names as its proof.
+// checkTests returns the problems of the comma-separated tests that a row names as its proof.
 func checkTests(id, tests string, ran proofs) []string {
 	var list []string
 	for name := range strings.SplitSeq(tests, ",") {
@@ -110,7 +110,7 @@ func checkTests(id, tests string, ran proofs) []string {
 	return list
 }
 
-// checkLater says what is wrong with a row that names an issue to come, "" if nothing.
+// checkLater returns the problem of a row that names a future issue; "" if there is none.
 func checkLater(id, reason string) string {
 	issue, allowed := later[id]
 	if !allowed {
@@ -122,14 +122,14 @@ func checkLater(id, reason string) string {
 	return ""
 }
 
-// isTest reports whether a name could be that of a test, or of a test's subtest.
+// isTest reports whether a name may be that of a test or subtest.
 func isTest(name string) bool {
 	named := func(kind string) bool { return strings.HasPrefix(name, kind) }
 	return slices.ContainsFunc([]string{"Test", "Fuzz", "Example"}, named) && !strings.ContainsAny(name, " \t")
 }
 
-// proves reports whether a test proves a row: it names the row among its own, or is a subtest whose part of the name
-// has the id in it, as S2-E1 or S2_E1, not as the beginning of S2-E10, nor T-1 as the end of a word.
+// proves reports whether a test proves a row. The row is among the test's own, or a subtest's part of the name
+// contains the id as S2-E1 or S2_E1. A longer id (S2-E10) or a word that ends in T-1 does not count.
 func proves(name string, rows []string, id string) bool {
 	if slices.Contains(rows, id) {
 		return true
@@ -147,14 +147,14 @@ func proves(name string, rows []string, id string) bool {
 	return false
 }
 
-// unknownRows are the rows that a test says it proves, and that there are not. Those of the invariants, S1 to S21 and
+// unknownRows returns the rows that tests prove and that do not exist. The rows of the invariants, S1 to S21 and
 // L1, are in the checker of internal/chaos.
 func unknownRows(ran proofs) []string {
 	known := slices.Concat(ids(), faultIDs(), attackIDs())
 	var list []string
 	for name, test := range ran {
 		if strings.Contains(name, "/") {
-			continue // a subtest has the rows of the test around it
+			continue // a subtest has its parent's rows
 		}
 		for _, id := range test.rows {
 			if !slices.Contains(known, id) && !invariant.MatchString(id) {

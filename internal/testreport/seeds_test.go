@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// proving is the name of a test that proves every row, of the seeds, of the faults and of the attacks.
+// proving is the name of a test that proves every row of the seeds, faults and attacks.
 const proving = "TestAll"
 
 func everyRow() []string { return slices.Concat(ids(), faultIDs(), attackIDs()) }
 
-// ended is a test that ended so, and the rows that it proves.
+// ended returns the proof of a test with this outcome and these rows.
 func ended(outcome string, rows ...string) proof { return proof{outcome, rows} }
 
-// table is a correct docs/proof/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
+// table returns a correct docs/proof/SEEDS.md, except for the given rows: id -> the whole line, "" = left out.
 func table(change map[string]string) string { return page("# Seeds", ids(), change) }
 
 func page(title string, ids []string, change map[string]string) string {
@@ -115,7 +115,7 @@ func wants(t *testing.T, got []string, want string) {
 	}
 }
 
-// The five documents have 224 rows; ten more are what they promise of their tests.
+// The five documents have 224 rows. Ten more rows are their promises about their tests.
 func TestSeedsAreAllAskedFor(t *testing.T) {
 	per := map[string]int{}
 	for _, problem := range checkSeeds("", nil) {
@@ -136,8 +136,8 @@ func TestSeedsAreAllAskedFor(t *testing.T) {
 	}
 }
 
-// docs/proof/SEEDS.md and docs/proof/FAULTS.md themselves, held to the tests there are: what is wrong in them shows
-// here before everything has run.
+// docs/proof/SEEDS.md, docs/proof/FAULTS.md and docs/proof/ATTACKS.md name only existing tests that declare the
+// rows. This test shows errors in the pages before a whole run has ended.
 func TestPages(t *testing.T) {
 	tests, err := declared("../..", "_test.go")
 	if err != nil || len(tests) < 500 {
@@ -161,7 +161,7 @@ func TestPages(t *testing.T) {
 		for name := range strings.FieldsFuncSeq(string(page),
 			func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
 			if base, sub, _ := strings.Cut(name, "/"); tests[base] != nil {
-				ran[name] = ended(pass, tests[base]...) // whether a subtest ran, only the run knows, and what it says itself
+				ran[name] = ended(pass, tests[base]...) // only the run knows the subtests, and their own attributes
 				if sub != "" {
 					ran[name] = ended(pass, everyRow()...)
 				}
@@ -173,7 +173,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A name that ran in two packages is proven only if it passed in both.
+// A test name that ran in two packages proves its rows only if it passed in both.
 func TestOutcomesOverPackages(t *testing.T) {
 	for _, order := range [][]string{{pass, fail}, {fail, pass}} {
 		r := newRun(nil)
@@ -185,8 +185,8 @@ func TestOutcomesOverPackages(t *testing.T) {
 	}
 }
 
-// What go test says of an attribute reaches the rows: of the test, of its subtests, and of another package's test of
-// the same name.
+// An attribute in go test's output gives its rows to the test, to its subtests, and to the test of the same name
+// in another package.
 func TestAttributes(t *testing.T) {
 	r := newRun(io.Discard)
 	r.read(strings.NewReader(stream("start p\nrun p TestX\nproves p TestX S2-E1 F03\nrun p TestX/one\npass p TestX/one\n" +

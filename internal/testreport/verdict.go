@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// backends are the stores that every run must have tested. A test runs on one if its name has it as a part: /redis.
+// backends are the stores that every run must have tested. A test counts for a backend whose name is a part of the
+// test's name: /redis.
 var backends = []string{"miniredis", "redis", "sqlite", "mariadb"}
 
-// count counts leaves: a test with subtests counts only if it failed by itself.
+// count counts tests without subtests; a test with subtests counts only if it failed by itself.
 func (r *run) count() (passed, failed, knownRed int) {
 	for _, t := range r.tests {
 		switch {
@@ -24,7 +25,7 @@ func (r *run) count() (passed, failed, knownRed int) {
 	return passed, failed, knownRed
 }
 
-// printKnownRed lists the defects that are known and not mended, each with the test that shows it.
+// printKnownRed lists the known defects, each with the test that shows it.
 func (r *run) printKnownRed(out io.Writer, count int) {
 	if count == 0 {
 		return
@@ -42,7 +43,7 @@ func (r *run) printKnownRed(out io.Writer, count int) {
 	fmt.Fprintf(out, "%-20s %6d\n", "known defects", count)
 }
 
-// problems is what is wrong with the run besides the tests that failed.
+// problems returns the problems of the run other than failed tests.
 func (r *run) problems() []string {
 	list := append([]string(nil), r.bad...)
 	for _, k := range r.order {
@@ -59,7 +60,7 @@ func (r *run) problems() []string {
 	return list
 }
 
-// perBackend counts the leaves that ran on each backend.
+// perBackend counts the tests without subtests that ran on each backend.
 func (r *run) perBackend() map[string]int {
 	counts := map[string]int{}
 	for k, t := range r.tests {
@@ -68,7 +69,7 @@ func (r *run) perBackend() map[string]int {
 		}
 		parts := map[string]bool{}
 		for part := range strings.SplitSeq(k.test, "/") {
-			name, _, _ := strings.Cut(part, "#") // a second subtest of the same name is called name#01
+			name, _, _ := strings.Cut(part, "#") // a second subtest of this name is called name#01
 			parts[name] = true
 		}
 		for _, b := range backends {
@@ -98,17 +99,17 @@ func printBackends(out io.Writer, counts map[string]int, total int) {
 	fmt.Fprintf(out, "%-20s %6d\n", "tests run in all", total)
 }
 
-// proof is how a test ended, and the rows that it says it proves.
+// proof is a test's outcome, and the rows that it proves according to itself.
 type proof struct {
 	outcome string
 	rows    []string
 }
 
-// proofs are all tests of a run, by name.
+// proofs maps the names of all tests of a run to their proofs.
 type proofs map[string]proof
 
-// proofs joins the tests of one name over all packages: they passed if each of them did, and prove what any of them
-// proves. A subtest also proves the rows of the test around it.
+// proofs joins the tests of one name over all packages. They passed if each of them passed, and prove the rows of
+// all of them. A subtest also proves its parent's rows.
 func (r *run) proofs() proofs {
 	all := proofs{}
 	for k, t := range r.tests {

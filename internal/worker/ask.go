@@ -6,19 +6,19 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// claimPatience is how long the claimer waits for a partition while others may have work. Who needs longer answers
-// later.
+// claimPatience is how long the claimer waits for a partition while others may have jobs. A later answer is
+// handled when it comes.
 const claimPatience = 250 * time.Millisecond
 
-// claimed is how a call for one partition ended.
+// claimed is the result of a claim call for one partition.
 type claimed struct {
 	partition int
-	round     int // which ask it belongs to
+	round     int // the round of calls that it belongs to
 	bound     float64
 	reply     job.ClaimReply
 	sent      time.Time
-	ok        bool // false: the pool stops, and nothing can have been claimed
-	rested    bool // there was no call: the partition may be asked again
+	ok        bool // false: the pool stops, and no job can have been claimed
+	rested    bool // there was no call: the partition has rested and may be asked again
 }
 
 func newStalls(partitions int) []growing {
@@ -31,9 +31,9 @@ func newStalls(partitions int) []growing {
 
 func (p *Pool) several() bool { return p.cfg.Partitions > 1 }
 
-// ask claims up to n jobs from each partition, and keeps what they answer. It is false when the pool stops. With
-// several partitions it comes back when all have answered or the patience is over: a partition whose calls hang or fail
-// is left to its own call, which repeats itself until it is answered, and until then it is away.
+// ask claims up to n jobs from each partition and handles the answers. It returns false when the pool stops. With
+// several partitions ask returns when all have answered or claimPatience is over. A partition whose calls hang or
+// fail is away until its call, which repeats itself, is answered.
 func (p *Pool) ask(partitions []int, n int, bound float64) bool {
 	if !p.several() {
 		a := claimed{bound: bound}
@@ -69,7 +69,8 @@ func (p *Pool) ask(partitions []int, n int, bound float64) bool {
 	return true
 }
 
-// answer keeps what a partition said and starts what it gave. It is false when the pool stops.
+// answer stores what a partition answered and starts the handlers of its leases. It returns false when the pool
+// stops.
 func (p *Pool) answer(a claimed) bool {
 	h, stalled := &p.heads.all[a.partition], &p.stalls[a.partition]
 	if p.several() {
@@ -88,7 +89,7 @@ func (p *Pool) answer(a claimed) bool {
 	switch {
 	case len(a.reply.Leases) > 0 || a.reply.Next > a.bound || a.reply.Next == none:
 		stalled.reset()
-	case p.several(): // it says that there is a job, and gives none: do not spin, and let the others go on
+	case p.several(): // the partition has a job but returned none: it rests
 		h.away = true
 		p.out++
 		p.wg.Go(func() {
@@ -101,7 +102,8 @@ func (p *Pool) answer(a claimed) bool {
 	return true
 }
 
-// collectLateClaims waits for the calls that are out when the claimer ends: what they may have claimed goes back.
+// collectLateClaims waits, when the claimer ends, for the calls that have no answer yet, and releases the jobs
+// that they claimed.
 func (p *Pool) collectLateClaims() {
 	for p.out > 0 {
 		a := <-p.answers
@@ -112,7 +114,7 @@ func (p *Pool) collectLateClaims() {
 	}
 }
 
-// skipBacklogged leaves alone the partitions that take no endings.
+// skipBacklogged excludes from claims the partitions that accept no endings.
 func (p *Pool) skipBacklogged() {
 	if !p.several() {
 		return

@@ -10,13 +10,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// growing is a wait that doubles from base to cap until it is reset, spread by up to a quarter so that processes do not
-// march in step.
+// growing is a wait that doubles from base to cap until it is reset. Each wait is shortened by up to a quarter at
+// random, so that processes do not act in step.
 type growing struct{ base, cap, next time.Duration }
 
 func (g *growing) reset() { g.next = 0 }
 
-// pause waits, and is false if ctx ended first.
+// pause waits. It returns false if ctx ended first.
 func (g *growing) pause(ctx context.Context) bool {
 	g.next = min(max(2*g.next, g.base), g.cap)
 	t := time.NewTimer(g.next - time.Duration(rand.Int64N(int64(g.next/4)+1)))
@@ -29,12 +29,12 @@ func (g *growing) pause(ctx context.Context) bool {
 	}
 }
 
-// outage tells a store that does not answer from one that answers and refuses.
+// outage says whether an error means that the store did not answer, rather than that it answered and refused.
 func outage(err error) bool {
 	return job.Outage(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// outages are the calls that fail at the moment, and since when.
+// outages has the calls that fail at present, and since when.
 type outages struct {
 	mu    sync.Mutex
 	since map[line]time.Time
@@ -46,10 +46,10 @@ type line struct {
 	partition int
 }
 
-// logOutage logs the beginning and the end of trouble with a call, not every failure in between.
+// logOutage logs the first failure of a call and its next success, not every failure in between.
 func (p *Pool) logOutage(call string, partition int, err error) {
 	if p.io.Err() != nil {
-		return // cut off by Stop itself
+		return // Stop itself cancelled the call
 	}
 	o, l := &p.outages, line{call, partition}
 	o.mu.Lock()

@@ -10,14 +10,14 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// batcher is the endings of one kind for one partition that wait to be sent. Senders come and go with the work: an
-// ending that finds none starts one, and what arrives while its call is under way shares the next call.
+// batcher has the endings of one kind for one partition that wait to be sent. An ending that finds no sender
+// starts one. Endings that arrive during a call share the next call.
 type batcher struct {
 	partition int
 	kind      kind
 
 	mu      sync.Mutex
-	waiting loop.Batcher[*held] // with a lower MaxEntries while some ending in it cannot be sent
+	waiting loop.Batcher[*held] // MaxEntries is lower while an ending in it cannot be sent
 	senders int
 	closed  bool
 }
@@ -33,16 +33,16 @@ func newBatchers(partitions int) []batcher {
 	return batchers
 }
 
-// unacked is what a partition has not answered yet.
+// unacked counts the endings that a partition has not answered yet, and their bytes.
 type unacked struct{ endings, bytes atomic.Int64 }
 
-// full says that a partition has a quarter of what may wait in the whole pool: it gets no more work, so that the others
-// do.
+// full says whether a partition has a quarter of the endings that may wait in the whole pool. Such a partition
+// gets no more work, so that the others do.
 func (b *unacked) full(slots int) bool {
 	return b.endings.Load() > int64(4*slots+200)/4 || b.bytes.Load() > maxUnackedBytes/4
 }
 
-// deliver puts leases with a chosen ending into their batchers.
+// deliver puts leases with a chosen ending into their batchers. The caller does not hold Pool.mu.
 func (p *Pool) deliver(batch ...*held) {
 	for _, h := range batch {
 		p.unacked[h.partition].endings.Add(1)
@@ -50,7 +50,7 @@ func (p *Pool) deliver(batch ...*held) {
 		l := &p.batchers[h.partition*int(kinds)+int(h.ending.kind)]
 		l.mu.Lock()
 		l.waiting.Add(h)
-		// A second completion call is worth its while only when a whole batch waits behind the first.
+		// A second completion call pays only if a whole batch waits behind the first.
 		if !l.closed && (l.senders == 0 || l.kind == complete && l.senders == 1 && l.waiting.Len() >= job.MaxBatch) {
 			l.senders++
 			p.wg.Go(func() { p.sendLoop(l) })
@@ -59,12 +59,12 @@ func (p *Pool) deliver(batch ...*held) {
 	}
 }
 
-// sendLoop sends until the batcher is empty. What was not answered goes back into the batcher.
+// sendLoop sends endings until the batcher is empty. Endings that were not answered go back into the batcher.
 func (p *Pool) sendLoop(l *batcher) {
 	s := sender{pool: p, batcher: l}
 	slow := growing{base: 50 * time.Millisecond, cap: time.Second}
 	for {
-		runtime.Gosched() // handlers that are about to return share this call
+		runtime.Gosched() // handlers that are about to return can share this call
 		if s.batch = l.next(s.batch); len(s.batch) == 0 {
 			return
 		}
@@ -83,7 +83,7 @@ func (p *Pool) sendLoop(l *batcher) {
 		}
 		l.putBack(s.batch, outage(err))
 		if p.quiet.Err() != nil {
-			slow.cap = 100 * time.Millisecond // the drain waits for these
+			slow.cap = 100 * time.Millisecond // the drain waits for these endings
 		}
 		if !slow.pause(p.io) {
 			l.leave()
@@ -92,7 +92,8 @@ func (p *Pool) sendLoop(l *batcher) {
 	}
 }
 
-// next takes what one call can carry, in the memory of the batch before. After an empty batch the sender has left.
+// next takes the endings for one call and reuses the memory of the previous batch. After an empty batch the sender
+// counts as gone.
 func (l *batcher) next(batch []*held) []*held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +104,8 @@ func (l *batcher) next(batch []*held) []*held {
 	return batch
 }
 
-// putBack returns a batch that was not answered; order does not matter among endings. If it was not the store that
-// failed, something in the batch may be to blame: smaller calls find it, and the others pass it by.
+// putBack puts an unanswered batch back; the order of endings does not matter. If the store did answer, an ending
+// in the batch may be the cause of the error: smaller calls isolate it, and the other endings are sent.
 func (l *batcher) putBack(batch []*held, outage bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Endings outlive an outage of any length, and each is answered once.
+// Endings are kept through an outage of any length, and each is answered once.
 func TestEndingsSurviveAnOutage(t *testing.T) {
 	for _, outage := range []error{job.ErrUnavailable, job.ErrAmbiguous} {
 		t.Run(outage.Error(), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// An ending that the queue cannot take for its own sake does not keep the others waiting.
+// An ending that the queue rejects does not delay the other endings.
 func TestBadEndingDoesNotBlockTheLane(t *testing.T) {
 	t.Attr("proves", "S4-N3")
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestBadEndingDoesNotBlockTheLane(t *testing.T) {
 					if short.Swap(true) {
 						return nil, errors.New("an entry that makes no sense")
 					}
-					return all(job.OK, len(b)-1), nil // an answer that does not fit is no answer
+					return all(job.OK, len(b)-1), nil // an answer with the wrong number of replies counts as none
 				}
 			}
 			return all(job.OK, len(b)), nil

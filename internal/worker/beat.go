@@ -11,12 +11,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// beatBound is the longest that a heartbeat call may hold up the next round, should the interval be shorter.
+// beatBound is the least time limit of a heartbeat call: the limit is the heartbeat interval, but not less than
+// beatBound.
 const beatBound = 500 * time.Millisecond
 
-// beatLoop beats for one partition until the very end of Stop: a drain without heartbeats would lose the leases it is
-// waiting for. Each partition has a loop, so that one which does not answer keeps nobody else's heartbeats back; they
-// begin one after the other over an interval.
+// beatLoop sends one partition's heartbeats until the very end of Stop: without heartbeats a drain would lose the
+// leases it waits for. Each partition has its own loop, so that a partition that does not answer delays no other.
+// The loops start spread over one interval.
 func (p *Pool) beatLoop(partition int) {
 	phase := time.NewTimer(p.cfg.HeartbeatInterval * time.Duration(partition) / time.Duration(p.cfg.Partitions))
 	defer phase.Stop()
@@ -38,11 +39,11 @@ func (p *Pool) beatLoop(partition int) {
 	}
 }
 
-// beatCalls is how many heartbeats are under way at once: as many as they have connections, or the last ones would wait
-// in vain.
+// beatCalls is how many heartbeat calls of a partition run at once: as many as the heartbeats have connections,
+// because further calls would time out while they wait for one.
 const beatCalls = 2
 
-// beat sends one heartbeat for every lease held of a partition, in batches, and waits for all of them.
+// beat sends one heartbeat for every lease held in a partition, in batches, and waits for all of them.
 func (p *Pool) beat(partition int) {
 	due := p.toBeat(partition)
 	if len(due) == 0 {
@@ -60,8 +61,8 @@ func (p *Pool) beat(partition int) {
 	wg.Wait()
 }
 
-// toBeat is a partition's leases whose last sign of life is older than half an interval: a claim is one, so short jobs
-// need no heartbeat.
+// toBeat returns a partition's leases whose last successful heartbeat is older than half an interval. A claim
+// counts as a heartbeat, so short jobs need none.
 func (p *Pool) toBeat(partition int) []*held {
 	young := time.Now().Add(-p.cfg.HeartbeatInterval / 2)
 	p.mu.Lock()
@@ -89,17 +90,17 @@ func (p *Pool) beatBatch(partition int, batch []*held) {
 	}
 	p.logOutage("heartbeat", partition, err)
 	if err != nil {
-		return // the next round is soon; what cannot wait for it is the watch's business
+		return // the next round comes soon; a lease that expires before it is reclaimed by the watch
 	}
 	for i, h := range batch {
 		p.heard(h, words[i], sent, beats[i].Timeout)
 	}
 }
 
-// beatLimit is how long one call may take.
+// beatLimit returns the time limit of one heartbeat call.
 func (p *Pool) beatLimit() time.Duration { return max(p.cfg.HeartbeatInterval, beatBound) }
 
-// heard acts on the answer to one heartbeat.
+// heard acts on the answer to one heartbeat. The caller does not hold Pool.mu.
 func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Duration) {
 	if word == job.Lost {
 		p.beatLost(h)
@@ -110,17 +111,17 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 		return
 	}
 	p.mu.Lock()
-	if sent.After(h.beaten) { // a checkpoint and a round may overtake each other
+	if sent.After(h.beaten) { // a checkpoint's answer and a round's may overtake each other
 		h.beaten, h.safe = sent, sent.Add(timeout)
 	}
 	p.mu.Unlock()
 	if word == job.Cancel {
-		h.ctx.cancel(handler.ErrCancelled) // the first cause stands, so saying it again does nothing
+		h.ctx.cancel(handler.ErrCancelled) // the first cause stands, so repeating it has no effect
 	}
 }
 
-// beatLost drops a lease that another worker may hold. One that has its ending is left alone: the ending itself may be
-// why the lease is gone, and asking again gives its answer.
+// beatLost drops a lease that another worker may hold. It leaves a lease with an ending alone: that ending may be
+// why the lease is gone, and sending the ending again gets its answer.
 func (p *Pool) beatLost(h *held) {
 	p.mu.Lock()
 	known := h.ended

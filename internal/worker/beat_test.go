@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Every running job has its heartbeat every 500 ms, however busy the slots are.
+// Every running job has a heartbeat every 500 ms, however busy the slots are.
 func TestHeartbeatInterval(t *testing.T) {
 	t.Attr("proves", "S2-N7 S2-P18")
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestHeartbeatsAreBatchedAndSpareTheYoung(t *testing.T) {
 	})
 }
 
-// LOST ends the handler's context with a cause it can read, and what it returns then is dropped.
+// A LOST heartbeat ends the handler's context with ErrLeaseLost as the cause, and the handler's result is dropped.
 func TestHeartbeatLost(t *testing.T) {
 	t.Attr("proves", "F10 S2-G3 S2-P5")
 	for _, late := range []struct {
@@ -139,8 +139,8 @@ func TestHeartbeatLost(t *testing.T) {
 	}
 }
 
-// An ending on its way keeps its heartbeats, and LOST does not stop it: perhaps it is the ending, executed, that took
-// the lease away.
+// A lease whose ending is not answered yet keeps its heartbeats, and LOST does not stop the ending: the ending
+// itself may have been executed and have ended the lease.
 func TestHeartbeatOfAnUndeliveredEnding(t *testing.T) {
 	for _, word := range []job.Word{job.OK, job.Lost} {
 		t.Run(string(word), func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestHeartbeatOfAnUndeliveredEnding(t *testing.T) {
 	}
 }
 
-// Handlers that burn every core do not keep the heartbeats back.
+// Handlers that use every core do not delay the heartbeats.
 func TestHeartbeatsUnderLoad(t *testing.T) {
 	t.Attr("proves", "F48")
 	enough := make(chan struct{})
@@ -214,7 +214,7 @@ func TestHeartbeatsUnderLoad(t *testing.T) {
 	}
 }
 
-// A heartbeat call that never returns by itself does not end the heartbeats.
+// A heartbeat call that hangs does not stop the following heartbeats.
 func TestHeartbeatCallIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(context.Context) (string, error) { <-time.After(20 * time.Second); return "", nil })
@@ -230,7 +230,7 @@ func TestHeartbeatCallIsBounded(t *testing.T) {
 	})
 }
 
-// A call that Stop itself cuts off is no trouble to tell about.
+// A call that Stop cancels is not logged as an outage.
 func TestStopCutsCallsOffQuietly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(context.Context) (string, error) { <-time.After(600 * time.Millisecond); return "", nil })

@@ -7,7 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// waiter listens at one partition's doorbell, and only when it is asked to: while the claimer is idle with free slots.
+// waiter waits at one partition's doorbell, and only when the claimer asks it to: while the claimer is idle with
+// free slots.
 type waiter struct{ listen loop.Signal }
 
 func newWaiters(partitions int) []waiter {
@@ -18,8 +19,8 @@ func newWaiters(partitions int) []waiter {
 	return w
 }
 
-// listen asks the waiters to wait for a token: one for each partition, because keys of several slots of a cluster
-// cannot be in one BLPOP.
+// listen makes the waiters wait for a token. There is a waiter per partition because one BLPOP cannot have keys of
+// several slots of a cluster.
 func (p *Pool) listen() {
 	for i := range p.waiters {
 		if h := &p.heads.all[i]; !h.away && !h.blocked {
@@ -28,8 +29,8 @@ func (p *Pool) listen() {
 	}
 }
 
-// listenLoop reports every return of Wait, also the empty ones: the claim that follows finds what a lost token should
-// have told.
+// listenLoop reports every return of Wait, also those without a token: the claim that follows finds the job of a
+// lost token.
 func (p *Pool) listenLoop(partition int) {
 	w := &p.waiters[partition]
 	slow := growing{base: 100 * time.Millisecond, cap: time.Second}
@@ -42,7 +43,7 @@ func (p *Pool) listenLoop(partition int) {
 		err := p.bell.Wait(p.quiet, partition)
 		if p.quiet.Err() != nil {
 			if err == nil {
-				p.ring(partition) // the token was for a pool that does not claim any more
+				p.ring(partition) // this pool claims no longer
 			}
 			return
 		}
@@ -53,7 +54,7 @@ func (p *Pool) listenLoop(partition int) {
 			return
 		}
 		select {
-		case <-w.listen: // asked before Wait returned; the claimer asks again after the claim that follows
+		case <-w.listen: // set before Wait returned; the claimer sets it again after the claim that follows
 		default:
 		}
 		select {
@@ -65,7 +66,8 @@ func (p *Pool) listenLoop(partition int) {
 	}
 }
 
-// ring passes a token on to other processes. A lost one costs them at most a second, so it is not tried twice.
+// ring passes a token on to other processes. It does not repeat a failed call: a lost token costs the others at
+// most a second.
 func (p *Pool) ring(partition int) {
 	ctx, cancel := context.WithTimeout(p.io, time.Second)
 	defer cancel()

@@ -38,7 +38,7 @@ func TestHintsLeadToAClaim(t *testing.T) {
 	}
 }
 
-// A token is for a process with a free slot. One that has none passes it on, and listens no more.
+// A pool without a free slot passes a token on, and does not wait at the doorbell any more.
 func TestTokenWithoutAFreeSlotIsRungAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
@@ -92,7 +92,7 @@ func TestDoorbellOutage(t *testing.T) {
 func TestTokenAtStopIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
-		r.bell.wait = func(ctx context.Context) error { <-ctx.Done(); return nil } // the token came at that very moment
+		r.bell.wait = func(ctx context.Context) error { <-ctx.Done(); return nil } // the token came at that moment
 		r.start(t)
 		synctest.Wait()
 		r.stop(t)

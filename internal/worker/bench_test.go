@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// slowQueue answers after 200 us, as a Redis with a batch of 100 does, and never runs dry before its last job.
+// slowQueue answers after 200 us, as Redis does for a batch of 100, and has jobs until its last one.
 type slowQueue struct {
 	left  atomic.Int64
 	calls atomic.Int64
@@ -20,7 +20,7 @@ type slowQueue struct {
 	done  atomic.Int64
 }
 
-// pause lets 200 us pass without a timer: on Linux those are only exact to a millisecond here.
+// pause waits 200 us without a timer, because timers on Linux are only exact to a millisecond here.
 func pause() {
 	for start := time.Now(); time.Since(start) < 200*time.Microsecond; {
 		runtime.Gosched()
@@ -65,7 +65,7 @@ type countingRecorder struct{ n atomic.Int64 }
 func (r *countingRecorder) Offer(job.Outcome) bool { r.n.Add(1); return true }
 func (r *countingRecorder) Wake()                  {}
 
-// BenchmarkDrain is the pool's own cost per job: 100 slots, handlers that do nothing, 200 us per call.
+// BenchmarkDrain measures the pool's own cost per job: 100 slots, handlers that do nothing, 200 us per call.
 func BenchmarkDrain(b *testing.B) {
 	b.ReportAllocs()
 	rig := newRig(func(context.Context) (string, error) { return "", nil }, func(c *Config) {

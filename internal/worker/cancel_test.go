@@ -11,13 +11,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cancel reaches the handler within two heartbeats, once. How it ends is still reported, with heartbeats until then:
-// whatever it returns, the script makes it CANCELLED.
+// A cancel reaches the handler within two heartbeats, once. The handler's ending is still reported, with
+// heartbeats until then; whatever the ending is, the script makes it CANCELLED.
 func TestHeartbeatCancel(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		kind kind // of the ending that is reported
+		kind kind // of the reported ending
 	}{
 		{"it finished all the same", nil, complete},
 		{"it stopped", errors.New("stopped"), fail},

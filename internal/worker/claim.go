@@ -10,17 +10,18 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// claimTries is how often a claim is asked for whose answer makes no sense.
+// claimTries is how often a claim is repeated whose answer cannot be read.
 const claimTries = 5
 
-// claimLoop is the one claimer. It claims while slots are free and jobs are left, then waits for a hint.
+// claimLoop is the pool's only claimer. It claims while slots are free and jobs are ready, then waits for a
+// signal.
 func (p *Pool) claimLoop() {
 	defer p.claimingEnded()
 	defer p.collectLateClaims()
 	for {
-		n := p.room()
+		n, full := p.room()
 		if n == 0 {
-			if !p.waitForRoom() {
+			if !p.waitForRoom(full) {
 				return
 			}
 			continue
@@ -45,28 +46,31 @@ func (p *Pool) claimLoop() {
 	}
 }
 
-// room is how many jobs may be claimed now.
-func (p *Pool) room() int {
+// room returns how many jobs may be claimed now. full is false if the only reason for none is that claimed leases
+// begin first: short handlers return by then, so that the next claim is for many slots.
+func (p *Pool) room() (n int, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.undelivered > 4*p.cfg.Slots+200 || p.unackedBytes > maxUnackedBytes {
-		return 0 // the store takes no endings: more work would only pile up more of them
+	n = max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
+	switch {
+	case p.undelivered > 4*p.cfg.Slots+200 || p.unackedBytes > maxUnackedBytes:
+		return 0, true // the store accepts no endings: more jobs would only add to them
+	case !p.ready.empty():
+		return 0, n == 0
 	}
-	if !p.ready.empty() {
-		return 0 // what is here begins first: short handlers will have returned by then, so the next claim is for many slots
-	}
-	return max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
+	return n, n == 0
 }
 
-// waitForRoom returns when a slot may be free again, false when the pool stops. A token that comes meanwhile is for
-// others.
-func (p *Pool) waitForRoom() bool {
+// waitForRoom returns when a slot may be free, or false when the pool stops. A token that arrives meanwhile is
+// passed on to other processes. After the pool was full, an empty queue counts as unknown: jobs may have come while
+// no waiter was at the doorbell, and a claim finds them sooner than a new wait.
+func (p *Pool) waitForRoom(full bool) bool {
 	for {
 		select {
 		case <-p.stopping:
 			return false
 		case partition := <-p.rung:
-			if p.room() == 0 {
+			if n, _ := p.room(); n == 0 {
 				p.wg.Go(func() { p.ring(partition) })
 				continue
 			}
@@ -76,19 +80,19 @@ func (p *Pool) waitForRoom() bool {
 			continue
 		case <-p.freed:
 		}
-		if !p.several() { // with several it is the age of a head that says whether it is still good
+		if full && !p.several() { // with several partitions the age of a head says whether it is still valid
 			p.heads.forget(0)
 		}
 		return true
 	}
 }
 
-// waitForWork returns when something may be ready, false when the pool stops.
+// waitForWork returns when a job may be ready, or false when the pool stops.
 func (p *Pool) waitForWork() bool {
 	p.listen()
 	var freed loop.Signal
 	if p.several() {
-		freed = p.freed // a partition that took no endings takes them again
+		freed = p.freed // a partition that accepted no endings accepts them again
 	}
 	select {
 	case <-p.stopping:
@@ -105,7 +109,7 @@ func (p *Pool) waitForWork() bool {
 	return true
 }
 
-// drainWakeups marks the empty partitions that this process made a job ready in.
+// drainWakeups marks as unknown the empty partitions in which this process has made a job ready.
 func (p *Pool) drainWakeups() {
 	for i := range p.wakes {
 		if p.wakes[i].Load() {
@@ -115,16 +119,16 @@ func (p *Pool) drainWakeups() {
 	}
 }
 
-// claim asks until it is answered. The number stays the same, so that leases of a lost reply are handed out again and
-// not orphaned. sent is the earliest time at which the leases can have begun. ok is false if the pool stops and nothing
-// can have been claimed. An answer that came but cannot be read is given up after a few tries: one broken job must not
-// end all claiming. The watches bring back what it held.
+// claim repeats a claim until it is answered. The number stays the same, so that the leases of a lost reply are
+// handed out again and not orphaned. sent is the earliest time at which the leases can have begun. ok is false if
+// the pool stops and no job can have been claimed. claim gives up after claimTries unreadable answers, because one
+// broken job must not end all claiming; the watches then reclaim the jobs.
 func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sent time.Time, ok bool) {
 	p.claims[partition]++
 	request := job.ClaimRequest{Number: p.claims[partition], Max: n, Bound: bound}
 	slow := growing{base: 100 * time.Millisecond, cap: time.Second}
 	unreadable := 0
-	until := p.quiet // once a call may have been executed, its leases have to come home even while the pool stops
+	until := p.quiet // once a call may have been executed, its leases must be received even while the pool stops
 	for {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(p.io, callBound)
@@ -150,7 +154,7 @@ func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sen
 	}
 }
 
-// take starts the handlers of new leases.
+// take starts the handlers of new leases. It releases leases for which there is no slot or no time.
 func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	if len(leases) == 0 {
 		return
@@ -169,12 +173,12 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	now := time.Now()
 	var back []*held
 	p.mu.Lock()
-	spare := p.cfg.Slots - p.taken() // of an answer that came late, others may have the slots
+	spare := p.cfg.Slots - p.taken() // if the answer came late, other leases may have the slots
 	for i, h := range batch {
 		p.held = append(p.held, h)
 		h.at = len(p.held) - 1
 		if p.state == ended || i >= spare || now.After(h.ctx.deadline) || h.untrusted(now) {
-			p.end(h, ending{kind: release}) // not begun, so it costs nothing
+			p.end(h, ending{kind: release}) // the handler has not begun, so this costs nothing
 			h.ctx.free()
 			back = append(back, h)
 			continue
@@ -188,7 +192,8 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	p.deliver(back...)
 }
 
-// hold makes a lease ours. Its clocks count from when the claim was sent, so they run out here before they do in Redis.
+// hold makes the record of a new lease. Its deadlines count from when the claim was sent, so they pass here before
+// they pass in Redis.
 func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	plan := p.plan(l.Tier)
 	h := &held{pool: p, lease: *l, partition: partition, beaten: sent, safe: sent.Add(plan.HeartbeatTimeout)}
@@ -196,8 +201,8 @@ func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	return h
 }
 
-// plan is a tier's plan. A tier that is not in the book is served by the seed's most patient plan, as the claim does
-// it.
+// plan returns a tier's plan. A tier that is not in the plan book gets the first default plan, as in the queue's
+// Claim.
 func (p *Pool) plan(t job.Tier) job.Plan {
 	if plan, ok := p.cfg.Plans.Plan(t); ok {
 		return plan

@@ -11,16 +11,17 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// ClaimJournal notes in SQL what is claimed. Down says that it takes nothing now. Claimed notes attempts before their
-// handlers start, Waits that attempts ended and their jobs wait again; after job.ErrAmbiguous either may be noted.
+// ClaimJournal records claims in SQL. Down says that the journal accepts nothing now. Claimed records attempts
+// before their handlers start. Waits records that attempts ended and that their jobs wait again. After
+// job.ErrAmbiguous the record may exist.
 type ClaimJournal interface {
 	Down() bool
 	Claimed(ctx context.Context, leases []job.Lease) error
 	Waits(ctx context.Context, waits []job.Waits) error
 }
 
-// journaled is the queue of an embedded server, whose Redis goes with the process: what a claim begins is on disk
-// before its handlers start, so that a job which kills the process is known to have run.
+// journaled is the queue of an embedded server, whose Redis ends with the process. The attempts of a claim are on
+// disk before their handlers start, so that a job that kills the process is known to have run.
 type journaled struct {
 	Queue
 	journal ClaimJournal
@@ -28,13 +29,13 @@ type journaled struct {
 	rest    rest
 }
 
-// Journaled makes a queue whose claims are journaled.
+// Journaled makes a queue whose claims are recorded in the journal.
 func Journaled(q Queue, j ClaimJournal, log *slog.Logger) Queue {
 	return &journaled{Queue: q, journal: j, log: log}
 }
 
-// rest keeps claims back for a while after the journal refused one, longer each time: a claim for nothing is a line in
-// its jobs' histories.
+// rest delays claims for a while after the journal refused one, longer each time, because each refused claim adds
+// a line to its jobs' histories.
 type rest struct {
 	mu    sync.Mutex
 	long  time.Duration
@@ -60,9 +61,9 @@ func (r *rest) heard(err error) {
 	r.until = time.Now().Add(r.long)
 }
 
-// Claim hands nothing out that the journal did not take. What was claimed for nothing is given back at no cost: nobody
-// would beat for it, and a job that never ran must not lose its retries to a disk that is full. Asked again with the
-// same number it finds nothing, and with the next one what was given back.
+// Claim returns only leases that the journal has recorded. It releases the other jobs at no cost: no heartbeat
+// would be sent for them, and a job that never ran must not lose its retries to a full disk. A repeat with the
+// same number then gets no lease of them; the next number gets them.
 func (j *journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	if j.journal.Down() || !j.rest.over() {
 		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal takes nothing", job.ErrUnavailable)
@@ -75,17 +76,17 @@ func (j *journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest
 	j.rest.heard(err)
 	if err != nil {
 		j.giveBack(ctx, partition, reply.Leases, errors.Is(err, job.ErrAmbiguous))
-		// Whatever the journal says of itself, the claim was carried out.
+		// Whatever the journal's error is, the claim itself was executed.
 		return job.ClaimReply{}, fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
 	}
 	return reply, nil
 }
 
-// giveBackBound is how long a claim that came to nothing may take to undo. The journal's answer may have used up the
-// call's own time.
+// giveBackBound is the time limit for releasing the jobs of a claim that was not recorded. The journal's answer
+// may have used up the call's own time.
 const giveBackBound = 2 * time.Second
 
-// giveBack also tells the journal that they wait, where it may have taken that they run.
+// giveBack releases leases. If the journal may have recorded them, giveBack also records that their jobs wait.
 func (j *journaled) giveBack(ctx context.Context, partition int, leases []job.Lease, taken bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
 	defer cancel()
@@ -128,8 +129,8 @@ func (j *journaled) Release(ctx context.Context, partition int, batch []job.Rele
 	return replies, err
 }
 
-// wait notes that jobs wait again. What the journal does not take costs a retry, should the process die before the next
-// claim.
+// wait records that jobs wait again. If the journal refuses, each job loses a retry if the process dies before its
+// next claim.
 func (j *journaled) wait(ctx context.Context, waits []job.Waits) {
 	if len(waits) == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// fakeClaims is a journal that does not run until it is told to.
+// fakeClaims is a journal that refuses claims until runs is true.
 type fakeClaims struct {
 	runs    bool
 	claimed []job.Lease
@@ -34,8 +34,8 @@ func (f *fakeClaims) Waits(_ context.Context, waits []job.Waits) error {
 	return nil
 }
 
-// A claim that the journal does not take was carried out all the same: it must not pass for one that never was. Its
-// jobs are released at no cost, and the next claim hands them out.
+// A claim that the journal refuses was executed all the same, so the error is not ErrUnavailable. Its jobs are
+// released at no cost, and the next claim gets them.
 func TestClaimWaitsForTheJournal(t *testing.T) {
 	t.Attr("proves", "F14")
 	e := queuetest.Embedded(t, func(*queue.Options) {})

@@ -17,7 +17,7 @@ import (
 
 func quick(context.Context) (string, error) { return "done", nil }
 
-// A lost reply is asked for again under the same number, so its leases come home.
+// A claim whose reply was lost is repeated under the same number, so its leases are received.
 func TestClaimIsResentWithItsNumber(t *testing.T) {
 	t.Attr("proves", "F27")
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestClaimOutageIsNotAnEmptyQueue(t *testing.T) {
 	})
 }
 
-// Leases that come when nobody may start them any more go back, unharmed.
+// Leases that arrive too late to start are released at no cost.
 func TestClaimAnsweredTooLateIsGivenBack(t *testing.T) {
 	cases := []struct {
 		name  string
@@ -128,7 +128,8 @@ func TestClaimAnsweredTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
-// A claim whose answer was lost may have leases: Stop waits for them. One that was certainly not executed has none.
+// Stop waits for a claim whose answer was lost, because it may have leases. It does not wait for a claim that was
+// certainly not executed.
 func TestClaimAmbiguousAtStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
@@ -215,7 +216,7 @@ func TestClaimIsAtMostABatch(t *testing.T) {
 	})
 }
 
-// When the store takes no endings, more work would only pile them up.
+// While the store accepts no endings, the pool stops claiming, because more jobs would only add endings.
 func TestClaimPausesBehindUndeliveredEndings(t *testing.T) {
 	t.Attr("proves", "S4-N8")
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestClaimPausesBehindUndeliveredEndings(t *testing.T) {
 	})
 }
 
-// One job that makes every answer unreadable must not end all claiming.
+// A job that makes every answer unreadable does not end all claiming.
 func TestUnreadableClaimIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
@@ -284,7 +285,7 @@ func TestClaimDoesNotSpin(t *testing.T) {
 	})
 }
 
-// While all slots were busy nobody listened: a freed slot is itself a reason to look.
+// A freed slot leads to a claim, because the pool does not wait at the doorbell while all slots are busy.
 func TestFreedSlotLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(context.Context) (string, error) { <-time.After(5100 * time.Millisecond); return "", nil },
@@ -292,7 +293,7 @@ func TestFreedSlotLooksAgain(t *testing.T) {
 		r.queue.push(work(1, job.Paid))
 		r.start(t)
 		synctest.Wait()
-		r.queue.push(work(2, job.Paid)) // and no hint
+		r.queue.push(work(2, job.Paid)) // without a signal
 		after(5100 * time.Millisecond)
 		if s := r.Stats(); s.Claimed != 2 {
 			t.Errorf("%d jobs claimed when the slot was freed, want the second", s.Claimed)
@@ -302,7 +303,7 @@ func TestFreedSlotLooksAgain(t *testing.T) {
 	})
 }
 
-// partitions is a queue of scores in each of several partitions.
+// partitions is a fake queue of scores in several partitions.
 type partitions struct {
 	*fakeQueue
 	scores [][]float64
@@ -339,7 +340,7 @@ func (p *partitions) Complete(_ context.Context, partition int, b []job.Completi
 	return all(job.OK, len(b)), nil
 }
 
-// The best job goes first, in whatever partition it is.
+// The best job runs first, whatever partition it is in.
 func TestClaimsInOrderOverPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Two processes share one store: each job runs once, and whoever gets none has nothing to complain about.
+// Two pools share one store: each job runs once, and neither pool logs a problem.
 func TestTwoPoolsShareTheWork(t *testing.T) {
 	t.Attr("proves", "S0-P3")
 	synctest.Test(t, func(t *testing.T) {
@@ -53,15 +53,15 @@ func TestTwoPoolsShareTheWork(t *testing.T) {
 	})
 }
 
-// While a handler runs nothing is locked: no call to the store is under way, and the pool can be asked, woken and
-// beats.
+// While a handler runs, nothing is locked: no call to the store is under way, and the pool answers Stats and Wake
+// and sends heartbeats.
 func TestNothingIsHeldWhileAHandlerRuns(t *testing.T) {
 	t.Attr("proves", "S0-P4")
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		var r *rig
 		r = newRig(func(ctx context.Context) (string, error) {
-			<-time.After(700 * time.Millisecond) // the claimer looks again each second
+			<-time.After(700 * time.Millisecond) // the claimer asks again each second
 			if s := r.Stats(); s.Running != 1 || calls.Load() != 0 {
 				t.Errorf("stats %+v, %d calls under way", s, calls.Load())
 			}
@@ -84,7 +84,7 @@ func TestNothingIsHeldWhileAHandlerRuns(t *testing.T) {
 	})
 }
 
-// Long jobs hold their slots and nothing else: the claimer goes on, and short jobs that came later end earlier.
+// A long job holds its slot only: the claimer goes on, and short jobs that arrived later end earlier.
 func TestLaterJobsMayEndFirst(t *testing.T) {
 	t.Attr("proves", "S3-I10 S4-P5")
 	synctest.Test(t, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestLaterJobsMayEndFirst(t *testing.T) {
 	})
 }
 
-// Every line that is about a job says which, also those of the handler itself; the next job in the same slot has its
-// own.
+// Every log line about a job names the job, also the handler's own lines; the next job in the same slot has its
+// own attributes.
 func TestLogLinesNameTheJob(t *testing.T) {
 	t.Attr("proves", "S4-O1")
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestLogLinesNameTheJob(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) {
 			handler.Logger(ctx).Info("hello")
 			if run, _ := handler.Running(ctx); run.Tier == job.Public {
-				<-time.After(14 * time.Second) // over its time, deaf: reported, and stuck
+				<-time.After(14 * time.Second) // over its time, ignores its context: reported, and stuck
 				return "", nil
 			}
 			panic("ouch")
@@ -132,7 +132,7 @@ func TestLogLinesNameTheJob(t *testing.T) {
 			if time.Since(begin) < 2*time.Second {
 				return job.OK, nil
 			}
-			return "", job.ErrAmbiguous // not trusted any more, then
+			return "", job.ErrAmbiguous // then the lease is not trusted any more
 		}
 		a, b := work(1, job.Public), work(2, job.Paid)
 		a.TraceID, b.TraceID = "trace-a", "trace-b"
@@ -143,7 +143,7 @@ func TestLogLinesNameTheJob(t *testing.T) {
 		lines := map[string]int{}
 		for line := range strings.Lines(r.logs.String()) {
 			if strings.Contains(line, "call=heartbeat") {
-				continue // about a call, not a job
+				continue // the line is about a call, not a job
 			}
 			of := " job_id=" + string(a.ID) + " tier=PUBLIC type=WORK attempt=1 trace_id=trace-a"
 			if strings.Contains(line, string(b.ID)) {

@@ -8,9 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// runContext is a handler's context. It ends at its deadline (handler.ErrMaxTime), for the cause that cancel is told,
-// or when the handler has returned. What ends it, two contexts and a timer, is made when somebody first asks for it:
-// most short handlers never do.
+// runContext is a handler's context. It ends at its deadline (handler.ErrMaxTime), with the cause that cancel
+// gets, or when the handler has returned. The contexts and the timer behind it are made when they are first
+// needed, which for most short handlers is never.
 type runContext struct {
 	base     context.Context
 	deadline time.Time
@@ -23,10 +23,10 @@ type runContext struct {
 type endable struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	stop   context.CancelFunc // of the one with the deadline, the other's parent
+	stop   context.CancelFunc // of the parent, which has the deadline
 }
 
-// over stands in for the context of a handler that returned and never asked for it.
+// over is the context of a handler that returned and never used its context.
 var over = func() *endable {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -47,10 +47,10 @@ func (c *runContext) get() *endable {
 	return e
 }
 
-// cancel ends it. The first cause stands.
+// cancel ends the context. The first cause stands.
 func (c *runContext) cancel(cause error) { c.get().cancel(cause) }
 
-// free ends it when the handler has returned; the cause must have been read.
+// free ends the context after the handler has returned. The caller must have read the cause before.
 func (c *runContext) free() {
 	if c.made.Load() == nil && c.made.CompareAndSwap(nil, over) {
 		return
@@ -58,7 +58,7 @@ func (c *runContext) free() {
 	c.made.Load().stop()
 }
 
-// ended says whether it has ended.
+// ended says whether the context has ended.
 func (c *runContext) ended(now time.Time) bool {
 	if e := c.made.Load(); e != nil {
 		return e.Err() != nil
@@ -66,7 +66,7 @@ func (c *runContext) ended(now time.Time) bool {
 	return !now.Before(c.deadline)
 }
 
-// cause is why it ended, nil if it has not.
+// cause returns why the context ended, nil if it has not ended.
 func (c *runContext) cause() error { return context.Cause(c.get()) }
 
 // Deadline implements context.Context.
@@ -78,7 +78,8 @@ func (c *runContext) Done() <-chan struct{} { return c.get().Done() }
 // Err implements context.Context.
 func (c *runContext) Err() error { return c.get().Err() }
 
-// Value implements context.Context. It also answers what package context asks of the contexts it makes.
+// Value implements context.Context. It also answers the private keys with which package context finds its own
+// contexts.
 func (c *runContext) Value(key any) any {
 	if key == (handler.RunKey{}) {
 		return c.run

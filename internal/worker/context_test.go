@@ -12,13 +12,13 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// oneMinute is a handler's context with a minute to go.
+// oneMinute returns a handler's context that ends in a minute.
 func oneMinute() *runContext {
 	base := context.WithoutCancel(context.WithValue(context.Background(), ctxKey{}, "value"))
 	return &runContext{base: base, deadline: time.Now().Add(time.Minute), run: handler.Run{ID: "the-job"}}
 }
 
-// However late a handler looks at its context, it finds what it would have found all along.
+// A handler that first uses its context late sees the same end and cause as one that used it from the start.
 func TestRunContext(t *testing.T) {
 	look := func(c *runContext) { _ = c.Err() }
 	never := func(*runContext) {}
@@ -113,7 +113,7 @@ func TestRunContextEndsWhoWaits(t *testing.T) {
 	}
 }
 
-// Package context knows the context behind it, so that what handlers derive needs no goroutine to hear of its end.
+// Package context finds the context behind a runContext, so that derived contexts need no goroutine.
 func TestRunContextsChildrenNeedNoGoroutine(t *testing.T) {
 	ctx := oneMinute()
 	defer ctx.free()

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	drainGrace    = time.Second     // for handlers to return after they were told that the server drains
+	drainGrace    = time.Second     // for handlers to return after the server told them to stop
 	deliveryBound = 2 * time.Second // for the last endings
 )
 
-// Stop drains the pool: it claims no more, keeps beating, lets running jobs finish for up to DrainTimeout (or until ctx
-// ends), tells the rest to stop, gives back what does not return within a second, and delivers the last endings. A
-// stuck handler whose job has its ending is not waited for. It returns within DrainTimeout + 4 s, or + 7 s where a call
-// to a store that stands still has to run out first, with an error if handlers still run or endings were not delivered;
-// their jobs come back through the watches. It may be called twice, and before Start.
+// Stop drains the pool. It claims no more jobs, keeps sending heartbeats, lets running jobs finish for up to
+// DrainTimeout (or until ctx ends), then cancels the contexts of the others, releases the jobs whose handlers do
+// not return within a second, and delivers the last endings. It does not wait for a stuck handler whose job has
+// its ending. Stop returns within DrainTimeout + 4 s, or + 7 s if a call to a store that hangs has to time out
+// first. It returns an error if handlers still run or endings were not delivered; those jobs come back through the
+// watches. Stop may be called twice, and before Start.
 func (p *Pool) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	before := p.state
@@ -69,8 +70,8 @@ func (p *Pool) drain(ctx context.Context) {
 	p.woke.Broadcast()
 }
 
-// await waits until done, which is asked with Pool.mu held; it is false if that took longer than most or until ctx
-// ended.
+// await waits until done returns true; done is called with Pool.mu held. await returns false if that took longer
+// than most or until ctx ended.
 func (p *Pool) await(ctx context.Context, most time.Duration, done func() bool) bool {
 	t := time.NewTimer(most)
 	defer t.Stop()
@@ -91,7 +92,7 @@ func (p *Pool) await(ctx context.Context, most time.Duration, done func() bool) 
 	}
 }
 
-// tellToStop ends the contexts of all running handlers.
+// tellToStop cancels the contexts of all running handlers.
 func (p *Pool) tellToStop() {
 	p.mu.Lock()
 	var running []*held
@@ -106,7 +107,7 @@ func (p *Pool) tellToStop() {
 	}
 }
 
-// giveBack returns all jobs that are still running to their places. What their handlers return is dropped.
+// giveBack releases all jobs that still run. The results of their handlers are dropped.
 func (p *Pool) giveBack() {
 	p.mu.Lock()
 	var back []*held

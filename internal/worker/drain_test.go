@@ -80,7 +80,7 @@ func TestDrain(t *testing.T) {
 				if silent := time.Since(last); silent > time.Second {
 					t.Errorf("the last heartbeat was %v before the end of the drain", silent)
 				}
-				after(time.Minute) // handlers that did not listen return to nobody
+				after(time.Minute) // the results of late handlers are dropped
 				if d, f, b := r.queue.endings(); len(d)+len(f)+len(b) != 2 {
 					t.Errorf("after the drain: %d endings of 2 jobs", len(d)+len(f)+len(b))
 				}
@@ -131,7 +131,7 @@ func TestStopIsSafeAtAnyTime(t *testing.T) {
 	})
 }
 
-// A caller in a hurry cuts the wait for handlers short; what they hold still goes back.
+// If Stop's context ends, Stop stops waiting for handlers; their jobs are still released.
 func TestStopContextEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) { return "", until(ctx) })
@@ -150,7 +150,7 @@ func TestStopContextEndsTheWait(t *testing.T) {
 	})
 }
 
-// A store that is gone holds the stop up for a bounded time only.
+// A store that does not answer delays Stop for a bounded time only.
 func TestStopInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) { <-time.After(time.Hour); return "", nil })

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The failpoints are tested from here too, so that a plain "go test ./..." covers them.
+// TestTaggedBuild runs the failpoint tests in a tagged build, so that a plain "go test ./..." covers them.
 func TestTaggedBuild(t *testing.T) {
 	tagged := filepath.Join(t.TempDir(), "tagged.test")
 	if out, err := exec.Command("go", "test", "-c", "-tags", "failpoint", "-o", tagged, ".").CombinedOutput(); err != nil {

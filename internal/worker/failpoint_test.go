@@ -14,14 +14,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// tellingRecorder says what reaches it.
+// tellingRecorder prints a line for each offer.
 type tellingRecorder struct{ done chan struct{} }
 
 func (r tellingRecorder) Offer(job.Outcome) bool { fmt.Println("offered"); close(r.done); return true }
 func (r tellingRecorder) Wake()                  {}
 
-// TestFailpoints runs a pool in a process of its own and kills it at each point: the steps before it are done, those
-// after are not.
+// TestFailpoints runs a pool in a process of its own and kills the process at each point: the steps before the
+// point are done, those after it are not.
 func TestFailpoints(t *testing.T) {
 	if os.Getenv("PLAY_POOL") != "" {
 		playPool(t)

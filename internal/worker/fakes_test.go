@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeQueue is a queue in memory. Each function field, where set, answers in its place.
+// fakeQueue is a queue in memory. A function field that is set answers instead of it.
 type fakeQueue struct {
 	claim    func(job.ClaimRequest) (job.ClaimReply, error)
 	complete func([]job.Completion) ([]job.EndReply, error)
@@ -62,7 +62,7 @@ func (q *fakeQueue) pop(r job.ClaimRequest) job.ClaimReply {
 	return reply
 }
 
-// asked is the claims that arrived so far.
+// asked returns the claims that arrived so far.
 func (q *fakeQueue) asked() []job.ClaimRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,14 +108,14 @@ func (q *fakeQueue) Release(_ context.Context, _ int, batch []job.Release) ([]jo
 	return all(job.OK, len(batch)), nil
 }
 
-// endings is what arrived at the queue so far.
+// endings returns the endings that arrived so far.
 func (q *fakeQueue) endings() (completed []job.Completion, failed []job.Failure, released []job.Release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return cloned(q.completed), cloned(q.failed), cloned(q.released)
 }
 
-// times is when each ending arrived so far, of any kind.
+// times returns when each ending arrived so far, of any kind.
 func (q *fakeQueue) times() []time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,10 +135,10 @@ func all(w job.Word, n int) []job.EndReply {
 var endTime = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
 type fakePulse struct {
-	word func(job.Beat) (job.Word, error) // where set, answers for one lease
+	word func(job.Beat) (job.Word, error) // if set, answers for one lease
 
 	mu      sync.Mutex
-	beats   []beatSeen // those answered
+	beats   []beatSeen // the answered ones
 	batches []int
 }
 
@@ -180,10 +180,10 @@ func (f *fakePulse) sizes() []int {
 	return cloned(f.batches)
 }
 
-// fakeBell holds at most one token, as the real one does.
+// fakeBell holds at most one token, as Redis does.
 type fakeBell struct {
 	token loop.Signal
-	wait  func(context.Context) error // where set, answers Wait
+	wait  func(context.Context) error // if set, answers Wait
 
 	mu    sync.Mutex
 	waits int
@@ -249,7 +249,7 @@ func (r *fakeRecorder) seen() (offers []job.Outcome, wakes int) {
 	return cloned(r.offers), r.wakes
 }
 
-// rig is a pool among fakes.
+// rig is a pool with fakes around it.
 type rig struct {
 	*Pool
 	queue    *fakeQueue
@@ -276,7 +276,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newRig makes a pool of two slots that knows the type WORK, run by fn. It is not started.
+// newRig makes a pool of two slots whose only job type, WORK, is handled by fn. The pool is not started.
 func newRig(fn func(ctx context.Context) (string, error), change ...func(*Config)) *rig {
 	r := &rig{
 		queue:    &fakeQueue{},
@@ -314,7 +314,7 @@ func (r *rig) stop(t testing.TB) {
 	}
 }
 
-// after lets time pass in a synctest bubble and everything settle.
+// after waits in a synctest bubble until d has passed and all goroutines are blocked.
 func after(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -326,7 +326,7 @@ func until(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// work is the n-th job of a tier.
+// work returns the n-th job of a tier.
 func work(n int, tier job.Tier) job.Job {
 	return job.Job{ID: job.ID(fmt.Sprintf("0197b1d2-0000-7000-8000-%010d00", n)), Generation: 1, Tier: tier, Type: "WORK",
 		Status: job.Processing, MaxRetries: 5}

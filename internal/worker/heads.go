@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// partitionHead is what the claimer knows of one partition.
+// partitionHead is the claimer's knowledge of one partition.
 type partitionHead struct {
-	// of the best job it had left when it was last looked at: unknown if something may have become ready since, none if it
+	// score of the best job left at the last look: unknown if a job may have become ready since, none if the queue
 	// was empty
 	score   float64
-	looked  time.Time     // when that was
-	asked   time.Time     // when it was last asked
-	took    time.Duration // how long its last answer took
-	away    bool          // a call is out that was not answered in time, or it rests: nothing is asked of it
-	blocked bool          // it takes no endings: it gets no more work before it does
+	looked  time.Time     // when score was read
+	asked   time.Time     // when the partition was last asked
+	took    time.Duration // how long the last answer took
+	away    bool          // a call is not answered yet, or the partition rests: it is not asked
+	blocked bool          // the partition accepts no endings: it gets no more work until it does
 }
 
-// heads says which partition has the best job.
+// heads knows which partition has the best job.
 type heads struct {
 	all  []partitionHead
-	step float64       // one tier's part of the scores, where tiers are strict; 0 where they are not
-	good time.Duration // how long a look is good for while nobody listens at the doorbells
+	step float64       // score step between tiers if tiers are strict, otherwise 0
+	good time.Duration // how long a look is valid while no waiter is at the doorbells
 }
 
 var (
@@ -30,19 +30,20 @@ var (
 )
 
 const (
-	// lastArrival bounds all arrivals (ms; the year 2096): with a larger base no job of a worse tier ever comes before one
-	// of a better tier.
+	// lastArrival is above all arrivals (ms; the year 2096): with a larger base no job of a worse tier ever comes
+	// before a job of a better tier.
 	lastArrival = 4e12
-	// lookShare and leastGood say how old a head may be, and so for how long a better job that another process submits can
-	// go unseen while this one claims elsewhere, while answers come quickly: each partition is looked at anew, about 500
-	// times a second over all of them.
+	// lookShare and leastGood bound how old a head may be while answers are quick: each partition is looked at again,
+	// about 500 times a second over all partitions. The age is also for how long a better job that another process
+	// submitted can go unseen while this process claims elsewhere.
 	lookShare = 2 * time.Millisecond
 	leastGood = 10 * time.Millisecond
-	// goodRounds is how many rounds of looking at everybody, at its own pace, a look at a partition is good for at least:
-	// where Redis is slow most rounds must still be for taking jobs, and one slow partition must not have all the others
-	// wait for it.
+	// goodRounds is for how many rounds over all partitions, at its own answer time, a partition's head is valid at
+	// least. If Redis is slow, most rounds must still claim jobs, and a single slow partition must not delay all
+	// others.
 	goodRounds = 4
-	// mostLooks is how many partitions are looked at at once: no more than half of the connections for claims and endings.
+	// mostLooks is how many partitions are looked at in parallel: at most half of the connections for claims and
+	// endings.
 	mostLooks = 6
 )
 
@@ -57,13 +58,14 @@ func newHeads(partitions int, base int64) heads {
 	return h
 }
 
-// next is what to ask now: one partition to take jobs from, up to a score; or several to look at only (the bound takes
-// nothing then). Nobody, if no partition that can be asked has anything.
+// next returns which partitions to ask now: one partition to claim from, up to the score bound; or several
+// partitions only to look at, with a bound below every score. ask is nil if no partition that can be asked has a
+// job.
 //
-// With all heads known the best one's partition gives what goes before the second best head, and with strict tiers also
-// the rest of its own tier: inside a tier jobs of several partitions may then overtake each other, by a claim's worth
-// at most, and claims stay large. One unknown head is asked for what goes before all the others, and with strict tiers
-// for the rest of the best one's tier.
+// If all heads are known, next returns the partition with the best head. The bound is the second best head or,
+// with strict tiers, at least the end of the best head's tier. Inside a tier jobs of several partitions may then
+// overtake each other, by one claim at most, but claims stay large. If one head is unknown, next returns its
+// partition. The bound is then the best known head or, with strict tiers, the end of that head's tier.
 func (h *heads) next(now time.Time) (ask []int, bound float64) {
 	best, first, second := -1, none, none
 	rounds := goodRounds * ((len(h.all) + mostLooks - 1) / mostLooks)
@@ -92,7 +94,8 @@ func (h *heads) next(now time.Time) (ask []int, bound float64) {
 	return []int{best}, h.tierEnd(first, second)
 }
 
-// tierEnd is the end of the tier of a score, if tiers are strict and that is beyond the bound.
+// tierEnd returns the last score of the tier that score belongs to, if tiers are strict and that is above bound;
+// otherwise bound.
 func (h *heads) tierEnd(score, bound float64) float64 {
 	if h.step > 0 && score != none {
 		return max(bound, (math.Floor(score/h.step)+1)*h.step-1)
@@ -100,12 +103,12 @@ func (h *heads) tierEnd(score, bound float64) float64 {
 	return bound
 }
 
-// ask notes that a partition is asked now: until it answers it is away.
+// ask records that a partition is asked now. It is away until it answers.
 func (h *heads) ask(partition int, now time.Time) {
 	h.all[partition].away, h.all[partition].asked = true, now
 }
 
-// learn keeps what a partition said.
+// learn stores a partition's answer.
 func (h *heads) learn(partition int, score float64, now time.Time) {
 	p := &h.all[partition]
 	p.score, p.looked = score, now
@@ -114,14 +117,14 @@ func (h *heads) learn(partition int, score float64, now time.Time) {
 	}
 }
 
-// forget marks a partition, if it was empty, as unknown: something may have become ready.
+// forget marks an empty partition as unknown, because a job may have become ready.
 func (h *heads) forget(partition int) {
 	if h.all[partition].score == none {
 		h.all[partition].score = unknown
 	}
 }
 
-// listened: somebody was at the doorbells of the empty partitions until now, and they did not ring.
+// listened records that the waiters were at the doorbells of the empty partitions until now and got no token.
 func (h *heads) listened(now time.Time) {
 	for i := range h.all {
 		if h.all[i].score == none {

@@ -49,7 +49,7 @@ func TestHeadsNext(t *testing.T) {
 	}
 }
 
-// A partition whose call is out, or that takes no endings, is not asked, and its head bounds nobody.
+// A partition that is away or accepts no endings is not asked, and its head bounds no claim.
 func TestHeadsLeaveTroubleAlone(t *testing.T) {
 	h := headsOf(0, 3, 5, unknown, 9)
 	h.all[0].away, h.all[2].blocked = true, true
@@ -58,8 +58,8 @@ func TestHeadsLeaveTroubleAlone(t *testing.T) {
 	}
 }
 
-// What another process submitted is seen although this one never idles: heads grow old, the empty ones too, unless
-// somebody listened.
+// Heads expire, also those of empty partitions unless the doorbells were listened at, so that a busy pool sees the
+// jobs that other processes submit.
 func TestHeadsGrowOld(t *testing.T) {
 	h := headsOf(0, 3, none, none)
 	late := lookedAt.Add(h.good + 1)
@@ -87,7 +87,7 @@ func TestHeadsForgetOnlyTheEmpty(t *testing.T) {
 	}
 }
 
-// However slow Redis is, and whichever part of it, some rounds take jobs: a look is good for longer where answers take
+// However slow Redis or one partition is, some rounds claim jobs: a head is valid for longer if answers take
 // longer.
 func TestHeadsOfSlowPartitions(t *testing.T) {
 	const base = 10_000_000_000_000
@@ -111,7 +111,7 @@ func TestHeadsOfSlowPartitions(t *testing.T) {
 					longest = max(longest, c.took(p))
 				}
 				for _, p := range ask {
-					score := float64(base + 7) // the others have a long line each
+					score := float64(base + 7) // the others have long queues
 					if p < empty {
 						score = none
 					}

@@ -8,39 +8,39 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// mistrust is how long after the heartbeat timeout the pool believes in a lease it could not extend: the watches look
-// twice, 2 s apart, so nobody else can hold the job before timeout + 2 s.
+// mistrust is how long after the heartbeat timeout the pool still trusts a lease that it could not extend. The
+// watches look twice, 2 s apart, so no other worker can hold the job before timeout + 2 s.
 const mistrust = time.Second
 
-// held is a lease in this process' hands.
+// held is a lease that this process holds.
 type held struct {
 	pool      *Pool
 	lease     job.Lease
 	partition int
-	began     time.Time  // when its handler was to begin; zero = never
+	began     time.Time  // when its handler became ready to begin; zero = never
 	ctx       runContext // its deadline is the maximum processing time
 
 	// Under Pool.mu.
-	at      int       // its place in Pool.held
-	running bool      // the handler has not returned: it occupies a slot
-	ended   bool      // its ending is chosen; nothing may choose another
-	settled bool      // the ending was answered, or the lease is lost: no heartbeat any more
+	at      int       // its index in Pool.held
+	running bool      // the handler has not returned: it uses a slot
+	ended   bool      // its ending is chosen; no other ending may be chosen
+	settled bool      // the ending was answered, or the lease is lost: no more heartbeats
 	beaten  time.Time // when the last heartbeat that succeeded was sent
-	safe    time.Time // until then the lease is ours for certain
-	fenced  bool      // not trusted any more: the handler was told
-	told    time.Time // when its context was first seen ended
+	safe    time.Time // until then this process certainly holds the lease
+	fenced  bool      // no longer trusted: the handler's context was cancelled
+	told    time.Time // when the watch first saw its context ended
 	stuck   bool      // counted as stuck
 	saves   int       // checkpoints so far
 
-	ending ending        // set by whoever set ended
-	ran    time.Duration // and how long the handler had run by then
+	ending ending        // set together with ended
+	ran    time.Duration // how long the handler had run by then
 }
 
-// maxUnackedBytes is how many bytes of undelivered endings may be in memory before the pool claims no more. What runs
-// by then may still end, so that at the worst there is beside them a payload and a result per slot.
+// maxUnackedBytes is how many bytes of undelivered endings may be in memory before the pool stops claiming.
+// Running jobs may still end, so at worst each slot adds a payload and a result.
 const maxUnackedBytes = 64 << 20
 
-// weight is about what a lease with an ending keeps in memory.
+// weight is roughly how many bytes a lease with an ending keeps in memory.
 func (h *held) weight() int { return 1024 + len(h.lease.Payload) + h.ending.size() }
 
 // Running implements handler.Runner, for the handler.
@@ -55,17 +55,17 @@ func (h *held) Running() handler.Run {
 	}
 }
 
-// fields are what every log line about the lease carries, followed by more.
+// fields returns the attributes of every log line about the lease, followed by more.
 func (h *held) fields(more ...any) []any {
 	l := &h.lease
 	return append([]any{"job_id", l.ID, "tier", l.Tier, "type", l.Type, "attempt", l.Attempt, "trace_id", l.TraceID},
 		more...)
 }
 
-// untrusted: another worker might soon hold this job.
+// untrusted says whether another worker might soon hold the job.
 func (h *held) untrusted(now time.Time) bool { return now.After(h.safe.Add(mistrust)) }
 
-// age is how long ago the handler began, 0 if it never did.
+// age returns how long ago the handler began, 0 if it never did.
 func (h *held) age() time.Duration {
 	if h.began.IsZero() {
 		return 0
@@ -73,7 +73,8 @@ func (h *held) age() time.Duration {
 	return time.Since(h.began)
 }
 
-// end chooses a lease's ending; it is false if it has one. Pool.mu is held, and deliver follows after it is released.
+// end chooses a lease's ending. It returns false if the lease already has one. Pool.mu is held, and the caller
+// calls deliver after releasing it.
 func (p *Pool) end(h *held, e ending) bool {
 	if h.ended {
 		return false
@@ -84,7 +85,7 @@ func (p *Pool) end(h *held, e ending) bool {
 	return true
 }
 
-// settle ends what is owed for a lease: it is answered, or lost. Pool.mu is held.
+// settle marks a lease as answered or lost, and drops it if its handler has returned. Pool.mu is held.
 func (p *Pool) settle(h *held) {
 	h.ended, h.settled = true, true
 	if !h.running {
@@ -92,7 +93,7 @@ func (p *Pool) settle(h *held) {
 	}
 }
 
-// drop forgets a lease that is settled and whose handler has returned. Pool.mu is held.
+// drop removes a settled lease whose handler has returned from Pool.held. Pool.mu is held.
 func (p *Pool) drop(h *held) {
 	last := len(p.held) - 1
 	p.held[h.at] = p.held[last]

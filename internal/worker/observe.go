@@ -6,31 +6,31 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Observer sees claims begin and end, for metrics. It is called on the pool's goroutines, never under its lock, and
-// must return at once; it must not change the lease.
+// Observer observes the beginning and end of claims, for metrics. The pool calls it on its own goroutines, never
+// under its lock. It must return at once and must not change the lease.
 type Observer interface {
-	// Started: the handler begins. waited is the time from the job's arrival, or from when it was due if it was delayed,
-	// to this claim, by Redis' clock, if it is the first one of its generation; -1 for a later one.
+	// Started is called when the handler begins. waited is the time by Redis' clock from the job's arrival (or from
+	// when a delayed job was due) to the first claim of its generation; -1 for a later claim.
 	Started(l *job.Lease, waited time.Duration)
-	// Ended: the store has answered the claim's ending, or said that the lease is lost. cause is set for RETRIED and
-	// FAILED. ran is how long the handler had run when the ending was chosen; 0 if it never began, in which case there was
-	// no Started either.
+	// Ended is called when the store has answered the claim's ending, or said that the lease is lost. cause is set
+	// for RETRIED and FAILED. ran is how long the handler had run when the ending was chosen; it is 0 if the handler
+	// never began, and then Started was not called.
 	Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration)
 }
 
-// nobody is the observer of a pool that has none.
+// nobody is the Observer of a pool that has none.
 type nobody struct{}
 
 func (nobody) Started(*job.Lease, time.Duration)                      {}
 func (nobody) Ended(*job.Lease, job.Ending, job.Cause, time.Duration) {}
 
-// waited is what Started is told.
+// waited returns the time that Started gets.
 func waited(l *job.Lease) time.Duration {
 	if l.StartedAt.IsZero() || !l.StartedAt.Equal(l.FirstTriedAt) {
 		return -1
 	}
 	since := l.ArrivedAt
-	if l.RunAt.After(since) { // until then it was its client's wish
+	if l.RunAt.After(since) { // until then the client wanted the job to wait
 		since = l.RunAt
 	}
 	return max(l.StartedAt.Sub(since), 0)

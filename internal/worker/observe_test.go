@@ -14,7 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// seen is an observer that writes down what it sees.
+// seen is an observer that records its calls.
 type seen struct {
 	mu      sync.Mutex
 	started []string
@@ -45,7 +45,8 @@ func (s *seen) starts() string {
 	return strings.Join(s.started, ", ")
 }
 
-// The observer sees every claim begin, and end once, as the store has it; it is never called under the pool's lock.
+// The observer sees every claim begin once and end once, with the store's answer. It is never called under the
+// pool's lock.
 func TestObserver(t *testing.T) {
 	boom := errors.New("boom")
 	arrived := endTime.Add(-time.Minute)
@@ -140,7 +141,7 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// outside hangs if it is called while the pool is locked.
+// outside is an observer that hangs if it is called while the pool is locked.
 type outside struct {
 	pool *Pool
 	*seen
@@ -156,7 +157,8 @@ func (o outside) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.D
 	o.seen.Ended(l, how, cause, ran)
 }
 
-// Around surrounds each run: its context is the handler's, and it hears with what the handler ended, a crash included.
+// Around surrounds each handler call: its context is the handler's, and its function gets the handler's error,
+// also of a crash.
 func TestAround(t *testing.T) {
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {

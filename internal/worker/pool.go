@@ -1,29 +1,27 @@
 // Package worker runs jobs: a pool that claims leases, keeps them alive with heartbeats, runs their handlers and
 // reports how they ended.
 //
-// The life of a lease here, and the file that governs each step:
+// The steps of a lease in this package, and the file of each step:
 //
-//	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best
-//	            job
-//	ask.go      how it asks several partitions, so that one that does not answer holds nobody
-//	ready.go    what was claimed waits for a goroutine: few of them run short handlers, and one that blocks holds nobody
-//	            up
-//	run.go      a handler runs in a slot until it returns, in a context of its own (context.go); verdict.go decides which
-//	            ending its return means
+//	claim.go    one claimer claims jobs for all free slots; bell.go wakes the claimer; heads.go picks the partition with
+//	            the best job
+//	ask.go      the claimer asks several partitions at once, so that a partition that does not answer delays no other
+//	ready.go    claimed leases wait for a goroutine: a few goroutines run short handlers, and a handler that blocks does
+//	            not delay the others
+//	run.go      a handler runs in a slot until it returns, with a context of its own (context.go); verdict.go decides
+//	            which ending its return means
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
-//	save.go     a handler's checkpoint is a heartbeat of its own that carries data
-//	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
-//	slots.go    how many slots are taken, and what becomes of those whose handlers are stuck
+//	save.go     a handler's checkpoint is sent at once, with a heartbeat of its own
+//	watch.go    the pool's own check of its leases: maximum processing time, lost trust, stuck handlers
+//	slots.go    how many slots are taken, and how slots of stuck handlers are reused
+//	batcher.go  endings wait in a batcher per partition and kind; send.go sends them in batches until they are answered
+//	drain.go    Stop: finish, release, deliver
 //
-// batcher.go     endings wait in a batcher per partition and kind, and are sent in batches until they are answered
-// (send.go)
-//
-//	drain.go    Stop: finish, hand back, deliver
-//
-// Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by whoever is first: its handler,
-// the watch, a LOST heartbeat or the drain; what comes later is dropped. A slot is taken until its handler has
-// returned, whatever became of the lease, or until the handler is stuck: then the slot goes to others, Slots times at
-// most (slots.go). An ending is never given up while the process lives: only Redis' answer settles it.
+// Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by the first of its handler,
+// the watch, a LOST heartbeat and the drain; later endings are dropped. A slot is taken until its handler has
+// returned, whatever became of the lease, or until the handler is stuck: then another handler gets the slot, for
+// at most Slots stuck handlers (slots.go). An ending is never given up while the process lives: only Redis' answer
+// settles it.
 package worker
 
 import (
@@ -40,9 +38,9 @@ import (
 )
 
 // Queue is the store of leases. One call is one script call for one partition, with at most job.MaxBatch entries;
-// replies come in the order of the entries. An error is job.ErrUnavailable if the call was certainly not executed;
-// after any other the call may have been, and is sent again: a claim under its number, an ending under its token. A
-// batch may be reused after the call.
+// replies come in the order of the entries. An error is job.ErrUnavailable if the call was certainly not executed.
+// After any other error the call may have been executed, and the pool sends it again: a claim under its number, an
+// ending under its token. A batch may be reused after the call.
 type Queue interface {
 	Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error)
 	Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error)
@@ -50,30 +48,31 @@ type Queue interface {
 	Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error)
 }
 
-// Heartbeater sends heartbeats on connections of its own, with short timeouts: OK, CANCEL or LOST for each entry. OK
-// and CANCEL extend the lease.
+// Heartbeater sends heartbeats on connections of its own, with short time limits. It returns OK, CANCEL or LOST
+// for each entry. OK and CANCEL extend the lease.
 type Heartbeater interface {
 	Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error)
 }
 
-// Doorbell hints that something is ready. Wait returns nil after a token, or after about a second without one.
+// Doorbell signals that a job may be ready. Wait returns nil after a token, or after about a second without one.
+// Ring passes a token on.
 type Doorbell interface {
 	Wait(ctx context.Context, partition int) error
 	Ring(ctx context.Context, partition int) error
 }
 
-// Recorder takes outcomes on their short way to SQL. Offer does not block; if it refuses, the outbox still has the
-// outcome. Wake says that something waits in the outbox which nobody offered.
+// Recorder takes outcomes that go to SQL from memory. Offer does not block; if it returns false, the outbox still
+// has the outcome. Wake says that the outbox has an outcome that was not offered.
 type Recorder interface {
 	Offer(o job.Outcome) bool
 	Wake()
 }
 
-// Config is what a pool is told. All fields but PriorityBase, Observe and Around are needed.
+// Config configures a pool. All fields except PriorityBase, Observe and Around are required.
 type Config struct {
-	Slots             int // handlers at a time, besides as many stuck ones at most
+	Slots             int // handlers at a time, not counting up to as many stuck ones
 	Partitions        int
-	PriorityBase      int64 // one tier step of the scores; 0 = not known: with several partitions claims are smaller then
+	PriorityBase      int64 // score step between tiers; 0 = not known: claims from several partitions are then smaller
 	HeartbeatInterval time.Duration
 	ResultLimit       int // bytes
 	DrainTimeout      time.Duration
@@ -82,9 +81,9 @@ type Config struct {
 	Log               *slog.Logger
 	Nonce             string // the process' name in tokens and logs
 
-	Observe Observer // nil = nobody
-	// Around opens what surrounds each run of a handler (a trace's span): it gives the handler's context and hears with
-	// what error the run ended. nil = nothing.
+	Observe Observer // nil = none
+	// Around opens the surroundings of each handler call, such as a trace's span. It returns the handler's context
+	// and a function that is called with the handler's error. nil = none.
 	Around func(ctx context.Context, l *job.Lease) (context.Context, func(err error))
 }
 
@@ -97,7 +96,7 @@ type Pool struct {
 	recorder Recorder
 	log      *slog.Logger
 
-	base         context.Context    // of handlers: carries Start's values, never ends by itself
+	base         context.Context    // of handlers: has Start's values, never ends by itself
 	io           context.Context    // of calls: ends last
 	shut         context.CancelFunc // ends io
 	quiet        context.Context    // of the doorbell: ends when claiming stops
@@ -105,22 +104,22 @@ type Pool struct {
 	wg           sync.WaitGroup // every loop and sender; not the handlers, which may be stuck
 
 	woken    loop.Signal   // Wake was called
-	wakes    []atomic.Bool // for which partitions
-	answers  chan claimed  // of claims, where there are several partitions
-	freed    loop.Signal   // there may be room again
+	wakes    []atomic.Bool // the partitions that Wake and WakeAt named
+	answers  chan claimed  // answers to claims, with several partitions
+	freed    loop.Signal   // a slot may be free again
 	rung     chan int      // a doorbell returned; its partition
-	changed  loop.Signal   // something a drain waits for may have happened
+	changed  loop.Signal   // the condition that a drain waits for may have changed
 	saving   chan struct{} // held by the one checkpoint that is being sent
 	stopping chan struct{} // closed by Stop
-	stopped  chan struct{} // closed when Stop is through
+	stopped  chan struct{} // closed when Stop is done
 	stopErr  error         // set before stopped is closed
 
-	claims   []int64   // the last claim number, per partition; the claimer's, or its call's
+	claims   []int64   // the last claim number, per partition; owned by the claimer, or by its call
 	heads    heads     // the claimer's
-	stalls   []growing // the claimer's: how long a partition rests that says it has jobs and gives none
-	out      int       // the claimer's: calls whose answers are to come
-	round    int       // the claimer's: counts them
-	unacked  []unacked // what waits for the store's answer, per partition
+	stalls   []growing // the claimer's: how long a partition rests that has jobs but returns none
+	out      int       // the claimer's: calls without an answer
+	round    int       // the claimer's: number of the last round of calls
+	unacked  []unacked // endings that wait for the store's answer, per partition
 	waiters  []waiter
 	batchers []batcher
 
@@ -130,13 +129,13 @@ type Pool struct {
 	held         []*held // every lease that is not settled, and every handler that has not returned
 	running      int     // handlers that have not returned
 	stuck        int     // those of them that ignore their context
-	ready        ready   // leases whose handlers are to begin, counted as running
-	idle         int     // goroutines that wait for a lease, or are about to
-	waking       bool    // one of them, or a new one, was woken and is not there yet
-	over         bool    // they go
-	shouted      loss    // as last logged
+	ready        ready   // leases whose handlers have not begun, counted as running
+	idle         int     // goroutines that wait for a lease, or are about to wait
+	waking       bool    // a goroutine was woken or started and has not taken a lease yet
+	over         bool    // idle goroutines end
+	shouted      loss    // the loss of slots as last logged
 	undelivered  int
-	unackedBytes int  // bytes of the undelivered
+	unackedBytes int  // bytes of the undelivered endings
 	claiming     bool // the claimer has not returned
 
 	outages  outages
@@ -144,8 +143,8 @@ type Pool struct {
 	beatLag  atomic.Int64
 }
 
-// callBound is the longest that a call may take: far above the connections' own timeouts, so that nothing can wedge a
-// loop.
+// callBound is the time limit of a call, far above the connections' own time limits, so that no call can block a
+// loop for ever.
 const callBound = 10 * time.Second
 
 type state int
@@ -156,7 +155,7 @@ const (
 	ended
 )
 
-// New makes a pool. It does nothing until Start.
+// New makes a pool, which does nothing until Start.
 func New(cfg Config, q Queue, p Heartbeater, d Doorbell, r Recorder) *Pool {
 	cfg.Slots, cfg.Partitions = max(cfg.Slots, 1), max(cfg.Partitions, 1)
 	if cfg.Observe == nil {
@@ -186,8 +185,8 @@ func New(cfg Config, q Queue, p Heartbeater, d Doorbell, r Recorder) *Pool {
 	return pool
 }
 
-// Start begins to claim and run jobs. The pool lives until Stop, not until ctx ends; ctx gives handlers its values. It
-// fails if the pool was started or stopped before.
+// Start begins to claim and run jobs. The pool runs until Stop, not until ctx ends; ctx gives handlers its values.
+// Start returns an error if the pool was started or stopped before.
 func (p *Pool) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +206,8 @@ func (p *Pool) Start(ctx context.Context) error {
 	return nil
 }
 
-// Wake says that this process just made a job ready, somewhere. It never blocks and may be called at any time.
+// Wake tells the pool that this process has just made a job ready, in any partition. It never blocks and may be
+// called at any time.
 func (p *Pool) Wake() {
 	for i := range p.wakes {
 		p.wakes[i].Store(true)
@@ -215,7 +215,7 @@ func (p *Pool) Wake() {
 	p.woken.Set()
 }
 
-// WakeAt is Wake where the partition is known: the others are not asked.
+// WakeAt is Wake for a known partition: the pool asks no other partition.
 func (p *Pool) WakeAt(partition int) {
 	p.wakes[partition].Store(true)
 	p.woken.Set()

@@ -1,6 +1,6 @@
 package worker
 
-// ready is the leases whose handlers are to begin, in the order of their claims.
+// ready is a queue of leases whose handlers have not begun, in the order of their claims.
 type ready struct {
 	leases []*held
 	next   int
@@ -19,8 +19,9 @@ func (r *ready) pop() *held {
 	return h
 }
 
-// slot runs leases one after the other. A goroutine that ran before has a stack that fits its handlers, which a new one
-// would have to grow for each job; so it stays, unless a handler takes it along with runtime.Goexit.
+// slot runs leases one after the other. Its goroutine stays for the next lease, because its stack has already
+// grown for the handlers, which a new goroutine's would have to do for each job. It ends after a handler that
+// called runtime.Goexit or was stuck.
 func (p *Pool) slot() {
 	for h := p.called(); h != nil; {
 		var stays bool
@@ -33,9 +34,10 @@ func (p *Pool) slot() {
 	}
 }
 
-// call wakes a goroutine for what is ready, or starts one: there are never more than handlers. One at a time, and who
-// comes calls the next before it runs its handler: those that return at once are run by the few that are awake, one
-// after the other, and one that does not keeps nobody from being called. Pool.mu is held.
+// call wakes a goroutine for the ready leases, or starts one; there are never more goroutines than handlers may
+// run. It wakes one at a time, and each goroutine calls the next before it runs its handler. So the few goroutines
+// that are awake run the handlers that return at once, and a handler that blocks does not keep others from being
+// called. Pool.mu is held.
 func (p *Pool) call() {
 	if p.waking || p.ready.empty() {
 		return
@@ -49,7 +51,7 @@ func (p *Pool) call() {
 	p.woke.Signal()
 }
 
-// called waits for a call and returns the lease it is for, nil when the pool is over.
+// called waits for a call and returns the lease to run, or nil when the pool is over.
 func (p *Pool) called() *held {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +70,7 @@ func (p *Pool) called() *held {
 	}
 }
 
-// begin takes the next lease, nil if none is ready. Pool.mu is held.
+// begin takes the next ready lease, or returns nil if there is none. Pool.mu is held.
 func (p *Pool) begin() *held {
 	if p.ready.empty() {
 		return nil
@@ -76,7 +78,7 @@ func (p *Pool) begin() *held {
 	h := p.ready.pop()
 	p.call()
 	if p.ready.empty() {
-		p.freed.Set() // the claimer waits for that, if it has room
+		p.freed.Set() // the claimer, if it has free slots, waits for this
 	}
 	return h
 }

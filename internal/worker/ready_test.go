@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whoever is called calls the next before it runs its handler: all that was claimed begins, though nobody returns.
+// Each woken goroutine wakes the next before it runs its handler: all claimed jobs begin, even if no handler
+// returns.
 func TestEverythingClaimedBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 50
@@ -23,7 +24,7 @@ func TestEverythingClaimedBegins(t *testing.T) {
 			return "", nil
 		}, func(c *Config) { c.Slots = slots })
 		r.start(t)
-		for n := range 3 { // new goroutines, and then those that stayed
+		for n := range 3 { // first new goroutines, then idle ones
 			all.Add(slots)
 			for i := range slots {
 				r.queue.push(work(100*n+i, job.Paid))
@@ -38,14 +39,14 @@ func TestEverythingClaimedBegins(t *testing.T) {
 	})
 }
 
-// What was claimed has to begin before more is claimed, or a process that is short of processors takes jobs that others
-// could run now.
+// Claimed jobs begin before more are claimed; otherwise a process that is short of processors would take jobs that
+// others could run now.
 func TestNoClaimBeforeWhatIsHereBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		r := newRig(func(context.Context) (string, error) { <-hold; return "", nil }, func(c *Config) { c.Slots = 3 })
 		r.mu.Lock()
-		r.waking = true // somebody was called, and does not come
+		r.waking = true // a goroutine was woken and does not run yet
 		r.mu.Unlock()
 		r.queue.push(work(1, job.Paid))
 		r.start(t)
@@ -59,7 +60,7 @@ func TestNoClaimBeforeWhatIsHereBegins(t *testing.T) {
 		if s := r.Stats(); s.Running != 1 || s.Free != 2 {
 			t.Errorf("stats = %+v, want a slot taken", s)
 		}
-		go r.slot() // who was called
+		go r.slot() // the woken goroutine
 		synctest.Wait()
 		if s := r.Stats(); s.Running != 2 || s.Claimed != 2 {
 			t.Errorf("stats = %+v, want the second claimed once the first began", s)
@@ -69,7 +70,7 @@ func TestNoClaimBeforeWhatIsHereBegins(t *testing.T) {
 	})
 }
 
-// Who was called for a lease that another took meanwhile waits on, and counts.
+// A goroutine that was woken for a lease that another goroutine took waits again and counts as idle.
 func TestCalledInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
@@ -94,7 +95,7 @@ func TestCalledInVain(t *testing.T) {
 	})
 }
 
-// Handlers that take their goroutine along, or are stuck with it, leave nothing behind that waits for one.
+// After handlers that end their goroutine, no count of goroutines is wrong.
 func TestGoroutinesThatDoNotStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) {

@@ -13,12 +13,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// exact is a backoff without jitter.
+// exact returns a backoff without jitter.
 func exact(base, longest time.Duration) job.Backoff {
 	return job.Backoff{Base: base, Factor: 2, Cap: longest}
 }
 
-// A failed attempt waits for the backoff of its tier, or of its type in that tier, counted by its retries so far.
+// A failed attempt waits for the backoff of its tier, or of its type in that tier, by the number of retries so
+// far.
 func TestBackoff(t *testing.T) {
 	t.Attr("proves", "S0-N7 S1-N2 S1-P2 S4-N5")
 	plans := job.DefaultPlans()
@@ -60,7 +61,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A handler that always fails runs 1 + maxRetries times, no more; it is told each time where it stands.
+// A handler that always fails runs 1 + maxRetries times, and each run knows its attempt and retries.
 func TestRetryBudget(t *testing.T) {
 	t.Attr("proves", "S1-N1 S4-N6")
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestRetryBudget(t *testing.T) {
 		}, func(c *Config) { c.Observe = seen })
 		j := work(1, job.Paid)
 		j.MaxRetries = 4
-		r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { // as the script does it
+		r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { // as the script does
 			if j.RetryCount >= j.MaxRetries {
 				return all(job.Discarded, len(b)), nil
 			}
@@ -96,7 +97,8 @@ func TestRetryBudget(t *testing.T) {
 	})
 }
 
-// Later is no failure: the job comes back at the time its handler chose, as often as it likes, and no retry is spent.
+// Later is no failure: the job comes back at the time that the handler chose, any number of times, and spends no
+// retry.
 func TestLaterChoosesItsTime(t *testing.T) {
 	t.Attr("proves", "S3-I3 S3-Q5 T-10")
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +116,7 @@ func TestLaterChoosesItsTime(t *testing.T) {
 		})
 		j := work(1, job.Public)
 		j.MaxRetries = 0
-		r.queue.release = func(b []job.Release) ([]job.EndReply, error) { // as the script and the promoter do it
+		r.queue.release = func(b []job.Release) ([]job.EndReply, error) { // as the script and the promoter do
 			j.Attempt++
 			due := j
 			time.AfterFunc(b[0].Delay, func() { r.queue.push(due); r.Wake() })

@@ -11,21 +11,21 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// ran is what a handler left behind.
+// ran is the result of a handler call.
 type ran struct {
 	result  []byte
 	err     error
 	verdict handler.Verdict // of err
-	exits   bool            // the goroutine ends with it
+	exits   bool            // the handler called runtime.Goexit, which ends the goroutine
 }
 
-// run runs a lease's handler. Whatever the handler does short of ending the process, finish follows.
+// run runs a lease's handler. finish follows whatever the handler does, except if it ends the process.
 func (p *Pool) run(h *held) (next *held, stays bool) {
 	var r ran
 	returned := false
 	after := func(error) {}
 	defer func() {
-		if !returned { // a panic, or runtime.Goexit: recover is nil then
+		if !returned { // a panic, or runtime.Goexit, for which recover returns nil
 			value := recover()
 			r = ran{err: crashed(value, debug.Stack()), verdict: handler.Verdict{RetryAfter: -1}, exits: value == nil}
 		}
@@ -39,18 +39,18 @@ func (p *Pool) run(h *held) (next *held, stays bool) {
 	}
 	r.result, r.err = p.cfg.Registry.Run(ctx, h.lease.Type, h.lease.Payload)
 	if r.err != nil {
-		r.verdict = handler.Judge(r.err) // asks the handler's own error types, so it belongs inside
+		r.verdict = handler.Judge(r.err) // calls methods of the handler's own error types, so it must be covered by recover
 	}
 	returned = true
 	return
 }
 
-// crashed turns a panic into an error with the handler's stack.
+// crashed makes an error of a panic, with the handler's stack.
 func crashed(value any, stack []byte) error {
 	if value == nil { // recover never returns nil for a panic
 		return fmt.Errorf("the handler called runtime.Goexit\n%s", stack)
 	}
-	// What is above the line of panic() is ours; the cause is below it.
+	// The lines above panic() are those of recovering; the cause is below.
 	if i := bytes.Index(stack, []byte("\npanic(")); i >= 0 {
 		if rest := bytes.SplitN(stack[i+1:], []byte("\n"), 3); len(rest) == 3 {
 			stack = rest[2]
@@ -59,9 +59,9 @@ func crashed(value any, stack []byte) error {
 	return fmt.Errorf("panic: %v\n%s", value, stack)
 }
 
-// finish frees the slot and reports, unless the lease has its ending already. stays says whether the goroutine is there
-// for others, and next is what it runs then, if something is ready. The goroutine of a stuck handler goes: another has
-// its slot.
+// finish frees the slot and delivers the ending, unless the lease already has one. stays says whether the
+// goroutine may run other leases; next is the lease that it runs then, nil if none is ready. The goroutine of a
+// stuck handler ends, because its slot has another goroutine.
 func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
 	var e ending
 	if r.err == nil {
@@ -88,7 +88,7 @@ func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
 	}
 	more := !p.ready.empty()
 	p.mu.Unlock()
-	if !more { // or there is no room
+	if !more { // otherwise there is no free slot for the claimer
 		p.freed.Set()
 	}
 	p.changed.Set()

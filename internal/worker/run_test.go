@@ -16,12 +16,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// badError is an error of a handler that cannot even say its text.
+// badError is an error whose Error method panics.
 type badError struct{ text *string }
 
 func (e *badError) Error() string { return *e.text }
 
-// badVerdict is an error whose own methods panic when it is judged.
+// badVerdict is an error whose As method panics when the error is judged.
 type badVerdict struct{}
 
 func (badVerdict) Error() string { return "bad verdict" }
@@ -172,7 +172,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 			return "", ctx.Err()
 		})
 		r.queue.claim = func(req job.ClaimRequest) (job.ClaimReply, error) {
-			<-time.After(time.Second) // the answer is slow: the deadline counts from when the claim was sent
+			<-time.After(time.Second) // the deadline counts from when the claim was sent
 			return r.queue.pop(req), nil
 		}
 		j := work(1, job.Public)
@@ -183,7 +183,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		if err := r.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
-		cancel() // handlers do not live in the context of whoever started the pool
+		cancel() // handlers do not run in Start's context
 		after(2 * time.Second)
 		r.stop(t)
 		want := handler.Run{
@@ -205,7 +205,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 
 type ctxKey struct{}
 
-// A tier that is not in the book is run by the defaults: its running work must not suffer.
+// A job of a tier that is not in the plan book runs with the default plan.
 func TestHandlerOfADeletedPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -225,7 +225,7 @@ func TestHandlerOfADeletedPlan(t *testing.T) {
 	})
 }
 
-// What a process cannot read or does not know must not crash it, and must not loop.
+// A job with an unreadable payload or an unknown type neither crashes the process nor is repeated without end.
 func TestStrangeJobs(t *testing.T) {
 	t.Attr("proves", "F51")
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestStrangeJobs(t *testing.T) {
 	})
 }
 
-// Goroutines stay for the next job, but a free slot always has one.
+// Goroutines stay for the next job, but every free slot has a goroutine.
 func TestSlotsRunAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meet := make(chan struct{})

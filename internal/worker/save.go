@@ -10,13 +10,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// saveBound is the longest that one checkpoint is tried for.
+// saveBound is the time limit for storing one checkpoint.
 const saveBound = 2 * time.Second
 
-// save stores a handler's checkpoint, by a heartbeat of its own that carries it: now, because nil promises that it is
-// stored. save outlasts an outage for up to saveBound, or until ctx ends; the handler judges any other error. Once the
-// lease has an ending, or turns out to be lost, save returns handler.ErrLeaseLost. A copy that is late on its way never
-// replaces a later checkpoint. The caller does not hold Pool.mu.
+// save stores a handler's checkpoint with a heartbeat of its own, at once, because nil promises that the
+// checkpoint is stored. It repeats calls that fail with an outage for up to saveBound, or until ctx ends, and
+// returns any other error. If the lease has an ending, or turns out to be lost, the error is handler.ErrLeaseLost.
+// A late copy of a call never replaces a later checkpoint. The caller does not hold Pool.mu.
 func (p *Pool) save(ctx context.Context, h *held, data []byte) error {
 	if len(data) == 0 {
 		return errors.New("checkpoint: there is nothing to save")
@@ -40,7 +40,8 @@ func (p *Pool) save(ctx context.Context, h *held, data []byte) error {
 	}
 }
 
-// saveOnce makes one call. One at a time in the process: the connections are the heartbeats' own.
+// saveOnce makes one call. The process sends one checkpoint at a time, because it uses the heartbeats'
+// connections.
 func (p *Pool) saveOnce(ctx context.Context, h *held, number int, data []byte) error {
 	select {
 	case p.saving <- struct{}{}:

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// saves is the checkpoints that reached the store, in their order.
+// saves returns the checkpoints that reached the store, in their order.
 func (f *fakePulse) saves() string {
 	var all []string
 	for _, b := range f.seen() {
@@ -24,8 +24,8 @@ func (f *fakePulse) saves() string {
 	return strings.Join(all, " ")
 }
 
-// A checkpoint is a heartbeat of its own, with the lease's proof, at once. Ordinary heartbeats carry none, and the
-// lease is as good as after any other.
+// A checkpoint is sent at once, with a heartbeat of its own and the lease's token. Ordinary heartbeats carry no
+// checkpoint, and a checkpoint extends the lease.
 func TestCheckpointIsStoredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var saved []byte
@@ -61,7 +61,7 @@ func TestCheckpointIsStoredAtOnce(t *testing.T) {
 				at = append(at, b.at.Sub(begin))
 			}
 		}
-		// At 1.5 s the lease is 100 ms young: it needs no other heartbeat.
+		// At 1.5 s the last heartbeat is 100 ms old: the lease needs no other.
 		if len(at) != 3 || at[0] != 500*time.Millisecond || at[1] != time.Second || at[2] != 2*time.Second {
 			t.Errorf("ordinary heartbeats at %v", at)
 		}
@@ -88,7 +88,7 @@ func TestCheckpointAnswers(t *testing.T) {
 		name   string
 		answer func(call int) (job.Word, error)
 		want   error
-		calls  int // 0 = a few
+		calls  int // 0 = several
 		took   time.Duration
 		cause  error // why the handler's context ended
 		stat   func(Stats) int64
@@ -140,7 +140,7 @@ func TestCheckpointAnswers(t *testing.T) {
 	}
 }
 
-// After the lease has its ending nothing is sent any more, and a context that ended is obeyed.
+// No checkpoint is sent after the lease has its ending, or after the given context has ended.
 func TestCheckpointTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := map[string]error{}
@@ -151,7 +151,7 @@ func TestCheckpointTooLate(t *testing.T) {
 			<-ctx.Done() // the maximum processing time
 			got["the context ended"] = handler.Checkpoint(ctx, []byte("a"))
 			got["it ended, and one that has not"] = handler.Checkpoint(context.WithoutCancel(ctx), []byte("b"))
-			<-time.After(time.Second) // the pool has reported MAX_TIME_EXCEEDED by itself
+			<-time.After(time.Second) // the pool has reported MAX_TIME_EXCEEDED
 			got["reported"] = handler.Checkpoint(context.WithoutCancel(ctx), []byte("c"))
 			return "", nil
 		})
@@ -175,7 +175,7 @@ func TestCheckpointTooLate(t *testing.T) {
 	})
 }
 
-// A store that hangs holds a checkpoint up for 2 s, and the heartbeats not at all.
+// A store that hangs delays a checkpoint for 2 s, and the heartbeats not at all.
 func TestCheckpointCallIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
@@ -198,7 +198,7 @@ func TestCheckpointCallIsBounded(t *testing.T) {
 	})
 }
 
-// Checkpoints share the heartbeats' few connections: one is sent at a time, and all get through.
+// Checkpoints share the heartbeats' few connections: one is sent at a time, and all are stored.
 func TestCheckpointsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saves := func(ctx context.Context) (string, error) { return "", handler.Checkpoint(ctx, []byte("data")) }
@@ -222,7 +222,7 @@ func TestCheckpointsTakeTurns(t *testing.T) {
 	})
 }
 
-// A checkpoint's answer and a round's may overtake each other: the lease is ours as long as the later one says.
+// If the answers to a checkpoint and a heartbeat round overtake each other, the one that was sent later counts.
 func TestAnOlderAnswerTakesNothingBack(t *testing.T) {
 	r := newRig(quick)
 	now := time.Now()

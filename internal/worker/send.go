@@ -10,10 +10,10 @@ import (
 
 func (k kind) String() string { return [...]string{"complete", "fail", "release"}[k] }
 
-// size is about how many bytes an ending adds to a call.
+// size is roughly how many bytes an ending adds to a call.
 func (e *ending) size() int { return 128 + len(e.result) + len(e.text) }
 
-// sender is one call at a time, with the memory it reuses from call to call.
+// sender makes one call at a time and reuses its memory from call to call.
 type sender struct {
 	pool        *Pool
 	batcher     *batcher
@@ -23,7 +23,7 @@ type sender struct {
 	giveBacks   []job.Release
 }
 
-// send makes the batcher's call for the batch.
+// send sends the batch with the call of the batcher's kind.
 func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callBound)
 	defer cancel()
@@ -57,14 +57,14 @@ func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 	return replies, err
 }
 
-// answered acts on the replies and settles the leases.
+// answered acts on the replies and settles the leases. The caller does not hold Pool.mu.
 func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 	if failpoint.Enabled {
 		ids := make([]job.ID, len(batch))
 		for i, h := range batch {
 			ids[i] = h.lease.ID
 		}
-		// complete.after, fail.after, release.after: a call has one kind
+		// the points complete.after, fail.after and release.after: all entries of a call have one kind
 		failpoint.Hit(batch[0].ending.kind.String()+".after", ids...)
 	}
 	wake := false
@@ -87,13 +87,14 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 	p.changed.Set()
 }
 
-// note counts one answer, tells the observer, offers a first-attempt success to the recorder, and says whether an
-// outcome waits in the outbox instead.
+// note counts one reply, calls the observer, and offers the success of a first attempt to the recorder. It returns
+// true if the outbox has an outcome that was not offered.
 func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 	how, cause := meaning(h.ending.kind, reply.Word), job.Cause("")
 	if how == job.EndRetried && h.ending.cause == job.UnknownJobType {
 		how, cause = job.EndReleased, h.ending.cause // it costs no retry
-		p.log.Warn("no handler for the job's type: the job waits for a worker that has one", h.fields("type", h.lease.Type)...)
+		p.log.Warn("no handler for the job's type: the job waits for a worker that has one",
+			h.fields("type", h.lease.Type)...)
 	}
 	switch how {
 	case job.EndCompleted:
@@ -127,9 +128,9 @@ func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 	return wake
 }
 
-// offer hands a completion to the recorder, and is false if that is the outbox's business: only a first attempt has no
-// history in Redis that belongs to its outcome. A refused offer is served from the outbox in its time, so it wakes
-// nobody.
+// offer offers the completion of a first attempt to the recorder and returns true, even if the recorder refuses:
+// the outbox offers a refused outcome later. It returns false for a later attempt, because that outcome's history
+// is only in Redis.
 func (p *Pool) offer(h *held, reply job.EndReply) bool {
 	if h.lease.Attempt != 1 {
 		return false

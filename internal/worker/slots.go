@@ -1,18 +1,18 @@
 package worker
 
-// taken is how many slots are taken. A stuck handler runs on without its slot, which goes to others; so a handler that
-// never returns costs no work. That holds for as many stuck handlers as there are slots: the next ones keep theirs, or
-// goroutines and memory would have no bound. So there are never more than 2 * Slots handlers, and whichever of them
-// returns, the count is right again. Pool.mu is held.
+// taken returns how many slots are taken. A stuck handler runs on without its slot, which another handler gets, so
+// a handler that never returns costs no throughput. This holds for up to Slots stuck handlers; further ones keep
+// their slots, because otherwise goroutines and memory would have no bound. There are never more than 2 * Slots
+// handlers, and the count stays right whichever of them returns. Pool.mu is held.
 func (p *Pool) taken() int { return p.running - min(p.stuck, p.cfg.Slots) }
 
-// wedged is how many slots are lost until a stuck handler returns. Pool.mu is held.
+// wedged returns how many slots are lost until a stuck handler returns. Pool.mu is held.
 func (p *Pool) wedged() int { return max(p.stuck-p.cfg.Slots, 0) }
 
-// abandoned: nobody waits for what this handler may still return. Pool.mu is held.
+// abandoned says whether the handler's result no longer matters. Pool.mu is held.
 func (h *held) abandoned() bool { return h.running && h.stuck && h.ended }
 
-// loss is how bad it is: whether slots are lost, and whether any is left.
+// loss says whether slots are lost, and whether any is left.
 type loss int
 
 const (
@@ -21,7 +21,7 @@ const (
 	allLost
 )
 
-// logWedged says that slots are lost, that none is left, and that all are back; not every step in between.
+// logWedged logs that slots are lost, that none is left, and that all are back, but not every step in between.
 func (p *Pool) logWedged() {
 	p.mu.Lock()
 	stuck, lost, before := p.stuck, p.wedged(), p.shouted

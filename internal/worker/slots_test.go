@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A handler that ignores its context is counted and named, its slot goes to others, and what it returns is dropped.
+// A handler that ignores its context is counted and logged, its slot goes to another job, and its result is
+// dropped.
 func TestStuckHandler(t *testing.T) {
 	t.Attr("proves", "F47 S4-N10")
 	synctest.Test(t, func(t *testing.T) {
@@ -66,8 +67,8 @@ func TestStuckHandler(t *testing.T) {
 	})
 }
 
-// However many handlers never return, there are never more than twice as many as slots, and the pool works on in what
-// is left. What they hold comes back with them, in whatever order they return.
+// However many handlers never return, there are never more than 2 * Slots handlers, and the pool works with the
+// slots that are left. Lost slots come back as handlers return, in whatever order.
 func TestStuckHandlersDoNotWedgeThePool(t *testing.T) {
 	t.Attr("proves", "F47")
 	for _, slots := range []int{1, 2, 3} {
@@ -125,7 +126,7 @@ func wedge(t *testing.T, slots int) {
 		expect("one slot is left", 2*slots-1, slots-1)
 		good(1, "one slot is left")
 	}
-	poison(3) // the last slot, and two that must wait for another process
+	poison(3) // one for the last slot, and two that must wait
 	after(13 * time.Second)
 	expect("nothing is left", 2*slots, slots)
 	claims := len(r.queue.asked())
@@ -138,7 +139,7 @@ func wedge(t *testing.T, slots int) {
 		t.Errorf("shouted %d times, want it once when the first slot is lost and once when the last is:\n%s", n, r.logs)
 	}
 
-	back <- struct{}{} // one returns: a slot works again, for the two that waited and then for the good job
+	back <- struct{}{} // one returns: its slot runs the two that waited and then the good job
 	after(time.Millisecond)
 	if running.Load() != int32(2*slots) {
 		t.Errorf("%d handlers, want the next one in the place of the one that returned", running.Load())
@@ -156,13 +157,13 @@ func wedge(t *testing.T, slots int) {
 	}
 }
 
-// A drain waits for handlers that may still end their job, not for those whose job has its ending.
+// A drain waits for handlers that may still end their jobs, not for handlers whose jobs have their endings.
 func TestDrainDoesNotWaitForStuckHandlers(t *testing.T) {
 	t.Attr("proves", "F47")
 	cases := []struct {
 		name string
 		ran  time.Duration // when Stop is called
-		rest time.Duration // of the other job, then
+		rest time.Duration // how long the other job then still runs
 		took time.Duration
 	}{
 		{"stuck before: it waits for the other job only", 13 * time.Second, 5 * time.Second, 5 * time.Second},

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// Stats is what a pool is doing now, and what it has done since it started.
+// Stats has the present state of a pool, and its counts since it started.
 type Stats struct {
 	Slots   int
-	Running int // slots taken: by handlers that have not returned and are not stuck, and the wedged ones
-	Free    int // slots
-	// handlers that run on more than 2 s after their context ended, with or without a slot: 2 * Slots at most
+	Running int // slots taken by handlers that are not stuck, and the wedged slots
+	Free    int // slots that are not taken
+	// handlers that still run more than 2 s after their context ended, with or without a slot: 2 * Slots at most
 	Stuck int
-	// slots that stuck handlers keep from others, all of those beyond the first Slots; if that is all, no job can run
+	// slots that stuck handlers keep from others: one for each stuck handler beyond the first Slots; if all slots are
+	// wedged, no job can run
 	Wedged      int
 	Undelivered int           // endings that the store has not answered yet
 	BeatLag     time.Duration // how late the latest round of heartbeats began
 
 	Claimed   int64 // leases received
-	Completed int64 // endings by what the store answered: completed,
+	Completed int64 // endings by the store's answer: completed,
 	Failed    int64 // failed (retried later, or dead),
-	Released  int64 // given back,
+	Released  int64 // released,
 	Cancelled int64 // cancelled instead
 	Lost      int64 // leases found lost, by a heartbeat or by an ending
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// parts is a store of several partitions, of which some may be in trouble.
+// parts is a fake store of several partitions, some of which may be in trouble.
 type parts struct {
 	mu      sync.Mutex
 	ready   [][]float64                                    // scores, in order
-	trouble func(ctx context.Context, partition int) error // of every call; nil = none
-	endings func(ctx context.Context, partition int) error // of completions only
+	trouble func(ctx context.Context, partition int) error // the error of every call; nil = none
+	endings func(ctx context.Context, partition int) error // the error of completions only
 	claims  []int
 	taken   []int // leases handed out
 	done    []int
@@ -33,7 +33,7 @@ func newParts(n int) *parts {
 		given: make([]int, n), beats: make([][]time.Time, n)}
 }
 
-// put adds n jobs of a score.
+// put adds n jobs with the same score.
 func (s *parts) put(partition, n int, score float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *parts) Heartbeat(ctx context.Context, partition int, b []job.Beat) ([]j
 	return slices.Repeat([]job.Word{job.OK}, len(b)), nil
 }
 
-// Wait never hears a token: what is found is found by looking.
+// Wait never returns a token: jobs are found by asking.
 func (s *parts) Wait(ctx context.Context, partition int) error {
 	s.mu.Lock()
 	s.waits++
@@ -140,7 +140,7 @@ func (s *parts) sees() (claims, done, given []int) {
 	return slices.Clone(s.claims), slices.Clone(s.done), slices.Clone(s.given)
 }
 
-// inTrouble sets what becomes of the calls for one partition; nil = they are well again.
+// inTrouble sets the error of all calls for one partition; nil = they succeed.
 func (s *parts) inTrouble(partition int, how func(context.Context) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func hangs(ctx context.Context) error {
 }
 func fails(context.Context) error { return job.ErrUnavailable }
 
-// rigOf is a pool over a store of several partitions.
+// rigOf returns a pool over a store of several partitions.
 func rigOf(s *parts, slots int, fn func(context.Context) (string, error)) *rig {
 	r := newRig(fn, func(c *Config) { c.Slots, c.Partitions, c.PriorityBase = slots, len(s.ready), 10_000_000_000_000 })
 	r.Pool.queue, r.Pool.pulse, r.Pool.bell = s, s, s
@@ -169,7 +169,7 @@ func takes(d time.Duration) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { <-time.After(d); return "", nil }
 }
 
-// A partition that hangs, or that fails, keeps nobody from the jobs of the others; its own run when it is back.
+// A partition that hangs or fails does not delay the jobs of the others; its own jobs run when it is back.
 func TestTroubleOfAPartitionHoldsNobody(t *testing.T) {
 	for name, how := range map[string]func(context.Context) error{"hangs": hangs, "fails": fails} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestTroubleOfAPartitionHoldsNobody(t *testing.T) {
 					t.Errorf("given back: %v", given)
 				}
 				s.inTrouble(0, nil)
-				after(15 * time.Second) // the longest that a call may hang, and its jobs
+				after(15 * time.Second) // the longest call, and the partition's jobs
 				if _, done, given := s.sees(); done[0]+given[0] != 300 || given[0] > 10 {
 					t.Errorf("after it: done %v, given back %v", done, given)
 				}
@@ -203,7 +203,7 @@ func TestTroubleOfAPartitionHoldsNobody(t *testing.T) {
 	}
 }
 
-// Heartbeats of one partition that get no answer delay nobody else's.
+// Unanswered heartbeats of some partitions do not delay those of the others.
 func TestHeartbeatsOfAPartitionThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 8
@@ -242,7 +242,7 @@ func TestHeartbeatsOfAPartitionThatHangs(t *testing.T) {
 	})
 }
 
-// A partition that gives jobs and takes no endings gets no more work at some point; the others do.
+// A partition that hands out jobs and accepts no endings gets no more work after a while; the others do.
 func TestEndingsOfAPartitionPileUpAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(3)
@@ -279,7 +279,7 @@ func TestEndingsOfAPartitionPileUpAlone(t *testing.T) {
 	})
 }
 
-// Jobs of an answer that came too late, while others took the slots, go back unharmed: there are never more handlers
+// Leases of a late answer, whose slots others have taken, are released at no cost: there are never more handlers
 // than slots.
 func TestLateAnswerFindsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestLateAnswerFindsNoSlot(t *testing.T) {
 		late := true
 		s.trouble = func(_ context.Context, partition int) error {
 			s.mu.Lock()
-			first := late && partition == 0 && s.claims[0] == 2 // the first only looked
+			first := late && partition == 0 && s.claims[0] == 2 // the first claim only looked
 			late = late && !first
 			s.mu.Unlock()
 			if first {
@@ -320,8 +320,8 @@ func TestLateAnswerFindsNoSlot(t *testing.T) {
 	})
 }
 
-// While a pool is busy with a long line of one partition nobody listens at the doorbells: a better job of another is
-// found all the same.
+// A better job in another partition is found while the pool is busy with a long queue of one partition and does
+// not wait at the doorbells.
 func TestBetterJobElsewhereIsSeenWhileBusy(t *testing.T) {
 	t.Attr("proves", "S0-N5")
 	synctest.Test(t, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestBetterJobElsewhereIsSeenWhileBusy(t *testing.T) {
 	})
 }
 
-// An idle pool asks each partition about once a second, and when it is told where a job is, only there.
+// An idle pool asks each partition about once a second. WakeAt makes it ask only the named partition.
 func TestIdleOverManyPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(64)
@@ -397,7 +397,7 @@ func TestIdleOverManyPartitions(t *testing.T) {
 	})
 }
 
-// Stop waits for what a silent partition may have claimed, and gives it back.
+// Stop waits for the claims of a silent partition and releases their jobs.
 func TestStopBringsClaimsHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(3)
@@ -410,7 +410,7 @@ func TestStopBringsClaimsHome(t *testing.T) {
 		}
 		r := rigOf(s, 4, quick)
 		r.start(t)
-		after(1100 * time.Millisecond) // it was looked at, and is being asked for jobs now
+		after(1100 * time.Millisecond) // the partition was looked at, and is now asked for jobs
 		r.stop(t)
 		if _, done, given := s.sees(); s.taken[1] == 0 || done[1]+given[1] != s.taken[1] || given[1] == 0 {
 			t.Errorf("%d leases; done %v, given back %v", s.taken[1], done, given)

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Large results that the store does not take are bounded in bytes as well: few of them keep the pool from claiming, and
-// every one is delivered.
+// Undelivered results are bounded in bytes too: a few large ones stop the pool from claiming, and all are
+// delivered in the end.
 func TestClaimPausesBehindLargeResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, jobs = 4 << 20, 40
@@ -32,7 +32,7 @@ func TestClaimPausesBehindLargeResults(t *testing.T) {
 		}
 		r.start(t)
 		after(5 * time.Second)
-		// One claim may be under way when the bound is reached: two slots' worth.
+		// One claim may be under way when the limit is reached, for two slots.
 		if s := r.Stats(); s.Undelivered < maxUnackedBytes/size || s.Undelivered > maxUnackedBytes/size+2 {
 			t.Errorf("%d results of 4 MiB wait, want about %d", s.Undelivered, maxUnackedBytes/size)
 		}

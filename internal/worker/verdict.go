@@ -14,10 +14,10 @@ import (
 // maxError bounds the text of an error, in bytes.
 const maxError = 2048
 
-// maxReason bounds the reason of a LATER, in bytes: a job may wait for days, and 50 of them are kept.
+// maxReason bounds the reason of a LATER, in bytes: a job may be later for days, and its history keeps 50 reasons.
 const maxReason = 512
 
-// kind is which script an ending goes to.
+// kind says which call an ending needs.
 type kind int
 
 const (
@@ -27,12 +27,12 @@ const (
 	kinds
 )
 
-// ending is what is reported about a lease.
+// ending is the report about a lease. Each field names the kinds that use it.
 type ending struct {
 	kind   kind
 	result []byte        // complete
 	cause  job.Cause     // fail
-	text   string        // fail; release with a delay: why
+	text   string        // fail: the error; release with a delay: the reason
 	final  bool          // fail
 	delay  time.Duration // fail, release
 }
@@ -40,8 +40,8 @@ type ending struct {
 // unknownType is the error of an attempt whose worker has no handler for the job's type.
 const unknownType = "no worker knows this type"
 
-// succeeded is the ending of a handler that returned no error. It counts even if its context had ended: the work is
-// done, and the script decides whether the lease still holds.
+// succeeded returns the ending of a handler that returned no error. It counts even if the handler's context had
+// ended: the work is done, and the script decides whether the lease still holds.
 func succeeded(result []byte, limit int) ending {
 	if len(result) > limit {
 		return ending{kind: fail, cause: job.ResultTooLarge, final: true,
@@ -50,15 +50,15 @@ func succeeded(result []byte, limit int) ending {
 	return ending{kind: complete, result: result}
 }
 
-// failed is the ending of a handler that returned an error or crashed. ended is why its context had ended, nil if it
-// had not; backoff is what the tier waits before a retry.
+// failed returns the ending of a handler that returned an error or crashed. ended is why its context had ended,
+// nil if it had not; backoff is the plan's wait before a retry.
 func failed(r ran, ended error, backoff time.Duration) ending {
 	e := ending{kind: fail, cause: job.HandlerError, text: text(r.err), delay: backoff}
 	switch {
 	case r.verdict.Later > 0:
 		return ending{kind: release, delay: r.verdict.Later, text: clip(r.verdict.Reason, maxReason)}
 	case errors.Is(ended, handler.ErrLeaseLost), errors.Is(ended, handler.ErrDraining):
-		return ending{kind: release} // it was us who disturbed it, so it costs nothing
+		return ending{kind: release} // this process interrupted the handler, so it costs nothing
 	case r.verdict.Permanent:
 		e.cause, e.final, e.delay = job.PermanentError, true, 0
 	case errors.Is(ended, handler.ErrMaxTime):
@@ -71,13 +71,13 @@ func failed(r ran, ended error, backoff time.Duration) ending {
 	return e
 }
 
-// overdue is the ending of a job whose handler did not return at its maximum processing time.
+// overdue returns the ending of a job whose handler did not return at its maximum processing time.
 func overdue() ending {
 	text := handler.ErrMaxTime.Error() + "; the handler did not return"
 	return ending{kind: fail, cause: job.MaxTimeExceeded, text: text}
 }
 
-// meaning is what an answer to an ending means; "" for a word it does not know.
+// meaning returns what an answer to an ending means; "" for an unknown word.
 func meaning(k kind, word job.Word) job.Ending {
 	switch {
 	case word == job.OK && k == complete:
@@ -96,7 +96,7 @@ func meaning(k kind, word job.Word) job.Ending {
 	return ""
 }
 
-// text is an error's text, cut to maxError bytes of valid UTF-8. fmt contains errors whose own Error method panics.
+// text returns an error's text, cut to maxError bytes of valid UTF-8. fmt contains the panic of an Error method.
 func text(err error) string { return clip(fmt.Sprintf("%v", err), maxError) }
 
 func clip(s string, most int) string {
@@ -104,7 +104,7 @@ func clip(s string, most int) string {
 	return head(s, most)
 }
 
-// head is the first bytes of s, at most so many, not cut inside a character.
+// head returns at most the first so many bytes of s, without cutting a character.
 func head(s string, most int) string {
 	if len(s) <= most {
 		return s

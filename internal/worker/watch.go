@@ -12,17 +12,17 @@ const (
 	stuckGrace  = 2 * time.Second        // for a handler to return after its context ended
 )
 
-// action is what a look finds due for a lease.
+// action is what the watch must do for a lease.
 type action int
 
 const (
 	nothing action = iota
-	report         // over its time: report the failure without waiting for the handler
-	fence          // the lease may go to another worker: tell the handler
-	stick          // the handler ignores its context: it is stuck, its slot goes to others
+	report         // the job is over its time: report the failure without waiting for the handler
+	fence          // the lease may go to another worker: cancel the handler's context
+	stick          // the handler ignores its context: it is stuck, and its slot goes to others
 )
 
-// due decides. ended says whether the handler's context has ended. Pool.mu is held.
+// due returns the action that is due. ended says whether the handler's context has ended. Pool.mu is held.
 func (h *held) due(now time.Time, ended bool) action {
 	switch {
 	case !h.ended && now.After(h.ctx.deadline.Add(returnGrace)):
@@ -48,7 +48,7 @@ func (p *Pool) watchLoop() {
 	}
 }
 
-// look looks at every lease once and does what is due.
+// look checks every lease once and does the action that is due.
 func (p *Pool) look(now time.Time) {
 	var late, lost, stuck []*held
 	p.mu.Lock()

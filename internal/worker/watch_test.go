@@ -14,7 +14,7 @@ import (
 func TestMaximumProcessingTime(t *testing.T) {
 	cases := []struct {
 		name     string
-		more     time.Duration // the handler returns so long after the maximum
+		more     time.Duration // how long after the maximum the handler returns
 		err      error
 		complete bool
 		at       time.Duration // of the report, at the earliest; +100 ms at most
@@ -55,8 +55,8 @@ func TestMaximumProcessingTime(t *testing.T) {
 	}
 }
 
-// When no heartbeat gets through, the handler is told before anybody else can hold the job. Its ending is tried all the
-// same.
+// If no heartbeat is answered, the handler's context is cancelled before another worker can hold the job. The
+// handler's ending is still sent.
 func TestSelfFence(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -87,7 +87,8 @@ func TestSelfFence(t *testing.T) {
 				r.start(t)
 				after(9500 * time.Millisecond)
 				r.stop(t)
-				// Last good heartbeat at 2 s, timeout 3 s, one more second; a watch could take the job back at 7 s.
+				// The last answered heartbeat is at 2 s, the timeout 3 s, and one second is added; a watch could reclaim the
+				// job at 7 s.
 				if !errors.Is(cause, handler.ErrLeaseLost) || toldAt < 6*time.Second || toldAt > 6*time.Second+2*lookEvery {
 					t.Errorf("told %v after %v, want a lost lease after 6 s", cause, toldAt)
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// What a transfer can be refused for.
+// The reasons for which the bank refuses a transfer.
 var (
 	errNoAccount = errors.New("there is no such account")
 	errNoMoney   = errors.New("there is not enough money on the account")
@@ -29,7 +29,7 @@ type account struct {
 	cents int64
 }
 
-// order is what a customer asks for. The id is the customer's: sent again, it is the same transfer.
+// order is a customer's request. The customer chooses the id: an order with the same id is the same transfer.
 type order struct {
 	ID    string `json:"transferId"`
 	From  string `json:"from"`
@@ -37,13 +37,13 @@ type order struct {
 	Cents int64  `json:"cents"`
 }
 
-// transfer is an order that was carried out. An empty JobID means that its mail is still to be submitted.
+// transfer is an order that was carried out. An empty JobID means that its mail has not been submitted yet.
 type transfer struct {
 	order
 	JobID string `json:"jobId"`
 }
 
-// bank keeps accounts in memory. The money of all of them together never changes.
+// bank keeps accounts in memory. The sum of all accounts never changes.
 type bank struct {
 	jobs submitter
 	tier client.Tier
@@ -57,8 +57,8 @@ func newBank(jobs submitter, tier client.Tier, accounts map[string]*account) *ba
 	return &bank{jobs: jobs, tier: tier, accounts: accounts, transfers: map[string]*transfer{}}
 }
 
-// transfer moves the money, once per id, and then submits the mail about it. A mail that cannot be submitted now undoes
-// nothing: notifyAll does it later. again says that the transfer was there before.
+// transfer moves the money, once per id, and then submits the mail about it. If the mail cannot be submitted now,
+// the transfer stands, and notifyAll submits the mail later. again means that the transfer had been made before.
 func (b *bank) transfer(ctx context.Context, o order) (t transfer, again bool, err error) {
 	if again, err = b.move(o); err != nil {
 		return transfer{}, false, err
@@ -69,7 +69,7 @@ func (b *bank) transfer(ctx context.Context, o order) (t transfer, again bool, e
 	return *b.transfers[o.ID], again, err
 }
 
-// move carries an order out, or finds that it has been.
+// move carries an order out; again means that this had been done before.
 func (b *bank) move(o order) (again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,11 +92,11 @@ func (b *bank) move(o order) (again bool, err error) {
 	return false, nil
 }
 
-// errMail: the transfer stands, its mail is still to be submitted.
+// errMail means that the transfer was made and its mail is not submitted yet.
 var errMail = errors.New("the mail will be sent later")
 
-// notify submits the mail about a transfer, unless that is done. The key makes it one mail, however often this is
-// tried, and by whom.
+// notify submits the mail about a transfer, unless this has been done. The idempotency key makes it one mail,
+// however often notify runs.
 func (b *bank) notify(ctx context.Context, id string) error {
 	b.mu.Lock()
 	t := *b.transfers[id]
@@ -119,7 +119,7 @@ func (b *bank) notify(ctx context.Context, id string) error {
 	return nil
 }
 
-// notifyAll submits the mails that could not be submitted when their transfers were made.
+// notifyAll submits the mails that could not be submitted with their transfers.
 func (b *bank) notifyAll(ctx context.Context) error {
 	b.mu.Lock()
 	ids := slices.SortedFunc(maps.Keys(b.transfers), cmp.Compare)
@@ -132,7 +132,7 @@ func (b *bank) notifyAll(ctx context.Context) error {
 			failed = append(failed, err)
 		}
 		if errors.Is(err, client.ErrUnavailable) || ctx.Err() != nil {
-			break // the others would wait in vain
+			break // the others would fail too
 		}
 	}
 	return errors.Join(failed...)

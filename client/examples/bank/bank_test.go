@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// open is a bank with a server of jobs behind it.
+// open returns a bank and its fake tierq server.
 func open(t *testing.T) (*fake.Server, *bank) {
 	t.Helper()
 	s := fake.New()
@@ -33,7 +33,7 @@ func open(t *testing.T) (*fake.Server, *bank) {
 func (b *bank) post(body string) (status int, t transfer) {
 	rec := httptest.NewRecorder()
 	b.routes().ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/transfers", strings.NewReader(body)))
-	_ = json.Unmarshal(rec.Body.Bytes(), &t) // a refusal leaves it empty
+	_ = json.Unmarshal(rec.Body.Bytes(), &t) // stays empty after a refusal
 	return rec.Code, t
 }
 
@@ -62,7 +62,7 @@ func TestTransferSendsAMail(t *testing.T) {
 	}
 }
 
-// The same transfer again moves no money and sends no second mail; another one under its id is refused.
+// A repeated transfer moves no money and sends no second mail. Another transfer with the same id is refused.
 func TestTransferTwice(t *testing.T) {
 	t.Attr("proves", "S1-P7")
 	s, b := open(t)
@@ -76,7 +76,7 @@ func TestTransferTwice(t *testing.T) {
 	}
 }
 
-// A queue that is away, or whose answers get lost, undoes no transfer and doubles no mail.
+// An outage of the queue, or lost answers, neither undo a transfer nor send its mail twice.
 func TestTransferWhileTheQueueIsAway(t *testing.T) {
 	t.Attr("proves", "S1-P7")
 	for name, f := range map[string]fake.Fault{"away": {Status: 503, Code: "SYSTEM_UNHEALTHY"},
@@ -127,7 +127,7 @@ func TestTransferIsChecked(t *testing.T) {
 }
 
 func (o order) json() string {
-	text, _ := json.Marshal(o) // it has only texts and a number
+	text, _ := json.Marshal(o) // cannot fail: only texts and a number
 	return string(text)
 }
 
@@ -135,7 +135,7 @@ func TestTransfersAtOnce(t *testing.T) {
 	s, b := open(t)
 	var wg sync.WaitGroup
 	for n := range 100 {
-		wg.Go(func() { b.post(order{fmt.Sprint("T-", n/2), "ada", "bob", 10}.json()) }) // each one twice
+		wg.Go(func() { b.post(order{fmt.Sprint("T-", n/2), "ada", "bob", 10}.json()) }) // each order twice
 	}
 	wg.Wait()
 	if len(s.Jobs()) != 50 || b.cents() != "500 1000" {
@@ -143,13 +143,13 @@ func TestTransfersAtOnce(t *testing.T) {
 	}
 }
 
-// The program as it is run.
+// The whole program makes a transfer over HTTP.
 func TestRun(t *testing.T) {
 	t.Attr("proves", "S1-P7")
 	s, _ := open(t)
 	front := httptest.NewServer(http.NotFoundHandler())
 	addr := front.Listener.Addr().String()
-	front.Close() // the port is free now
+	front.Close() // frees the port
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, addr, s.URL, client.Paid) }()

@@ -4,9 +4,9 @@
 //	go run ./client/examples/bank
 //	curl -d '{"transferId":"T-1","from":"ada","to":"bob","cents":1250}' http://127.0.0.1:8090/transfers
 //
-// The answer has the id of the SEND_EMAIL job. Three things in it are worth copying: the money is moved first, and a
-// queue that is away does not undo it; the job's idempotency key is derived from the transfer, so that trying again,
-// also after a crash, sends one mail; and what could not be submitted is submitted later.
+// The answer has the id of the SEND_EMAIL job. Three things in it are worth copying. The money is moved first, and
+// an outage of the queue does not undo that. The job's idempotency key is derived from the transfer, so that a
+// repeat, also after a crash, sends no second mail. A mail that could not be submitted is submitted later.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A transfer is answered soon, with its mail submitted or not.
+// mailTimeout limits the wait for the mail's submit, so that a transfer is answered soon.
 const mailTimeout = 3 * time.Second
 
 var idRule = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
@@ -23,15 +23,15 @@ func (b *bank) routes() http.Handler {
 	return mux
 }
 
-// postTransfer is POST /transfers: 201 for a transfer that was made, 200 for one that had been. An empty jobId means
-// that the mail follows.
+// postTransfer serves POST /transfers. It answers 201 to a new transfer and 200 to a repeat of the same transfer. An
+// empty jobId in the answer means that the server submits the mail later.
 func (b *bank) postTransfer(w http.ResponseWriter, r *http.Request) {
 	o, err := readOrder(http.MaxBytesReader(w, r.Body, 4096))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	// The money moves whether or not the customer waits for the answer, so the mail goes out too.
+	// The money moves even if the customer does not wait for the answer, so the mail is sent too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), mailTimeout)
 	defer cancel()
 	t, again, err := b.transfer(ctx, o)

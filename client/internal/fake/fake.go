@@ -1,5 +1,5 @@
-// Package fake is a tierq server as a client sees it, in memory and on a free port: it keeps the contract's promises
-// about idempotency keys, polls and events, runs nothing, and misbehaves on request. For tests and examples.
+// Package fake is a tierq server as a client sees it, in memory and on a free port, for tests and examples. It
+// keeps the API's promises about idempotency keys, polls and events, runs no jobs, and fails on request.
 package fake
 
 import (
@@ -11,7 +11,8 @@ import (
 	"sync"
 )
 
-// Server is the fake. Its jobs stay PENDING until Finish, unless Runs is set.
+// Server is the fake server. Its jobs stay PENDING until Move, or run at the first question about them if
+// NewRunning made the server.
 type Server struct {
 	URL string
 
@@ -27,17 +28,17 @@ type Server struct {
 	runs  bool
 }
 
-// Job is a job the fake has accepted.
+// Job is an accepted job.
 type Job struct {
 	ID, Tier, Type, Key, Trace string
 	Payload                    json.RawMessage
-	Body                       string // of the submit, as it came
+	Body                       string // of the submit, as received
 	Status                     string
 	Version                    int
 	Result, Cause, Error       string
 }
 
-// New starts a fake; Close ends it.
+// New starts a fake server; Close ends it.
 func New() *Server {
 	s := &Server{mux: http.NewServeMux(), jobs: map[string]*Job{}, keys: map[string]string{}, moved: make(chan struct{})}
 	s.mux.HandleFunc("POST /{tier}/submit", s.submit)
@@ -50,7 +51,7 @@ func New() *Server {
 	return s
 }
 
-// NewRunning starts a fake that completes every job as soon as somebody asks for it.
+// NewRunning starts a fake server that completes a job as soon as a request asks for it.
 func NewRunning() *Server {
 	s := New()
 	s.runs = true
@@ -63,7 +64,7 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// Handle serves one more pattern of http.ServeMux, one request at a time.
+// Handle adds a handler for a pattern of http.ServeMux. It gets one request at a time.
 func (s *Server) Handle(pattern string, f http.HandlerFunc) {
 	var one sync.Mutex
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +74,7 @@ func (s *Server) Handle(pattern string, f http.HandlerFunc) {
 	})
 }
 
-// Jobs are the accepted jobs, in order.
+// Jobs returns the accepted jobs, in order.
 func (s *Server) Jobs() []Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,14 +85,14 @@ func (s *Server) Jobs() []Job {
 	return list
 }
 
-// Seen lists the requests that have arrived: method, space, path.
+// Seen lists the requests that have arrived, each as "<method> <path>".
 func (s *Server) Seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.seen...)
 }
 
-// Move brings a job into a status; result, cause and error are what its poll then shows.
+// Move sets a job's status, and the result, cause and error that its poll then shows.
 func (s *Server) Move(id, status, result, cause, failure string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +107,7 @@ func (s *Server) move(id, status, result, cause, failure string) {
 	s.moved = make(chan struct{})
 }
 
-// accept takes one submission, or finds the job of its key. It is called with the lock held.
+// accept accepts a submission, or finds the job of its idempotency key. The caller holds the lock.
 func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed bool, code string) {
 	if first, known := s.keys[key]; known && key != "" {
 		j := s.jobs[first]
@@ -178,7 +179,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		var own struct {
 			Key string `json:"idempotencyKey"`
 		}
-		_ = json.Unmarshal(e, &own) // accept says what is wrong
+		_ = json.Unmarshal(e, &own) // accept reports the error
 		j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), own.Key, r.Header.Get("X-Trace-Id"), e)
 		switch {
 		case code != "":

@@ -9,27 +9,27 @@ import (
 	"strconv"
 )
 
-// Fault is what the fake does wrong with one request. The zero Fault is nothing.
+// Fault says how the fake server fails for one request. The zero Fault is none.
 type Fault struct {
-	DropBefore bool   // closes the connection, nothing done
-	DropAfter  bool   // does it, and closes the connection without an answer
-	CutAnswer  bool   // does it, and breaks off in the middle of the answer
-	Silent     bool   // does it, and says nothing until the client leaves
-	Status     int    // answers this, nothing done
-	StatusDone int    // does it, and answers this
+	DropBefore bool   // closes the connection before the work
+	DropAfter  bool   // does the work, and closes the connection without an answer
+	CutAnswer  bool   // does the work, and breaks off in the middle of the answer
+	Silent     bool   // does the work, and sends nothing until the client leaves
+	Status     int    // answers this status without the work
+	StatusDone int    // does the work, and answers this status
 	Code       string // with Status and StatusDone
 	RetryAfter string // with Status and StatusDone
-	Type, Body string // with Status: another body than the contract's
+	Type, Body string // with Status: a body other than the API's
 }
 
-// Faults sets what goes wrong: f is asked for each request; n counts from 1.
+// Faults sets the function that chooses the fault of each request; n counts the requests from 1.
 func (s *Server) Faults(f func(n int, r *http.Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
 }
 
-// ServeHTTP serves a request, well or badly.
+// ServeHTTP serves a request, with its fault if it has one.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.seen = append(s.seen, r.Method+" "+r.URL.Path)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// now is the moment in every answer.
+// now is the time in every answer.
 const now = "2026-05-01T11:31:57.961931Z"
 
 var statuses = map[string]int{
@@ -24,7 +24,7 @@ func (j *Job) ended() bool {
 	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED"
 }
 
-// data is what a poll shows of a job.
+// data returns the members of a job in a poll's answer.
 func (j *Job) data() map[string]any {
 	orNull := func(s string) any {
 		if s == "" {
@@ -47,7 +47,8 @@ func (j *Job) data() map[string]any {
 	return d
 }
 
-// look finds a job, runs it if this fake runs jobs, and gives the signal of the next change.
+// look finds a job and returns the signal of the next change. In a server of NewRunning it first completes the
+// job.
 func (s *Server) look(id string) (j Job, ok bool, moved <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request) {
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flusher := w.(http.Flusher)
-	_, _ = io.WriteString(w, ": hello\nretry: 1\n\n") // one that left is gone
+	_, _ = io.WriteString(w, ": hello\nretry: 1\n\n") // an error means that the client left
 	for last := r.Header.Get("Last-Event-ID"); ; {
 		j, ok, moved := s.look(r.PathValue("id"))
 		if !ok {
@@ -118,14 +119,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// JSON answers with a value.
+// JSON answers with v as JSON.
 func JSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // one that left is gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client left
 }
 
-// Refuse answers with the contract's error body.
+// Refuse answers with the API's error body.
 func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
@@ -138,6 +139,6 @@ func Refuse(w http.ResponseWriter, status int, code string) {
 }
 
 func read(r *http.Request) []byte {
-	body, _ := io.ReadAll(r.Body) // what broke off is not JSON
+	body, _ := io.ReadAll(r.Body) // a part of a body is not valid JSON
 	return body
 }

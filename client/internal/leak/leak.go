@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patience is how long goroutines that are ending have for it.
+// patience is the time that ending goroutines get.
 const patience = 10 * time.Second
 
 // Main runs the tests of a package and ends the process. It is for TestMain.
@@ -24,8 +24,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Wait returns the stacks of the goroutines that still run beside the caller after most; none as soon as all have
-// ended.
+// Wait returns the stacks of the goroutines that still run after most, without the caller's. It returns nil as
+// soon as all have ended.
 func Wait(most time.Duration) []string {
 	end := time.After(most)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -43,7 +43,7 @@ func Wait(most time.Duration) []string {
 	}
 }
 
-// others are the stacks of all goroutines but this one and those of testing and the runtime.
+// others returns the stacks of all goroutines except this one and those of testing and the runtime.
 func others() (left []string) {
 	text := make([]byte, 1<<20)
 	text = text[:runtime.Stack(text, true)]

@@ -1,7 +1,6 @@
-// Command statements counts what there is to read: the statements and declarations of the Go that cmd/tierq is made of
-// under internal/, and of all Lua; comments, blank lines and tests count nothing. It prints a line for each room, the
-// sum of the core's rooms and that of all. With folders of other checkouts as arguments it counts those, one column
-// each.
+// Command statements counts the statements and declarations in the Go code of cmd/tierq under internal/, and in
+// all Lua. It ignores comments, blank lines and tests. It prints a line for each room, the sum of the core's rooms
+// and the sum of all. With folders of other checkouts as arguments it counts those, one column each.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 	luaparse "github.com/yuin/gopher-lua/parse"
 )
 
-// core are the rooms that decide what becomes of a job.
+// core are the rooms that decide over jobs.
 var core = []string{
 	"lua", "job", "handler", "queue", "archive", "admission", "worker", "recovery", "ledger", "events", "app",
 }
@@ -114,7 +113,7 @@ func statements(folder string) (map[string]int, error) {
 	return counts, nil
 }
 
-// ofGo counts statements, the functions, types, variables and constants that are declared, and the members of types.
+// ofGo counts statements, the declared functions, types, variables and constants, and the members of types.
 func ofGo(file string) (n int, err error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -122,7 +121,7 @@ func ofGo(file string) (n int, err error) {
 	}
 	ast.Inspect(parsed, func(node ast.Node) bool {
 		switch node := node.(type) {
-		case *ast.BlockStmt, *ast.EmptyStmt, *ast.DeclStmt: // what is in them counts
+		case *ast.BlockStmt, *ast.EmptyStmt, *ast.DeclStmt: // their contents count
 		case ast.Stmt, *ast.FuncDecl, *ast.TypeSpec, *ast.ValueSpec:
 			n++
 		case *ast.StructType:
@@ -177,7 +176,7 @@ func luaStatements(block []lua.Stmt) (n int) {
 	return n
 }
 
-// luaFunctions counts what is in the functions among some values.
+// luaFunctions counts the statements in the functions among some values.
 func luaFunctions(values []lua.Expr) (n int) {
 	for _, v := range values {
 		if f, ok := v.(*lua.FunctionExpr); ok {

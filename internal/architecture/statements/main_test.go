@@ -63,7 +63,7 @@ local g = function() return 3 end
 	}
 }
 
-// The count of this very tree has each of the core's rooms.
+// The count of this checkout has each of the core's rooms.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	counts, err := statements(filepath.Join("..", "..", ".."))

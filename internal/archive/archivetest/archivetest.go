@@ -1,4 +1,4 @@
-// Package archivetest gives tests an archive on each database that tierq supports, and a look at its rows.
+// Package archivetest gives tests an archive on each database that tierq supports, and access to its rows.
 package archivetest
 
 import (
@@ -9,20 +9,20 @@ import (
 	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
-// Store is one fresh database of a test, with an archive in it.
+// Store is a fresh database of one test, with an archive in it.
 type Store struct {
 	*archive.Archive
 	*databasetest.Store
 	options archive.Options
 }
 
-// Each runs test with an archive of its own on every backend: /sqlite and /mariadb.
+// Each runs test with a fresh archive on every backend: /sqlite and /mariadb.
 func Each(t *testing.T, test func(t *testing.T, a *archive.Archive)) {
 	t.Helper()
 	EachStore(t, func(t *testing.T, s *Store) { test(t, s.Archive) })
 }
 
-// EachStore is Each for tests that look behind the archive.
+// EachStore is Each for tests that also read the rows behind the archive.
 func EachStore(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
 	databasetest.Each(t, func(t *testing.T, s *databasetest.Store) { test(t, in(s, archive.Options{})) })
@@ -39,7 +39,7 @@ func EachJournal(t *testing.T, test func(t *testing.T, s *Store)) {
 	}
 }
 
-// New makes an archive in the database of o, which it migrates.
+// New makes an archive in the database that o describes, and migrates that database.
 func New(t testing.TB, o database.Options) *Store {
 	t.Helper()
 	return in(databasetest.New(t, o), archive.Options{})
@@ -55,7 +55,7 @@ func in(s *databasetest.Store, o archive.Options) *Store {
 	return &Store{Archive: archive.New(s.Database, o), Store: s, options: o}
 }
 
-// Beside makes one more archive on the same database, as another process has it.
+// Beside opens one more archive on the same database, as another process would.
 func (s *Store) Beside(t testing.TB) *archive.Archive {
 	t.Helper()
 	return archive.New(databasetest.Open(t, s.Options), s.options)

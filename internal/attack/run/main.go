@@ -1,6 +1,6 @@
-// Command run attacks a server: `make attack` starts one of its own with its stores; `make attack ARGS="-url
-// http://127.0.0.1:8080 -key tq_..."` takes one that runs on this machine, with an administrator's key. It prints what
-// was tried, and exits with 1 if anything gave way.
+// Command run attacks a server. `make attack` starts a server of its own with its stores. `make attack ARGS="-url
+// http://127.0.0.1:8080 -key tq_..."` attacks a server that runs on this machine, with an administrator's key. It
+// prints what was tried and exits with 1 if any attack succeeded.
 package main
 
 import (

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// tracked is S1: every accepted job is somewhere, and so is every life that was promised to a dead one.
+// tracked is S1: every accepted job is in a store, and every accepted requeue has made its generation.
 func tracked(b *book) {
 	for _, s := range b.submits {
 		for _, id := range s.named {
@@ -34,7 +34,8 @@ func tracked(b *book) {
 	}
 }
 
-// requests counts requeues by their names: how many were promised, and how many at most.
+// requests counts the requeues of a job by their Idempotency-Keys: how many were accepted, and how many may have
+// been executed at most.
 func requests(ops []*Op) (promised, possible int) {
 	fates := map[string]Fate{}
 	nameless := 0
@@ -59,7 +60,7 @@ func requests(ops []*Op) (promised, possible int) {
 }
 
 // oneOutcome is S2: at rest every generation of every job has one outcome, and one row that agrees with it. A
-// generation that still lives has none yet; that is for L1 to say.
+// generation that still lives in Redis has no outcome yet; L1 reports it.
 func oneOutcome(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -83,7 +84,7 @@ func oneOutcome(b *book) {
 			}
 		}
 		if !j.exists() || len(j.outcomes) == 0 && j.live == "" && j.accepted() {
-			continue // nobody saw it, or it is lost: S1
+			continue // no store or handler saw the job, or it is lost, which S1 reports
 		}
 		promised, _ := requests(j.requeues)
 		for g := 1; g <= j.generations(); g++ {
@@ -91,24 +92,24 @@ func oneOutcome(b *book) {
 				continue
 			}
 			if owed := j.accepted() && g <= 1+promised; b.forgotWithin(j) && (!owed || !b.journaled()) {
-				continue // it was never promised to anybody, or Redis may forget
+				continue // no client was promised it, or Redis may forget without a journal
 			}
 			b.say("S2", id, "generation %d has no outcome; it ran %d times, Redis has %q", g, len(j.of(g)), b.Live[id])
 		}
 	}
 }
 
-// accepted says whether a client was told that the job is taken. revived says of a refused job that ran how that can
-// be, by the design: the journal did not take it, so it was withdrawn; and then Redis lost the withdrawal, and not the
-// submit.
+// revived says whether the design explains that a refused job ran: the journal could not take it, so it was
+// withdrawn, and then Redis lost the withdrawal but not the submit.
 func (b *book) revived(j *entry) bool {
 	s := j.submit
 	return b.journaled() && s.Code == "SYSTEM_UNHEALTHY" && len(j.runs) == 1 && b.forgot(s.Answered, j.runs[0].Began)
 }
 
+// accepted says whether a client was told that the job is accepted.
 func (j *entry) accepted() bool { return j.submit != nil && slices.Contains(j.submit.named, j.id) }
 
-// noInvention is S3: whatever exists was asked for, once, and was not refused.
+// noInvention is S3: every job was submitted, at most one job per submit, and its submit was not refused.
 func noInvention(b *book) {
 	nameless := map[string][]*entry{} // by trace id: jobs of which only that is known
 	for _, id := range b.order {
@@ -144,20 +145,20 @@ func noInvention(b *book) {
 	}
 }
 
-// withdrawn says whether a job is one that was refused in the end: the journal could not keep it, so it was cancelled
-// before anybody ran it.
+// withdrawn says whether a job was refused in the end: the journal could not take it, so it was cancelled before
+// any attempt.
 func (b *book) withdrawn(j *entry) bool {
 	return b.journaled() && len(j.runs) == 0 && len(j.outcomes) == 1 && j.outcomes[0].Outcome == job.Cancelled &&
 		!j.accepted() && len(j.cancels) == 0
 }
 
-// kept are the jobs that came of a submit, but for those that were withdrawn.
+// kept returns the jobs of a submit without the withdrawn ones.
 func (b *book) kept(s *submit) []job.ID {
 	return slices.DeleteFunc(slices.Clone(s.jobs), func(id job.ID) bool { return b.withdrawn(b.jobs[id]) })
 }
 
-// judgeNameless takes the jobs that share a trace id with several submits (a batch), or have none. Each may be one
-// whose client was never told, or one that was withdrawn.
+// judgeNameless checks the jobs that share a trace id with several submits (a batch), or that have no known trace
+// id. Each may be a job whose client was never told, or a withdrawn one.
 func (b *book) judgeNameless(trace string, jobs []*entry) {
 	untold, refused := 0, 0
 	for _, s := range b.byTrace[trace] {
@@ -182,12 +183,13 @@ func (b *book) judgeNameless(trace string, jobs []*entry) {
 	}
 }
 
-// unanswered is how long after its client gave up a submit may still be carried out.
+// unanswered is how long after its client gave up a server may still execute a submit.
 const unanswered = 30 * time.Second
 
-// idempotentSubmit is S13: one Idempotency-Key, one job. If Redis forgot the key of a submit whose client was not
-// answered, the repeat is a new one: that was before the last repeat was carried out. A server that was frozen until
-// the key had run out makes a second job of a request that nobody answered.
+// idempotentSubmit is S13: one Idempotency-Key makes one job. There are two excuses. If Redis forgot the key of a
+// submit whose client was not told an id, a repeat makes a new job; the loss has to come before the last repeat
+// was executed. A server that was frozen until the key had expired makes a second job of a request that
+// got no answer.
 func idempotentSubmit(b *book) {
 	for _, s := range b.submits {
 		if s.Once == "" {
@@ -202,7 +204,8 @@ func idempotentSubmit(b *book) {
 	}
 }
 
-// answered is when the last of its requests was answered, or given up; of one that nobody waited for, when it was sent.
+// answered returns when the last of the submit's requests was answered or given up. A request without such a time
+// counts as of when it was sent.
 func (s *submit) answered() (last time.Time) {
 	for _, op := range s.ops {
 		for _, t := range []time.Time{op.Sent, op.Answered} {

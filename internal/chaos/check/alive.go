@@ -7,8 +7,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// takenForDead is the other half of S14: an attempt whose heartbeats are said to have stopped belongs to a process that
-// a fault killed, froze or cut off. It also sees what never ran: a claim that nobody knows of, or one look too few.
+// takenForDead is the second part of S14: an attempt that ended with HeartbeatStopped belongs to a process that a
+// fault killed, froze or cut off. It also finds attempts that never ran: a claim that no process knows of, or one
+// look of the watch too few.
 func takenForDead(b *book) {
 	crashed := b.ownCrashes()
 	for i := range b.Outcomes {
@@ -36,8 +37,8 @@ func takenForDead(b *book) {
 	}
 }
 
-// drains says whether a server was asked to stop, once, and could do so properly: it gives back what it holds, and no
-// attempt is spent (L7).
+// drains says whether the fault asked a server to stop once, with no fault of Redis in the way. Such a server
+// gives back its jobs, and no attempt is spent (L7).
 func (b *book) drains(f *Fault) bool {
 	if f.Kind != "F09" || strings.Contains(f.What, "twice") {
 		return false
@@ -52,8 +53,8 @@ func (b *book) drains(f *Fault) bool {
 	return true
 }
 
-// sent is when a claim that Redis carried out at a time may have been sent: a Redis that stands still carries out what
-// was sent meanwhile when it goes on, also for a process that is dead by then.
+// sent returns when the claim that Redis executed at a time may have been sent. A Redis that stands still executes
+// what was sent meanwhile when it goes on, even for a process that is dead by then.
 func (b *book) sent(claimed time.Time) time.Time {
 	from := claimed.Add(-claimLead)
 	for i := range b.Faults {
@@ -65,7 +66,7 @@ func (b *book) sent(claimed time.Time) time.Time {
 	return from
 }
 
-// process is the pid in a worker's name, host-pid-nonce; "" for another kind of name.
+// process returns the pid in a worker's name, host-pid-nonce; "" = another kind of name.
 func process(worker string) string {
 	parts := strings.Split(worker, "-")
 	if len(parts) < 3 {

@@ -12,7 +12,7 @@ func TestTakenForDead(t *testing.T) {
 	for _, tc := range []struct {
 		name, worker string
 		broken       bool
-		asked        string // process 12 was not killed, but asked to stop
+		asked        string // process 12 was not killed but asked to stop
 		frozen       float64
 	}{
 		{"the process that was killed", "a-host-12-0abc", false, "", 0},
@@ -34,7 +34,8 @@ func TestTakenForDead(t *testing.T) {
 	}
 }
 
-// A process is killed before its ending is delivered: what held the ending up for so long was Redis, which stood still.
+// A process that is killed before its report is delivered explains a repeat, if a Redis that stood still held the
+// report up for so long.
 func TestEndingHeldUp(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -50,7 +51,8 @@ func TestEndingHeldUp(t *testing.T) {
 	}
 }
 
-// A job's time counts from its claim: where a fault held up the claim's answer, little of it is left for the handler.
+// An attempt's time counts from its claim, so that a fault that delays the claim's answer excuses a handler with
+// little time.
 func TestBegunLate(t *testing.T) {
 	for _, tc := range []struct {
 		name, target, why string
@@ -78,7 +80,7 @@ func judged(t *testing.T, name string, e Evidence, broken bool) {
 	}
 }
 
-// Without any fault a machine may stand still once in a while: then all of the time that the plan allows has gone by
+// A slow machine excuses a handler with little time even without a fault, if the whole time of the plan has passed
 // since the claim.
 func TestLateClaims(t *testing.T) {
 	for _, tc := range []struct {
@@ -101,8 +103,8 @@ func TestLateClaims(t *testing.T) {
 	}
 }
 
-// A process claims from a Redis that stands still, and is killed before Redis goes on: the claim is carried out for a
-// dead process.
+// A process claims from a Redis that stands still and is killed before Redis goes on. The checker accepts that
+// Redis executes the claim for a dead process.
 func TestClaimOfTheDead(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

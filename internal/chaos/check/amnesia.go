@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// forgot says whether Redis may have forgotten, between the two times, what it had answered. What a promise loses by
-// that is said where it is checked, and no more than the design allows: with the accept journal on, nothing that was
-// accepted is lost.
+// forgot says whether Redis may have forgotten, between the two times, what it had answered. Each invariant
+// decides for itself what that excuses, and excuses no more than the design allows: with the accept journal on, no
+// accepted job is lost.
 func (b *book) forgot(from, to time.Time) bool {
 	return b.lost(from, to, func(Keeps) bool { return false })
 }
 
-// lost is forgot without the faults whose servers keep the answer in question.
+// lost is forgot without the faults after which the servers keep the answer in question.
 func (b *book) lost(from, to time.Time, kept func(Keeps) bool) bool {
 	return slices.ContainsFunc(b.amnesia, func(f Fault) bool { return !kept(f.Keeps) && f.overlaps(from, to) })
 }
@@ -27,13 +27,13 @@ func (b *book) forgotWithin(j *entry) bool {
 	}
 	first, last := j.span()
 	if j.outcome(j.generations()) == nil {
-		last = b.last() // SQL never heard of its end: Redis had it until the last moment
+		last = b.last() // SQL does not have its end: Redis had the job until the last moment
 	}
 	return b.forgot(first, last)
 }
 
-// forgotBetween says the same of what was answered about a job, where its last ending says otherwise: Redis forgot one
-// of the two, and only what befell it between them is an excuse.
+// forgotBetween is forgot for an answer about a job that contradicts the job's last end. Redis forgot one of the
+// two, so that only a fault between the two times is an excuse.
 func (b *book) forgotBetween(j *entry, g int, sent, answered time.Time, kept func(Keeps) bool) bool {
 	first, last := sent, answered
 	for i := range j.outcomes {
@@ -51,9 +51,9 @@ func (b *book) forgotBetween(j *entry, g int, sent, answered time.Time, kept fun
 	return b.lost(first, last, kept)
 }
 
-// since says from when on a loss of Redis excuses that the end which a poll was told is taken back: the poll, or, for a
-// job that ran again after that end, the end itself. SQL tells such an end also after Redis has lost it, until Redis is
-// asked again.
+// since returns from when on a loss of Redis excuses that a poll's end is taken back. That is when the poll was
+// sent or, if the job ran again after that end, the end itself: polls show an end from SQL even after Redis lost
+// it, until Redis is asked again.
 func (j *entry) since(told *Poll) time.Time {
 	runs := j.of(told.Generation)
 	for i := range runs {

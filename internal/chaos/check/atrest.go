@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// said gives what an audit of Redis finds wrong to the invariants, by words of the finding.
+// said assigns the findings of Redis' audit to the invariants, by words in the finding.
 var said = []struct{ words, invariant string }{
 	{"quarantine", "S1"},
 	{"retries of", "S4"},
@@ -23,8 +23,8 @@ var said = []struct{ words, invariant string }{
 	{", ended ", "S15"},
 }
 
-// redisAtRest is S6, and the part of the others that one look at Redis can see: every job is in exactly one place,
-// counters agree with the sets, the living have no time to live.
+// redisAtRest is S6, and the part of other invariants that one audit of Redis shows: every job is in exactly one
+// place, the counters agree with the sets, and no job that has not ended has a time to live.
 func redisAtRest(b *book) {
 	for _, wrong := range b.Redis {
 		invariant := "S6"
@@ -41,7 +41,7 @@ func redisAtRest(b *book) {
 	}
 }
 
-// countersAtRest is S9: no counter says more, or less, than there is.
+// countersAtRest is S9: each counter equals what it counts.
 func countersAtRest(b *book) {
 	for _, c := range []struct{ counter, set string }{{"fresh", "queue"}, {"delayed", "scheduled"},
 		{"outbox_bytes", "outbox"}} {
@@ -66,7 +66,8 @@ func countersAtRest(b *book) {
 	}
 }
 
-// storesAgree is S19: what SQL calls ended, Redis and the journal do not call alive, and both give it the same name.
+// storesAgree is S19: a job that has ended in SQL is not alive in Redis or in the journal, and its end is the same
+// in Redis and SQL.
 func storesAgree(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -86,12 +87,12 @@ func storesAgree(b *book) {
 	}
 }
 
-// contradicted says whether Redis calls a job alive that SQL has an outcome of.
+// contradicted says whether a job is alive in Redis and has an outcome in SQL.
 func (j *entry) contradicted() bool {
 	return j.lives() && len(j.outcomes) > 0 && j.outcomes[len(j.outcomes)-1].Generation >= j.liveGeneration
 }
 
-// atRest is L1: after the last fault everything came to rest, and in time.
+// atRest is L1: after the last fault everything came to rest within the bound.
 func atRest(b *book) {
 	switch {
 	case b.Rested.IsZero():

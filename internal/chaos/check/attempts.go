@@ -4,11 +4,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// kept is how many attempts of a generation the history keeps: a longer one says nothing about numbers.
+// kept is how many attempts of a generation the history keeps. A history of that length says nothing about the
+// number of attempts.
 const kept = 50
 
-// boundedAttempts is S4: what is counted, what is written down and what ran all stay within the retries of a
-// generation.
+// boundedAttempts is S4: the retries that are counted, the attempts in the history and the runs all stay within
+// the retries of a generation.
 func boundedAttempts(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -25,7 +26,7 @@ func boundedAttempts(b *book) {
 			}
 			spent := o.RetryCount
 			if o.Outcome == job.Failed || o.Outcome == job.Cancelled && cost > spent {
-				spent++ // the last one is not followed by a retry; of a cancelled job it may have crashed
+				spent++ // no retry follows the last attempt; a cancelled job's last attempt may have crashed
 			}
 			runs, forgot := len(j.of(o.Generation)), b.forgotWithin(j)
 			first := o.StartedAt // its first claim, as far as the history goes back
@@ -39,7 +40,7 @@ func boundedAttempts(b *book) {
 				b.say("S4", id, "generation %d: %d attempts did not end well, %d retries are allowed", o.Generation, cost,
 					o.MaxRetries)
 			case len(o.Tries) >= kept || forgot:
-			// the last one crashed, and a cancel had been asked for: no retry is spent
+			// The last attempt crashed, and a cancel had been requested: no retry is spent.
 			case o.Outcome == job.Cancelled && cost == spent+1:
 			case cost != spent:
 				b.say("S4", id, "generation %d is %s with %d retries, and its history has %d that cost one", o.Generation,
@@ -55,15 +56,15 @@ func boundedAttempts(b *book) {
 	}
 }
 
-// fencing is S5: attempts only grow, and the ending that counts is that of the last one. A Redis that forgot counts
-// again from where it was.
+// fencing is S5: attempts only grow, and the last attempt makes the outcome. A Redis that forgot counts again from
+// where its memory ends.
 func fencing(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
 		if len(j.runs) == 0 && !j.wrote() || b.forgotWithin(j) && !b.keepsAttempts {
 			continue
 		}
-		highest := 0 // of the generations before
+		highest := 0 // the last attempt of the earlier generations
 		for i := range j.runs {
 			r := &j.runs[i]
 			if i > 0 && j.runs[i-1].Generation < r.Generation {
@@ -83,7 +84,7 @@ func fencing(b *book) {
 	}
 }
 
-// lastWord holds an outcome to the runs of its generation.
+// lastWord compares an outcome with the runs of its generation.
 func (b *book) lastWord(j *entry, o *Outcome) {
 	runs := j.of(o.Generation)
 	if n := len(runs); n > 0 && runs[n-1].Attempt > o.Attempt {
@@ -104,8 +105,8 @@ func (b *book) lastWord(j *entry, o *Outcome) {
 	b.say("S5", j.id, "completed by attempt %d, which never came to its end", o.Attempt)
 }
 
-// wrote says whether the job is of the type whose handler writes its runs down.
+// wrote says whether the job is of the type whose handler records its runs.
 func (j *entry) wrote() bool { return j.submit != nil && j.submit.Type == Type }
 
-// Type is the job type whose handler writes down what it does.
+// Type is the job type whose handler records its runs.
 const Type = "CHAOS"

@@ -10,43 +10,43 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// book is the evidence, opened by job and by submit.
+// book is the evidence, sorted by job and by submit.
 type book struct {
 	Evidence
 	jobs    map[job.ID]*entry
-	order   []job.ID  // of jobs, so that two reports of one run are the same
-	submits []*submit // in the order they were first sent
+	order   []job.ID  // the ids of jobs, sorted: two reports of one run are the same
+	submits []*submit // in the order in which they were first sent
 	byKey   map[string]*submit
 	byTrace map[string][]*submit
-	amnesia []Fault // those that made Redis forget
-	// keepsAttempts: no such fault made the servers forget the number of an attempt.
+	amnesia []Fault // the faults that made Redis forget
+	// keepsAttempts: none of these faults made the servers forget the number of an attempt.
 	keepsAttempts bool
 	twice         map[life]bool // generations that ended in two ways
 	replaced      map[life]bool // generations whose second end was shown before SQL had the first one
 	report        Report
 }
 
-// submit is what a client asked for under one key, once or several times.
+// submit is what a client asked for under one key, with one request or several.
 type submit struct {
-	*Op            // the first one
-	ops   []*Op    // all of them
-	fate  Fate     // OK if any was answered so, else Unknown if any was not answered
-	jobs  []job.ID // which came of it, as far as the stores and the handlers know: more than one is a violation
-	named []job.ID // which it was told
+	*Op            // the first request
+	ops   []*Op    // all requests
+	fate  Fate     // OK if any request was answered so, else Unknown if any has an unknown fate
+	jobs  []job.ID // its jobs, as the stores and the handlers know them: more than one is a violation
+	named []job.ID // the ids that the client was told
 }
 
 func (s *submit) exists() bool { return len(s.jobs) > 0 }
 
-// entry is everything about one job.
+// entry has everything about one job.
 type entry struct {
 	id                job.ID
-	submit            *submit // nil: whose it is cannot be said
+	submit            *submit // nil: nothing says which submit made the job
 	trace             string
-	callback          bool // the server made it
+	callback          bool // the server made it: a CALLBACK job
 	cancels, requeues []*Op
 	runs              []Run     // by generation, attempt and time
 	outcomes          []Outcome // by generation
-	polls             []*Poll   // by the time they were answered
+	polls             []*Poll   // by the time of the answer
 	live              job.Status
 	liveGeneration    int
 }
@@ -145,8 +145,8 @@ func (j *entry) sort() {
 	slices.SortStableFunc(j.polls, func(x, y *Poll) int { return x.At.Compare(y.At) })
 }
 
-// attribute finds the submit that a job came of: the client was told the id, or the handler wrote its key down, or the
-// trace id is one of a single submit.
+// attribute finds the submit that made a job: the client was told the id, or a handler recorded the key, or only
+// one submit has the job's trace id.
 func (b *book) attribute(j *entry) {
 	if j.submit == nil && len(j.runs) > 0 {
 		j.submit = b.byKey[j.runs[0].Key]
@@ -162,10 +162,10 @@ func (b *book) attribute(j *entry) {
 // exists says whether a store or a handler has seen the job.
 func (j *entry) exists() bool { return len(j.outcomes) > 0 || len(j.runs) > 0 || j.live != "" }
 
-// lives says whether Redis holds it as a job that has not ended.
+// lives says whether Redis has the job and the job has not ended there.
 func (j *entry) lives() bool { return j.live != "" && !j.live.Ended() }
 
-// generations is how many lives it had, as far as anybody knows.
+// generations returns the highest generation that any store or handler has seen.
 func (j *entry) generations() int {
 	most := j.liveGeneration
 	for i := range j.outcomes {
@@ -186,7 +186,7 @@ func (j *entry) outcome(generation int) *Outcome {
 	return nil
 }
 
-// of are the runs of one generation.
+// of returns the runs of one generation.
 func (j *entry) of(generation int) []Run {
 	from := slices.IndexFunc(j.runs, func(r Run) bool { return r.Generation == generation })
 	if from < 0 {
@@ -199,7 +199,7 @@ func (j *entry) of(generation int) []Run {
 	return j.runs[from:to]
 }
 
-// span is from the first sign of the job to the last one.
+// span returns the first and the last time at which the evidence shows the job.
 func (j *entry) span() (first, last time.Time) {
 	see := func(t time.Time) {
 		if t.IsZero() {

@@ -9,10 +9,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// callbackTrace is what collectors put before the trace id of a callback, which is that of its job: it names no submit.
+// callbackTrace is the prefix that collectors put before the trace id of a callback. The trace id itself is that
+// of the callback's job, so that without the prefix it would name a submit.
 const callbackTrace = "callback of "
 
-// CallbackTrace is the trace id under which the evidence has the callback of a job with such a one.
+// CallbackTrace returns the trace id under which the evidence has the callback of a job with this trace id.
 func CallbackTrace(trace string) string { return callbackTrace + trace }
 
 // life is one generation of a job.
@@ -21,8 +22,8 @@ type life struct {
 	generation int
 }
 
-// toldOfEnds is S21: of each life that ended otherwise than by a cancel, and whose submit asked for it, there is one
-// CALLBACK job; it was delivered at least once, and said what SQL says. Nobody else is called.
+// toldOfEnds is S21. Each generation that ended without a cancel, and whose submit asked for a callback, has one
+// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks.
 func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})

@@ -8,74 +8,77 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Violation is one broken promise: which invariant, of what, and what was seen.
+// Violation is one broken promise: the invariant, the job or other thing that broke it, and what was seen.
 type Violation struct{ Invariant, ID, What string }
 
 func (v Violation) String() string { return v.Invariant + " " + v.ID + ": " + v.What }
 
-// Counts is what a run came to. Of outcomes it counts generations: a requeued job has several.
+// Counts are the sums of a run. Completed, Failed and Cancelled count generations: a requeued job has several.
 type Counts struct {
-	Accepted     int // jobs whose client was told so
+	Accepted     int // submits that a client was told are accepted
 	Refused      int
-	Unknown      int // submits whose client never learned their fate
-	UnknownExist int // of these, how many were taken
+	Unknown      int // submits whose client never learned their outcome
+	UnknownExist int // of these, how many made a job
 	Requeued     int // generations beyond the first
-	Withdrawn    int // refused, and their job cancelled before anybody ran it, since the journal had no row for it
-	Revived      int // the same, and Redis, taken back by a moment, lost the cancellation: it ran
+	Withdrawn    int // refused jobs that were cancelled before any attempt, because the journal had no row for them
+	Revived      int // withdrawn jobs that ran, because Redis lost the cancellation soon after
 	Callbacks    int
 	Completed    int
 	Failed       int
 	Cancelled    int
-	Lost         int // accepted, and without a trace
+	Lost         int // accepted, and in no store
 	Thawed       int // jobs that arrived late, when the frozen server that had their submits went on
-	Forgotten    int // the same, but Redis had lost its memory and there was no journal
+	Forgotten    int // accepted and in no store, after Redis had lost its memory and without a journal
 	Replaced     int // generations that showed an end, and then the first one, which Redis had lost before SQL had it
-	// generations that ended twice: two outcomes in SQL, or an end that somebody saw, or made, beside the one there
+	// Doubled counts generations that ended twice: two outcomes in SQL, or one outcome and another end that a client
+	// saw or a handler made.
 	Doubled     int
 	Executions  int
 	Beyond      int // executions beyond the first of a generation
-	Unexplained int // of these
+	Unexplained int // of these, how many no fault and no rule explains
 }
 
-// Delays are how long something took, over all the times it happened. Quiet ones had no other fault in their way: those
-// are held to the bound.
+// Delays are how long something took, over all times it happened. Quiet counts the times without another fault in
+// the way: only these have to keep the bound.
 type Delays struct {
 	N, Quiet int
 	Max      time.Duration
 	P95      time.Duration
 }
 
-// Fact is a line that a run adds to its table.
+// Fact is a line that a run adds to the table.
 type Fact struct{ Name, Value string }
 
-// Report is the verdict.
+// Report is the verdict on a run.
 type Report struct {
 	Violations []Violation
 	Counts     Counts
-	// executions beyond the first, by what explains them: the kind of a fault, or one of the two below
+	// Explained counts executions beyond the first by their reason: the kind of a fault, or one of byHandler,
+	// byMaxTime and byLateClaim.
 	Explained map[string]int
 	Landed    map[string]int // faults by kind
 	Kills     int
-	Crashed   Delays        // from the death of a process to the moment its jobs were taken back
-	Stuck     Delays        // from the start of a run to the moment it was ended for taking too long
-	Rest      time.Duration // from the end of the last fault until all was quiet; negative = never
+	Crashed   Delays        // from the death of a process until its jobs were reclaimed
+	Stuck     Delays        // from the claim of an attempt until it was ended for taking too long
+	Rest      time.Duration // from the end of the last fault until all was at rest; negative = never
 	Facts     []Fact
 }
 
-// What explains an execution beyond the first without any fault.
+// These reasons explain an execution beyond the first without any fault.
 const (
 	byHandler = "asked to fail"
 	byMaxTime = "ran too long"
-	// byLateClaim: time counts from the claim, and its answer was late: the machine stood still, of itself.
+	// byLateClaim: the attempt had less time than its plan gives it. The time counts from the claim, and the claim's
+	// answer was late because the machine was slow.
 	byLateClaim = "a late claim"
 )
 
-// An invariant looks at the evidence and says what it finds. Where it needs an exception for a Redis that forgot, it
-// says so itself.
+// An invariant checks the evidence and reports violations. If it needs an exception for a Redis that forgot, its
+// own code makes it.
 type invariant func(*book)
 
-// The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 and S21 need a witness:
-// CheckWitness.
+// invariants are those of docs and plan, by their names. CheckOrder has S7 and S8, which need a run without
+// faults. CheckWitness has those that need a witness, such as S17 and S21.
 var invariants = []invariant{
 	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal,
 	idempotentSubmit, keysExpire,
@@ -83,7 +86,7 @@ var invariants = []invariant{
 	payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
 }
 
-// Check holds a run to the invariants. The evidence is not changed.
+// Check checks a run against the invariants. It does not change the evidence.
 func Check(e Evidence) Report {
 	b := newBook(e)
 	b.count()
@@ -98,7 +101,7 @@ func (b *book) say(invariant string, id any, format string, args ...any) {
 	b.report.Violations = append(b.report.Violations, Violation{invariant, fmt.Sprint(id), fmt.Sprintf(format, args...)})
 }
 
-// endedTwice counts a generation among the doubled, once.
+// endedTwice adds a generation to the doubled ones. A second call for the same generation does nothing.
 func (b *book) endedTwice(id job.ID, generation int) {
 	if l := (life{id, generation}); !b.twice[l] {
 		b.twice[l] = true
@@ -106,7 +109,7 @@ func (b *book) endedTwice(id job.ID, generation int) {
 	}
 }
 
-// count fills what needs no judgement.
+// count fills the sums that need no judgement.
 func (b *book) count() {
 	c := &b.report.Counts
 	for _, s := range b.submits {

@@ -7,27 +7,27 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The bounds of detection that the design gives, beyond a plan's own time: up to so long to the next look of a watch,
-// and to its second one, and a second of slack. The rest is for a machine that has a lot else to do.
+// These bounds of detection are those of the design, beyond a plan's own time: the time until the next look of a
+// watch, the time until its second look, and a second of slack. The last two are for a busy machine.
 const (
 	crashedLook = 3 * time.Second
 	stuckLook   = 5 * time.Second
 	secondLook  = 2 * time.Second
 	slack       = time.Second
 	busy        = 6 * time.Second
-	longest     = 2 * time.Minute // nothing is in the way for so long, whatever is broken
+	longest     = 2 * time.Minute // even with faults in the way nothing takes longer than this beyond its bound
 )
 
-// late says whether something took longer than its bound: a little longer if nothing was in the way, a lot if there
-// was.
+// late says whether something took longer than its bound: by more than busy if no fault was in the way, and by
+// more than longest otherwise.
 func late(took, bound time.Duration, disturbed bool) bool {
 	return !disturbed && took > bound+busy || took > bound+longest
 }
 
-// crashDetection is L2: the job of a process that died is taken back within its heartbeat timeout, a look, and a second
-// one. Only deaths with no other fault in the way are held to it.
+// crashDetection is L2: the job of a process that died is reclaimed within its heartbeat timeout, a look of the
+// watch, and a second one. A death with other faults in the way only has to stay below longest.
 func crashDetection(b *book) {
-	deaths := map[string][]*Fault{} // by pid; a pid may come again
+	deaths := map[string][]*Fault{} // by pid; the system may give a pid again
 	for i := range b.Faults {
 		if f := &b.Faults[i]; f.Kills > 0 {
 			deaths[f.Target] = append(deaths[f.Target], f)
@@ -59,8 +59,8 @@ func crashDetection(b *book) {
 	b.report.Crashed.of(all)
 }
 
-// stuckDetection is L3: a run that takes longer than its tier allows is ended soon after, and not before: it is neither
-// taken for a success later, nor stopped while it has time left.
+// stuckDetection is L3: an attempt that takes longer than its tier allows is ended soon after, and not before. It
+// does not end as a success long after its time.
 func stuckDetection(b *book) {
 	var all []time.Duration
 	for _, id := range b.order {
@@ -100,12 +100,12 @@ func stuckDetection(b *book) {
 	b.report.Stuck.of(all)
 }
 
-// slow is how long before Redis carried it out a claim may have been sent, on a machine that has a lot else to do. Time
-// counts from there.
+// slow is how long before Redis executed it a claim may have been sent on a busy machine. The attempt's time
+// counts from the sending.
 const slow = time.Second
 
-// claimHeldUp says whether a fault may be why the claim of an attempt was carried out long after it was sent, so that
-// little of its time was left.
+// claimHeldUp says whether a fault may have delayed the claim of an attempt after it was sent, so that little of
+// the attempt's time was left.
 func (b *book) claimHeldUp(t *job.Attempt, plan job.Plan) bool {
 	pid := process(t.Worker)
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool {
@@ -114,8 +114,8 @@ func (b *book) claimHeldUp(t *job.Attempt, plan job.Plan) bool {
 	})
 }
 
-// taken is the attempt of a run as the history has it, if it ended so. After a Redis that forgot two can have one
-// number.
+// taken returns the attempt of a run from the history, if it has this outcome. After a Redis that forgot, two
+// attempts can have one number; the pid tells them apart.
 func (j *entry) taken(r *Run, outcome string) (job.Attempt, bool) {
 	if o := j.outcome(r.Generation); o != nil {
 		for _, t := range o.Tries {
@@ -127,7 +127,7 @@ func (j *entry) taken(r *Run, outcome string) (job.Attempt, bool) {
 	return job.Attempt{}, false
 }
 
-// death is the first of these that came after the run began.
+// death returns the first of the deaths after the run began, or nil.
 func (r *Run) death(deaths []*Fault) *Fault {
 	var first *Fault
 	for _, f := range deaths {
@@ -138,9 +138,9 @@ func (r *Run) death(deaths []*Fault) *Fault {
 	return first
 }
 
-// disturbed says whether other faults than f may have kept the watches from looking, between the two times: one of
-// Redis, one of everybody, or of more than one other server. A job that ignores its time, and clients that hang up,
-// keep nobody from looking.
+// disturbed says whether other faults than f may have kept the watches from looking between the two times: a fault
+// of Redis, a fault of all, or faults of more than one other server. Jobs that ignore their time (F47) and clients
+// that hang up (F55) do not disturb the watches.
 func (b *book) disturbed(f *Fault, from, to time.Time) bool {
 	servers := map[string]bool{}
 	for i := range b.Faults {

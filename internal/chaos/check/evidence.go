@@ -1,6 +1,6 @@
-// Package check is the judge of a chaos run: from what the clients saw, what the handlers did, which faults landed and
-// what the stores hold at rest it says which promises were broken. It knows nothing of how the run was made, and shares
-// no code with the server but the words.
+// Package check is the judge of a chaos run. From what the clients saw, what the handlers did, which faults landed
+// and what the stores have at rest, it derives which promises were broken. It does not know how the run was made.
+// It shares no code with the server except the types of internal/job and an error's text.
 package check
 
 import (
@@ -9,85 +9,87 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Fate is what a client knows of its request.
+// Fate is what a client knows about the outcome of its request.
 type Fate string
 
-// The fates, as Jepsen has them.
+// The fates are those of Jepsen.
 const (
-	OK      Fate = "ok"      // 2xx: it was done
-	Fail    Fate = "fail"    // a definite refusal: it was not done and never will be
-	Unknown Fate = "unknown" // a timeout, a cut connection, 504: it may have been done
+	OK      Fate = "ok"      // 2xx: the request was executed
+	Fail    Fate = "fail"    // a definite refusal: the request was not executed and never will be
+	Unknown Fate = "unknown" // a timeout, a cut connection, 504: the request may have been executed
 )
 
 // Op is one request that changes something.
 type Op struct {
 	Kind string // submit, cancel, requeue
-	// the client's own name of the job; it is in the payload too. One key is submitted again only with an Idempotency-Key
+	// Key is the client's own name of the job. The payload has it too. A key is submitted again only with an
+	// Idempotency-Key.
 	Key  string
 	ID   job.ID // "" = the client never learned it
 	Tier job.Tier
 	Type string
-	Sum  string // SHA-256 of the payload, of a submit
-	Once string // the Idempotency-Key, of a submit; the name of the request, of a requeue; "" = none
-	// the trace id it was sent with; the entries of a batch share one. The stores keep it: it names a job whose id was
-	// never learned
+	Sum  string // of a submit: the SHA-256 of the payload
+	Once string // the Idempotency-Key; "" = none
+	// Trace is the trace id that the request was sent with. The entries of a batch share one. The stores keep it, so
+	// that it identifies a job whose id the client never learned.
 	Trace    string
 	Delay    time.Duration
 	Sent     time.Time
 	Answered time.Time
-	Server   string // the address of the server that it was sent to; "" = not recorded
+	Server   string // the address of the server that the request was sent to; "" = not recorded
 	Fate     Fate
 	Status   int // HTTP; 0 = no answer
 	Code     string
-	// What the payload asks for: so many first attempts do not end well, so many first ones kill their process, all may
-	// overrun their time.
+	// The payload asks for these: the first Fails attempts do not end well, the first Crashes attempts kill their
+	// process, and with Hangs all attempts may exceed their time.
 	Fails, Crashes int
 	Hangs          bool
 	Generation     int // of a requeue: the dead generation; 0 = unknown
 }
 
-// Poll is one answer about a job.
+// Poll is the answer to one poll of a job.
 type Poll struct {
 	By         string // the poller
 	ID         job.ID
-	Sent, At   time.Time // asked, answered
+	Sent, At   time.Time // when it was asked, and answered
 	HTTP       int
 	Status     job.Status // "" unless HTTP is 200
 	Generation int
 	ResultSum  string // SHA-256 of the result; "" = none
 }
 
-// Run is one execution of a handler, as the handler itself wrote it down.
+// Run is one execution of a handler, as the handler itself recorded it.
 type Run struct {
 	ID         job.ID
 	Key        string
 	Generation int
 	Attempt    int
 	Worker     string // pid
-	Sum        string // SHA-256 of the payload that it was given
+	Sum        string // SHA-256 of the payload that the handler got
 	Began      time.Time
-	Ended      time.Time // zero: it never came to its end
-	Result     string    // SHA-256 of what it returned, "" if it failed
-	Why        string    // its context had ended when it failed, and why
+	Ended      time.Time // zero: the handler did not reach its end
+	Result     string    // SHA-256 of the result; "" if the handler failed
+	Why        string    // why the handler's context had ended when it failed; "" = it had not
 }
 
-// Fault is one that landed; one that missed is not here.
+// Fault is a fault that landed. The evidence has no faults that missed.
 type Fault struct {
 	Kind     string // F01, F10, ...
 	What     string
 	Target   string // a worker's pid, redis, mysql; "" = all
 	From, To time.Time
 	Evidence string
-	Kills    int // processes that it killed; Target, if it is one of them, was gone at From
-	// Repeats: it may be the reason that a job whose lease overlaps it is run again. ForgetsAcked: Redis may have
-	// forgotten what it had answered.
+	Kills    int // how many processes the fault killed; Target, if it is one of them, was gone at From
+	// Repeats: the fault may be the reason that a job is run again if the job's lease overlaps the fault.
+	// ForgetsAcked: Redis may have forgotten what it had answered.
 	Repeats, ForgetsAcked bool
-	Keeps                 Keeps // what survives although Redis forgot it
-	// Froze is the address of the server whose process was frozen at From and went on at To; "" = no server was frozen.
+	Keeps                 Keeps // what the servers still know although Redis forgot it
+	// Froze is the address of the server whose process was frozen at From and went on at To; "" = no server was
+	// frozen.
 	Froze string
 }
 
-// Keeps says which answers a server keeps to although its Redis forgot them: SQL has them.
+// Keeps says which answers the servers stand by although their Redis forgot them, because SQL has them.
 type Keeps struct {
 	Ends     bool // an end that a poll showed
 	Lives    bool // a generation that a poll showed
@@ -95,7 +97,7 @@ type Keeps struct {
 	Attempts bool // the number of every attempt whose handler began
 }
 
-// Outcome is a row of job_outcomes, with the rows that belong to it.
+// Outcome is a row of job_outcomes, with the other rows of its generation.
 type Outcome struct {
 	ID           job.ID
 	Generation   int
@@ -117,10 +119,10 @@ type Outcome struct {
 	Tries        []job.Attempt // its rows of job_attempts
 }
 
-// Sums are counts that somebody else made of the same things: what the servers say, or the tables as a whole.
+// Sums are another count of the same outcomes: that of the servers' metrics, or of the tables as a whole.
 type Sums struct{ Accepted, Completed, Failed, Cancelled int }
 
-// Evidence is everything that a run left behind.
+// Evidence is everything that a run leaves behind.
 type Evidence struct {
 	Ops      []Op
 	Polls    []Poll
@@ -128,16 +130,17 @@ type Evidence struct {
 	Faults   []Fault
 	Outcomes []Outcome
 	Redis    []string          // what the audit of every partition found wrong at rest
-	Live     map[job.ID]string // what Redis still holds: id -> "STATUS generation"
-	Places   map[string]int    // sizes of the sets and counters at rest, by the scripts' names
+	Live     map[job.ID]string // what Redis has at rest: id -> "STATUS generation"
+	Places   map[string]int    // the sizes of the sets and the counters at rest, by the scripts' names
 	Journal  []job.ID          // rows of accepted_jobs at rest; nil = the journal is off
-	// rows of job_results, failed_jobs and cancelled job_outcomes (Accepted is 0); nil = not counted
+	// Tables counts the rows of job_results, of failed_jobs and of cancelled job_outcomes (Accepted is 0); nil = not
+	// counted.
 	Tables  *Sums
-	Metrics *Sums // what all servers together said; nil = some of them died, so that nobody knows
+	Metrics *Sums // the sum of all servers' metrics; nil = some servers died and took their counts along
 	Plans   map[job.Tier]job.Plan
 	Quiet   time.Time     // when the last fault was over
-	Rested  time.Time     // when everything had come to rest; zero = it did not
-	Bound   time.Duration // by when it had to
-	// KeyLife is how long an Idempotency-Key stands for its job; 0 = nothing says when a key expires.
+	Rested  time.Time     // when everything was at rest; zero = it never was
+	Bound   time.Duration // how long after Quiet everything has to be at rest
+	// KeyLife is how long an Idempotency-Key stands for its job; 0 = the checker does not know when a key expires.
 	KeyLife time.Duration
 }

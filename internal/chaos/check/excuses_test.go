@@ -7,12 +7,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// forgets is a Redis that was emptied while the first jobs of the sound run lived.
+// forgets returns a fault in which Redis was emptied.
 func forgets(from, to float64) Fault {
 	return Fault{Kind: "F19", Target: "redis", From: at(from), To: at(to), Repeats: true, ForgetsAcked: true}
 }
 
-// endLostBefore is a Redis that lost the first job's end after SQL had it. At the time an end is seen, and then a life.
+// endLostBefore makes Redis lose the plain job's end after SQL had it. At when a poll shows the end, and a later
+// one shows the job alive.
 func (e *Evidence) endLostBefore(when float64) {
 	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.6, 1.7))
 	e.Polls = without(e.Polls, func(p *Poll) bool { return p.ID == id(plain) })
@@ -20,7 +21,7 @@ func (e *Evidence) endLostBefore(when float64) {
 		seen("b", plain, 1, job.Processing, when+0.3))
 }
 
-// TestExcuses: what looks like a broken promise and is none, by the design.
+// Evidence that looks like a broken promise, but is allowed by the design, is no violation.
 func TestExcuses(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

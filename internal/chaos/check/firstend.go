@@ -6,9 +6,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// firstStands says whether SQL explains that a poll showed another end of the same generation than an earlier poll. In
-// external mode Redis may lose an end before SQL has it. The job then runs again, and polls show its second end. The
-// process that made the first end still has that in memory and writes it to SQL, where it stands (DURABILITY.md).
+// firstStands says whether a late write to SQL explains that a poll showed another end of the same generation than
+// an earlier poll. In external mode Redis may lose an end before SQL has it. The job then runs again, and polls
+// show its second end. The process that made the first end still has that in memory and writes it to SQL, where it
+// stands (DURABILITY.md).
 //
 // The excuse has three conditions: the later poll shows SQL's outcome; Redis decided that outcome before a loss of its
 // memory; Redis decided the end that the earlier poll showed after the loss. A fault after which the servers keep their
@@ -38,7 +39,7 @@ func (r *Run) madeAgain(p *Poll, o *Outcome) bool {
 	case job.Failed:
 		return r.Result == ""
 	}
-	return false // a cancel makes a CANCELLED
+	return false // a run does not make a CANCELLED, only a cancel does
 }
 
 // endedUnrun says whether the end that a poll showed may have come without another run, after a loss of Redis: by a

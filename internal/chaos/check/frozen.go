@@ -17,10 +17,10 @@ const (
 )
 
 // thawed says whether a frozen server explains that a job of this submit arrived at that time. Submits wait in the
-// sockets of a frozen process, and the process carries them out when it goes on, also when their clients have long
-// given up. The excuse needs a request of the submit that nobody answered, sent to a server that was frozen before it
-// can have carried the request out. The job arrives after the thaw, and no later than a submit may after its client
-// gave up.
+// sockets of a frozen process. When the process goes on it executes them, even if their clients gave up long ago.
+// The excuse needs a request of the submit that got no answer, sent to a server that was frozen before it can
+// have executed the request. The job arrives after the thaw, and no later than a submit may arrive after its
+// client gave up.
 func (b *book) thawed(s *submit, arrived time.Time) bool {
 	return slices.ContainsFunc(s.ops, func(op *Op) bool {
 		if op.Server == "" || op.Fate != Unknown || op.Status != 0 {
@@ -37,8 +37,8 @@ func (b *book) thawed(s *submit, arrived time.Time) bool {
 	})
 }
 
-// ranOut says whether the Idempotency-Key of a submit had run out each time that another of its jobs arrived, and a
-// frozen server carried out the request that made that job.
+// ranOut says whether the Idempotency-Key of a submit had expired each time that another of its jobs arrived, and
+// a frozen server executed the request that made that job.
 func (b *book) ranOut(s *submit, jobs []job.ID) bool {
 	if b.KeyLife == 0 {
 		return false
@@ -61,9 +61,9 @@ func (b *book) ranOut(s *submit, jobs []job.ID) bool {
 	return true
 }
 
-// lastArrival is when the last of a submit's jobs arrived, up to a moment: from then on the submit's Idempotency-Key
-// stands for that job, for the whole time. A submit has several jobs if a frozen server carried out a request late; if
-// nothing explains them, idempotentSubmit says so.
+// lastArrival returns when the last of a submit's jobs arrived, not later than until. From then on the submit's
+// Idempotency-Key stands for that job, for the whole time. A submit has several jobs if a frozen server executed a
+// request late. Jobs that nothing explains are reported by idempotentSubmit.
 func (b *book) lastArrival(s *submit, until time.Time) (last time.Time) {
 	for _, id := range s.jobs {
 		if at := b.jobs[id].arrived(); at.After(last) && !at.After(until) {
@@ -73,7 +73,7 @@ func (b *book) lastArrival(s *submit, until time.Time) (last time.Time) {
 	return last
 }
 
-// arrived is when the job arrived, by SQL; the zero time if SQL has no outcome of its first generation.
+// arrived returns when the job arrived according to SQL; the zero time if SQL has no outcome of generation 1.
 func (j *entry) arrived() time.Time {
 	if o := j.outcome(1); o != nil {
 		return o.ArrivedAt

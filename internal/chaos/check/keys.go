@@ -9,8 +9,8 @@ import (
 // keySlack is how much sooner or later than its time an Idempotency-Key may expire: the servers sweep in steps.
 const keySlack = 3 * time.Second
 
-// keysExpire is the part of S13 about time: an Idempotency-Key stands for its job as long as the servers are set to
-// keep it, and no longer. Clients submit another job under it before that time and after it.
+// keysExpire is the part of S13 about time: an Idempotency-Key stands for its job for KeyLife, and no longer.
+// Clients submit another job under the key before that time and after it.
 func keysExpire(b *book) {
 	if b.KeyLife == 0 {
 		return
@@ -30,8 +30,8 @@ func keysExpire(b *book) {
 	}
 }
 
-// expiry compares each submit under a key with the submit that the key stood for. A submit whose fate is unknown may
-// have renewed the key, so nothing follows from later submits.
+// expiry compares each submit under a key with the submit that the key stood for. A submit with an unknown fate
+// may have renewed the key, so that later submits prove nothing.
 func (b *book) expiry(all []*submit) {
 	first := all[0]
 	for _, s := range all[1:] {
@@ -65,9 +65,9 @@ func (b *book) expiry(all []*submit) {
 	}
 }
 
-// keyBegins is the latest time from which a key may count: when its submit was answered or, if Redis lost the job
-// before that had ended, when the job was given back. A job that is given back brings its key along, for the whole
-// time. A frozen server that carries out another request of the submit, up to a moment, begins the key anew too.
+// keyBegins returns the latest time from which a key may count. That is when its submit was answered or, if Redis
+// lost the job before its end, when the job was restored: a restored job brings its key along, for the whole time.
+// A frozen server that executes another request of the submit, not later than until, also begins the key anew.
 func (b *book) keyBegins(s *submit, until time.Time) time.Time {
 	begins := s.answered()
 	if arrived := b.lastArrival(s, until); arrived.After(begins) {
@@ -84,5 +84,5 @@ func (b *book) keyBegins(s *submit, until time.Time) time.Time {
 	return begins
 }
 
-// back is how long after a loss of Redis its jobs are given back.
+// back is how long after a loss of Redis its jobs are restored.
 const back = 5 * time.Second

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// jitter is by how much the clocks of one machine may differ, which all give milliseconds.
+	// jitter is by how much two clocks of one machine may differ; all of them give milliseconds.
 	jitter = 20 * time.Millisecond
-	// owes is how long after a loss of Redis its servers may still find what it does not know, without anybody having
-	// failed.
+	// owes is how long after a loss of Redis the servers' audit may find jobs that SQL has and Redis does not,
+	// without a defect.
 	owes = 2 * time.Minute
-	// grace is what the servers let running jobs have when they are asked to stop. Two seconds more are allowed; the rest
-	// is for a machine that has a lot else to do.
+	// grace is how long a server that is asked to stop waits for its running jobs. Two seconds more are allowed; the
+	// rest of stopSlack is for a busy machine.
 	grace     = time.Second
 	stopSlack = 8 * time.Second
 )
 
-// due is the part of S15 that no store shows: a delayed job does not begin before its time, not even when it was given
-// back meanwhile.
+// due is the part of S15 that no store shows: a delayed job does not begin before its time, not even if it was
+// restored meanwhile.
 func due(e Evidence) (all []Violation) {
 	first := map[string]*Op{}
 	for i := range e.Ops {
@@ -45,8 +45,8 @@ func due(e Evidence) (all []Violation) {
 	return all
 }
 
-// looked is S6, S8, S9, S10 and S11 while there is something in Redis. A look that a loss of its memory met says
-// nothing; after one, what the journal gives back may be beyond a limit.
+// looked is S6, S8, S9, S10 and S11 while Redis has jobs. A look proves nothing if Redis lost its memory
+// meanwhile. After a loss, restored jobs may exceed a limit.
 func looked(e Evidence, w Witness) (all []Violation) {
 	for i := range w.Looks {
 		l := &w.Looks[i]
@@ -54,7 +54,7 @@ func looked(e Evidence, w Witness) (all []Violation) {
 			continue
 		}
 		at := fmt.Sprintf(", in partition %d at %s", l.Partition, clock(l.From))
-		// it knows whose finding each is
+		// Check assigns each finding to its invariant.
 		for _, v := range Check(Evidence{Redis: l.Wrong, Quiet: l.From, Rested: l.To}).Violations {
 			v.What += at
 			all = append(all, v)
@@ -68,8 +68,8 @@ func looked(e Evidence, w Witness) (all []Violation) {
 	return all
 }
 
-// audited holds the servers' own audit to finding nothing: Redis agrees with itself at any time, and with SQL but for
-// some time after it forgot.
+// audited demands that the servers' own audit finds nothing: Redis agrees with itself at any time, and with SQL
+// except for some time after it forgot.
 func audited(e Evidence, w Witness) (all []Violation) {
 	ofSQL := []string{"lost", "overtaken"}
 	for i := range w.Passes {
@@ -91,8 +91,8 @@ func audited(e Evidence, w Witness) (all []Violation) {
 	return all
 }
 
-// exits is L7: a server that is asked to stop stops, within its grace; one whose stores were away meanwhile may take
-// longer.
+// exits is L7: a server that is asked to stop exits within its grace. If one of its stores was away meanwhile, it
+// may take longer.
 func exits(e Evidence, w Witness) (all []Violation) {
 	for _, s := range w.Stops {
 		away := slices.ContainsFunc(e.Faults, func(f Fault) bool {
@@ -107,7 +107,7 @@ func exits(e Evidence, w Witness) (all []Violation) {
 	return all
 }
 
-// Repairs are how many findings all passes had.
+// Repairs returns how many findings all passes repaired.
 func (w *Witness) Repairs() (n int) {
 	for i := range w.Passes {
 		for _, f := range w.Passes[i].Found {

@@ -8,10 +8,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// CheckOrder holds a run without faults to S7 and S8, by Redis' own times: of two jobs of one partition the better tier
-// is claimed first if both were ready, and within a tier the one that arrived first. Jobs that were delayed, or
-// cancelled, were not ready all the time and are left out. No tolerance is needed, however wide the slots: a claim
-// takes the best there is, in one step.
+// CheckOrder checks a run without faults against S7 and S8, by Redis' own times. Of two ready jobs of one
+// partition the job of the better tier is claimed first, and within a tier the job that arrived first. Delayed and
+// cancelled jobs were not ready all the time and are left out. The check has no tolerance, however many jobs a
+// claim takes: a claim takes the best ready jobs in one step.
 func CheckOrder(e Evidence) []Violation {
 	b := newBook(e)
 	type class struct{ partition, priority int }
@@ -44,9 +44,9 @@ func CheckOrder(e Evidence) []Violation {
 	return b.report.Violations
 }
 
-// fifo: nobody who arrived later is tried before.
+// fifo is S8: within a tier, no job that arrived later is tried first.
 func (b *book) fifo(line []*Outcome) {
-	var latest *Outcome // claimed the latest, of those that arrived earlier
+	var latest *Outcome // of the jobs that arrived earlier, the one that was claimed last
 	for i := 0; i < len(line); {
 		same := i
 		for same < len(line) && line[same].ArrivedAt.Equal(line[i].ArrivedAt) {
@@ -65,11 +65,11 @@ func (b *book) fifo(line []*Outcome) {
 	}
 }
 
-// tierOrder: while one of the better tier waits, nobody of the worse one is claimed.
+// tierOrder is S7: while a job of the better tier waits, no job of the worse tier is claimed.
 func (b *book) tierOrder(better, worse []*Outcome) {
 	better = slices.Clone(better)
 	slices.SortFunc(better, func(x, y *Outcome) int { return x.ArrivedAt.Compare(y.ArrivedAt) })
-	until := make([]time.Time, len(better)+1) // until[n]: the latest claim among the first n
+	until := make([]time.Time, len(better)+1) // until[n] is the latest claim among the first n jobs
 	for i, o := range better {
 		if until[i+1] = until[i]; o.FirstTriedAt.After(until[i]) {
 			until[i+1] = o.FirstTriedAt

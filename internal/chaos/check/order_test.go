@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// line is a run of first claims: each job's tier, and when it arrived, was first tried, and ended.
+// line is a list of first claims: each job's tier, and when it arrived and was first tried, in seconds.
 type line []struct {
 	tier           job.Tier
 	arrived, tried float64
@@ -49,7 +49,7 @@ func TestCheckOrder(t *testing.T) {
 	}
 }
 
-// TestCheckOrderKnowsItsLimits: who was delayed or cancelled was not waiting, and a partition is a queue of its own.
+// CheckOrder leaves out jobs that were delayed or cancelled, and compares no jobs of different partitions.
 func TestCheckOrderKnowsItsLimits(t *testing.T) {
 	l := line{{job.Public, 1, 5}, {job.Public, 2, 3}}
 	for name, change := range map[string]func(*Evidence){

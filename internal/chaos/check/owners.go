@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// ownership is S17: another's job is not there, whatever is asked of it, and whose it is stays so through every store.
+// ownership is S17: for a caller with another key a job does not exist, whatever the request is, and every store
+// keeps the job's owner.
 func ownership(e Evidence, w Witness) (all []Violation) {
 	for i := range w.Strangers {
 		s := &w.Strangers[i]

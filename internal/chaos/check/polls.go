@@ -8,9 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// terminalIsFinal is S12: after an end nothing else of that generation is seen by anybody, only a dead letter has a
-// next generation, and who was told that a job is cancelled, or will be, was told the truth. A Redis that forgot may
-// show a job alive again, and take a cancel that comes too late.
+// terminalIsFinal is S12: after an end, no poll shows anything else of that generation; only a dead letter has a
+// next generation; and a cancel that was accepted makes the job CANCELLED. A Redis that forgot may show a job
+// alive again, and may accept a cancel that comes too late.
 func terminalIsFinal(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -28,7 +28,7 @@ func terminalIsFinal(b *book) {
 				b.say("S12", id, "generation %d: %s told %s, later %s told %s", p.Generation, end.Status, end.By, p.Status, p.By)
 				break
 			}
-			// Of a life that Redis does not have yet SQL alone knows: see requeuesTold.
+			// Before Redis has a requeued generation only SQL knows of it: see requeuesTold.
 			if newest != nil && p.Generation < newest.Generation && newest.By != p.By && p.Sent.After(newest.At) &&
 				!b.sqlAway(p.Sent, p.At) && !b.lost(newest.Sent, p.At, keptLives) {
 				b.say("S12", id, "%s saw generation %d, later %s saw generation %d", newest.By, newest.Generation, p.By,
@@ -77,8 +77,9 @@ func (b *book) keptCancels(j *entry) {
 	}
 }
 
-// cancelExcused says whether a Redis that forgot may be why a job went on after its cancel was answered. Where cancels
-// are kept, that is so only for a job that had ended before the cancel was sent, and that Redis showed alive again.
+// cancelExcused says whether a Redis that forgot may be the reason that a job went on after its cancel was
+// accepted. If the servers keep cancels, that holds only for a job that had ended before the cancel was sent, and
+// that Redis showed alive again.
 func (b *book) cancelExcused(j *entry, op *Op) bool {
 	last := j.outcomes[len(j.outcomes)-1].EndedAt
 	return b.forgotBetween(j, 0, op.Sent, op.Answered, keptCancel) ||
@@ -86,7 +87,7 @@ func (b *book) cancelExcused(j *entry, op *Op) bool {
 }
 
 // requeuesTold is the part of S16 about requeues: once a requeue was answered with 202, no poll shows the dead
-// generation any more, but where SQL does not answer: it alone knows of the promise.
+// generation any more. The excuse is that SQL does not answer, because only SQL has the promise.
 func requeuesTold(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -105,13 +106,13 @@ func requeuesTold(b *book) {
 	}
 }
 
-// sqlAway says whether a fault of SQL lies between the two times.
+// sqlAway says whether a fault of SQL overlaps the time between the two.
 func (b *book) sqlAway(from, to time.Time) bool {
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool { return f.Target == "mysql" && f.overlaps(from, to) })
 }
 
-// lastLook is S19 as clients see it: at rest everybody is shown the end that SQL has, of the last generation. Nothing
-// is an excuse then.
+// lastLook is S19 as clients see it: at rest every poll shows the end of the last generation that SQL has. There
+// is no excuse.
 func lastLook(b *book) {
 	if b.Rested.IsZero() {
 		return
@@ -131,13 +132,13 @@ func lastLook(b *book) {
 	}
 }
 
-// pollsMonotone is S16: what one poller sees of a generation never goes back from its end, and a job that is known
-// stays known. That a result is the same every time is in S18, which holds each that was seen to SQL's.
+// pollsMonotone is S16: what one poller sees of a generation does not go back from its end, and a known job stays
+// known. S18 compares the results that polls showed with SQL's.
 func pollsMonotone(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
-		last := map[string]*Poll{} // by poller: the latest that knew the job
-		var known *Op              // the submit's answer
+		last := map[string]*Poll{} // by poller: the latest poll that found the job
+		var known *Op              // the first answer that gave the job's id
 		if j.submit != nil {
 			for _, op := range j.submit.ops {
 				if op.Fate == OK && op.ID == id && (known == nil || op.Answered.Before(known.Answered)) {

@@ -9,21 +9,21 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// claimLead is how long before its handler began a job may have been claimed, and onItsWay how long after a handler's
-// end its ending may still have been on its way, beyond the time that its lease lasts.
+// claimLead is how long before its handler began a job may have been claimed. onItsWay is how long after the end
+// of a handler its report may still be under way, beyond the time of its lease.
 const (
 	claimLead = 2 * time.Second
 	onItsWay  = 3 * time.Second
 )
 
-// explained is S14: each execution beyond the first of a generation has a reason: its predecessor was asked not to end
-// well, or ran too long, or a fault that may repeat jobs met the predecessor's lease.
+// explained is S14: each execution beyond the first of a generation has a reason. The attempt before it was asked
+// not to end well, or ran too long, or a fault that may repeat jobs overlaps its lease.
 func explained(b *book) {
 	crashed := b.ownCrashes()
 	for _, id := range b.order {
 		j := b.jobs[id]
 		runs := j.runs
-		if b.forgotWithin(j) { // a Redis that forgot counts attempts again: time alone has their order
+		if b.forgotWithin(j) { // a Redis that forgot counts attempts again: only the time has their order
 			runs = slices.Clone(runs)
 			slices.SortStableFunc(runs, func(x,
 				y Run) int {
@@ -49,13 +49,13 @@ func explained(b *book) {
 	}
 }
 
-// reason is why r followed before; "" = there is none.
+// reason returns why r followed before; "" = there is no reason.
 func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string {
 	plan, planned := b.planOf(j)
 	if j.submit != nil && before.Attempt <= j.submit.Crashes && before.Ended.IsZero() {
 		return crash
 	}
-	// It failed, as it was asked to, before anybody had the job again.
+	// The attempt failed, as it was asked to, before the next attempt began.
 	if j.submit != nil && before.Attempt <= j.submit.Fails && before.Result == "" && !before.Ended.IsZero() &&
 		!r.Began.Before(before.Ended) {
 		return byHandler
@@ -74,7 +74,7 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 		f := &b.Faults[i]
 		switch {
 		case !f.Repeats:
-		case f.ForgetsAcked && f.overlaps(from, r.Began): // the ending may have been taken, and forgotten
+		case f.ForgetsAcked && f.overlaps(from, r.Began): // Redis may have taken the report and forgotten it
 			found = f.Kind
 		case !f.overlaps(from, to):
 		case f.Target == before.Worker:
@@ -91,7 +91,7 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 			until = r.Began
 			if try, ok := j.taken(before, string(job.MaxTimeExceeded)); ok &&
 				try.FinishedAt.Sub(try.StartedAt) >= plan.MaxProcessingTime {
-				return byMaxTime // it began late, and wrote nothing down any more: Redis' times say it
+				return byMaxTime // the handler began late and recorded no end: Redis' times show the reason
 			}
 		}
 		if until.Sub(before.Began) >= plan.MaxProcessingTime || b.begunLate(before, plan) {
@@ -104,21 +104,21 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 	return ""
 }
 
-// claimedLate says whether a run had less than its time because its claim's answer was late, without any fault: from
-// its claim, by Redis' clock, all its time had gone by when it was stopped.
+// claimedLate says whether a run had less than its time because its claim's answer was late, without any fault:
+// counted from the claim by Redis' clock, all of its time had passed when it was stopped.
 func (b *book) claimedLate(j *entry, r *Run, plan job.Plan) bool {
 	if r.Why != handler.ErrMaxTime.Error() {
 		return false
 	}
 	try, ok := j.taken(r, string(job.MaxTimeExceeded))
 	if !ok {
-		return b.forgotWithin(j) // and with it what it had written down of the attempt
+		return b.forgotWithin(j) // Redis forgot the record of the attempt too
 	}
 	return !r.Ended.Before(try.StartedAt.Add(plan.MaxProcessingTime - slow))
 }
 
-// delivered is when an ending that was made at a time was in Redis or given up: a Redis that stands still or is away
-// takes it later.
+// delivered returns when a report that was made at a time was in Redis or given up. A Redis that stands still or
+// is away takes it later.
 func (b *book) delivered(ended time.Time, within time.Duration) time.Time {
 	until := ended.Add(within)
 	for i := range b.Faults {
@@ -130,8 +130,8 @@ func (b *book) delivered(ended time.Time, within time.Duration) time.Time {
 	return until
 }
 
-// begunLate says whether a run had less than its time because it began late: the time counts from the claim, whose
-// answer a fault held up.
+// begunLate says whether a run had less than its time because it began late: the time counts from the claim, and a
+// fault delayed the claim's answer.
 func (b *book) begunLate(r *Run, plan job.Plan) bool {
 	if r.Why != handler.ErrMaxTime.Error() {
 		return false
@@ -143,10 +143,11 @@ func (b *book) begunLate(r *Run, plan job.Plan) bool {
 	})
 }
 
-// crash is the kind of fault that a job is whose payload kills its process.
+// crash is the kind of fault that a job makes whose payload kills its process.
 const crash = "F46"
 
-// ownCrashes are the processes that a job killed: each is a fault of its own to whatever else ran there.
+// ownCrashes returns the processes that a job killed, by pid. Such a death is a fault for the other jobs of the
+// process.
 func (b *book) ownCrashes() map[string]Fault {
 	crashed := map[string]Fault{}
 	for _, j := range b.jobs {
@@ -159,7 +160,7 @@ func (b *book) ownCrashes() map[string]Fault {
 	return crashed
 }
 
-// planOf is the plan of a job's tier, if its tier and the plan are known.
+// planOf returns the plan of a job's tier, if the tier and the plan are known.
 func (b *book) planOf(j *entry) (plan job.Plan, ok bool) {
 	if j.submit == nil {
 		return plan, false

@@ -7,12 +7,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// wipedLater is a journal, and a Redis that forgot when every job of the sound run had ended: it excuses nothing.
+// wipedLater adds a journal and a Redis that forgot when every job of the sound run had ended. That excuses
+// nothing.
 func (e *Evidence) wipedLater() {
 	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(19, 19.1))
 }
 
-// seedsOfExcuses are broken promises beside something that excuses others.
+// seedsOfExcuses are broken promises beside a fault that excuses other promises only.
 var seedsOfExcuses = []seed{
 	{"S12", "a cancel that was not kept, and Redis forgot much later", func(e *Evidence) {
 		e.Ops = append(e.Ops, Op{Kind: "cancel", ID: id(plain), Fate: OK, Status: 202, Sent: at(1.2), Answered: at(1.2)})

@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// replaced has polls show the end of a job that SQL has no other word of, and then the end that SQL has: one to another
-// poller, one to the same.
+// replaced makes polls show another end of a job than SQL has, and then SQL's end: once to another poller, and
+// once to the same one.
 func (e *Evidence) replaced(n int, end job.Status, when float64) {
 	stands := e.outcome(n, 1).Outcome
 	e.Polls = without(e.Polls, func(p *Poll) bool { return p.ID == id(n) })
@@ -16,28 +16,28 @@ func (e *Evidence) replaced(n int, end job.Status, when float64) {
 		seen("c", n, 1, stands, when+2.1))
 }
 
-// runsAgain is a journal and a Redis that loses the cancelled job's end, which it decided at 3.5 s, before SQL has it.
-// The job runs from 4 s to 4.2 s and is shown as COMPLETED, and then SQL has the first end.
+// runsAgain adds a journal and a Redis that loses the cancelled job's end before SQL has it. Redis had decided
+// that end at 3.5 s. The job runs from 4 s to 4.2 s and is shown as COMPLETED, and then SQL has the first end.
 func (e *Evidence) runsAgain(from, to float64) {
 	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(from, to))
 	e.Runs = append(e.Runs, ran(cancelled, 1, 1, "11", 4, 4.2, "result"))
 	e.replaced(cancelled, job.Completed, 4.3)
 }
 
-// endsUnrun is a journal and a Redis that forgets, for a tenth of a second. The plain job, which completed at 1.5 s, is
-// shown with another end at a time, without another run, and then SQL has the first end.
+// endsUnrun adds a journal and a Redis that forgets for a tenth of a second. The plain job completed at 1.5 s. At
+// when it is shown with another end, without another run, and then SQL has the first end.
 func (e *Evidence) endsUnrun(end job.Status, from, when float64) {
 	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(from, from+0.1))
 	e.replaced(plain, end, when)
 }
 
-// cancel is a cancel of the plain job, answered with 200.
+// cancel adds a cancel of the plain job that was answered with 200.
 func (e *Evidence) cancel(sent float64) {
 	op := Op{Kind: "cancel", ID: id(plain), Fate: OK, Status: 200, Sent: at(sent), Answered: at(sent + 0.1)}
 	e.Ops = append(e.Ops, op)
 }
 
-// seedsOfFirstEnd are ends that replace each other, beside a loss of Redis.
+// seedsOfFirstEnd are ends that replace each other without the excuse that Redis lost the first one.
 var seedsOfFirstEnd = []seed{
 	{"S12 S16", "an end was replaced by SQL's, and Redis had forgotten before both", func(e *Evidence) {
 		e.runsAgain(3.1, 3.2)
@@ -126,7 +126,8 @@ var seedsOfFirstEnd = []seed{
 	}},
 }
 
-// TestFirstEnd: Redis loses an end before SQL has it, tells another one, and SQL's first outcome stands.
+// Redis may lose an end before SQL has it and show another end. SQL's first outcome then stands, and that is no
+// violation.
 func TestFirstEnd(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*Evidence){

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// freezes has the process of a server stand still, and go on.
+// freezes adds a fault that freezes the process of a server.
 func (e *Evidence) freezes(server string, from, to float64) {
 	e.Faults = append(e.Faults, Fault{Kind: "F12", Target: "13", From: at(from), To: at(to), Repeats: true, Froze: server})
 	e.Quiet, e.Rested, e.Bound = at(to+70), at(to+72), time.Minute
 }
 
-// arrivesLate sends the untold job's submit to the server "a", which nobody answers, and lets the job arrive at a time.
+// arrivesLate sends the untold job's submit to the server "a" without an answer, and lets the job arrive at when.
 func (e *Evidence) arrivesLate(when float64) {
 	e.submit(untold).Server = "a"
 	o, r := e.outcome(untold, 1), e.run(untold, 1)
@@ -19,8 +19,8 @@ func (e *Evidence) arrivesLate(when float64) {
 	r.Began, r.Ended = at(when+0.1), at(when+0.3)
 }
 
-// secondJob sends the first request under the key "once" to the server "a", which nobody answers. The second request is
-// answered with the keyed job, which arrives at 6.9 s. Another job of the first request arrives at a time.
+// secondJob sends the first request under the key "once" to the server "a", without an answer. The second request
+// is answered with the keyed job, which arrives at 6.9 s. Another job of the first request arrives at when.
 func (e *Evidence) secondJob(when float64) {
 	e.KeyLife = time.Minute
 	e.submit(keyed).Server = "a"
@@ -30,8 +30,8 @@ func (e *Evidence) secondJob(when float64) {
 	e.add(20, when, func(op *Op, r *Run, o *Outcome) { op.Key, r.Key, o.Trace = "", "k6", "t6" })
 }
 
-// sharedLate is a submit under the key "shared". Its first request waits in a server that is frozen until 80 s, and its
-// second request is accepted at 3 s. Another job of the first request arrives at a time after that.
+// sharedLate adds a submit under the key "shared". Its first request waits in a server that is frozen until 80 s,
+// and its second request is accepted at 3 s. Another job of the first request arrives at when.
 func (e *Evidence) sharedLate(when float64) {
 	e.KeyLife = time.Minute
 	e.under(20, 2.9, OK, 202)
@@ -42,7 +42,7 @@ func (e *Evidence) sharedLate(when float64) {
 	e.freezes("a", 1.5, 80)
 }
 
-// seedsOfFrozen are broken promises beside a server that was frozen.
+// seedsOfFrozen are broken promises that a frozen server does not excuse.
 var seedsOfFrozen = []seed{
 	{"S15", "it arrived long after its frozen server went on", func(e *Evidence) {
 		e.freezes("a", 4.9, 80)
@@ -134,7 +134,7 @@ var seedsOfFrozen = []seed{
 	}},
 }
 
-// TestFrozen: a server that was frozen carries out what waited in its sockets, and that breaks no promise.
+// A server that was frozen executes the submits in its sockets when it goes on, and that breaks no promise.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*Evidence){

@@ -7,14 +7,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keeping is an embedded server that was killed, and has the journal: some answers survive that.
+// keeping adds the kill of an embedded server with a journal. The answers named by keeps survive it.
 func (e *Evidence) keeping(from, to float64, keeps Keeps) {
 	f := forgets(from, to)
 	f.Keeps, e.Journal = keeps, []job.ID{}
 	e.Faults = append(e.Faults, f)
 }
 
-// under adds a completed job that was submitted under an Idempotency-Key, and says how its submit was answered.
+// under adds a completed job under the Idempotency-Key "shared", or its submit without a job if fate is not OK.
 func (e *Evidence) under(n int, sent float64, fate Fate, status int) {
 	if fate == OK {
 		e.add(n, sent, func(op *Op, _ *Run, _ *Outcome) { op.Once = "shared" })
@@ -25,7 +25,7 @@ func (e *Evidence) under(n int, sent float64, fate Fate, status int) {
 	e.Ops = append(e.Ops, op)
 }
 
-// seedsOfKept are broken promises about what is kept: through a kill, or for a time.
+// seedsOfKept are broken promises about answers that are kept, over a kill or for a time.
 var seedsOfKept = []seed{
 	{"S12", "an end was taken back by a kill, and ends are kept", func(e *Evidence) {
 		e.keeping(2, 2.1, Keeps{Ends: true})
@@ -70,7 +70,7 @@ var seedsOfKept = []seed{
 	}},
 }
 
-// TestKept: what looks like a forgotten answer, and is none.
+// Evidence that looks like a forgotten answer, but is allowed by what the servers keep, is no violation.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*Evidence){

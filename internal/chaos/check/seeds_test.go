@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// seed breaks one promise of a sound run.
+// seed is a change that breaks one promise of the sound run.
 type seed struct {
 	invariant, name string
 	plant           func(*Evidence)
@@ -26,7 +26,7 @@ func (e *Evidence) outcome(n, generation int) *Outcome {
 	return &e.Outcomes[i]
 }
 
-// drop takes an outcome away, from the tables too.
+// drop removes a job's outcomes.
 func (e *Evidence) drop(n int) {
 	e.Outcomes = without(e.Outcomes, func(o *Outcome) bool { return o.ID == id(n) })
 	e.Tables = nil
@@ -42,7 +42,7 @@ func (e *Evidence) submit(n int) *Op {
 	return &e.Ops[i]
 }
 
-// add puts one more completed job into the run.
+// add adds one more completed job to the run.
 func (e *Evidence) add(n int, sent float64, change func(*Op, *Run, *Outcome)) {
 	op, run, o := submitted(n, sent), ran(n, 1, 1, "10", sent+0.1, sent+0.5, "result"),
 		ended(n, 1, 1, job.Completed, sent, sent+0.5)
@@ -61,7 +61,7 @@ func allSeeds() []seed {
 	)
 }
 
-// TestSeedsAreCounted: the page says how many there are.
+// PROOF.md names the right number of seeds.
 func TestSeedsAreCounted(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/proof/PROOF.md")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestSeedsAreCounted(t *testing.T) {
 	}
 }
 
-// TestSeededViolations: each is one broken promise, and exactly its invariant says so.
+// Each seed breaks one promise, and exactly the invariants that it names report it.
 func TestSeededViolations(t *testing.T) {
 	for _, s := range allSeeds() {
 		t.Run(s.invariant+" "+s.name, func(t *testing.T) {

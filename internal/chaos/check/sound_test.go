@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// at is a moment of the run, in seconds from its beginning.
+// at returns a moment of the run, in seconds from its beginning.
 func at(seconds float64) time.Time {
 	return time.Date(2026, 5, 1, 12, 0, 0, 0,
 		time.UTC).Add(time.Duration(seconds * float64(time.Second)).Round(time.Microsecond))
@@ -17,7 +17,7 @@ func at(seconds float64) time.Time {
 
 func id(n int) job.ID { return job.ID(fmt.Sprintf("019de340-0000-7000-8000-0000000%03d00", n)) }
 
-// The jobs of the sound run, each a story of its own.
+// These are the jobs of the sound run. Each has its own history.
 const (
 	plain     = 1 // completed at once
 	dead      = 2 // failed as asked, requeued, completed
@@ -26,7 +26,7 @@ const (
 	untold    = 5 // its submit timed out; it ran
 	keyed     = 6 // submitted twice under an Idempotency-Key; the first answer was lost
 	notice    = 7 // a callback
-	batched   = 8 // of a batch whose answer was lost, cancelled by an operator before it ran: only its trace id is known
+	batched   = 8 // of a batch without an answer, cancelled before it ran: only its trace id is known
 )
 
 func submitted(n int, sent float64) Op {
@@ -69,7 +69,7 @@ func seen(by string, n, generation int, status job.Status, when float64) Poll {
 	return p
 }
 
-// sound is a run in which a lot happened and every promise was kept.
+// sound returns a run with many events in which every promise was kept.
 func sound() Evidence {
 	unsure := func(n int, sent float64) Op {
 		op := submitted(n, sent)
@@ -134,7 +134,7 @@ func sound() Evidence {
 	}
 }
 
-// broken is the names of the invariants that a report says are broken.
+// broken returns the names of the invariants that a report names.
 func broken(r Report) string {
 	var names []string
 	for _, v := range r.Violations {
@@ -145,7 +145,7 @@ func broken(r Report) string {
 	return strings.Join(names, " ")
 }
 
-// TestSoundRun: a checker that cries wolf is of no use either.
+// The checker reports nothing about a sound run, and its counts are right.
 func TestSoundRun(t *testing.T) {
 	r := Check(sound())
 	for _, v := range r.Violations {
@@ -167,7 +167,7 @@ func TestSoundRun(t *testing.T) {
 	}
 }
 
-// TestDoubled: a second end counts, wherever it was seen, and each generation once.
+// A second end of a generation is counted wherever it was seen, and once per generation.
 func TestDoubled(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// PlanSeen is a plan as a server showed it, beside the plan that was answered with 2xx last.
+// PlanSeen is a plan that a server showed, and the plan that was last stored with 2xx.
 type PlanSeen struct {
 	At               time.Time
 	Server           string
 	Tier, Want, Seen string // Seen is "" if the server does not know the tier
 }
 
-// plansKept is S22: a plan that was changed or added is the plan of every server, whatever was restarted meanwhile.
+// plansKept is S22: every server shows a plan that was changed or added, whatever was restarted meanwhile.
 func plansKept(w Witness) (all []Violation) {
 	for _, p := range w.Plans {
 		if p.Seen != p.Want {
@@ -23,15 +23,15 @@ func plansKept(w Witness) (all []Violation) {
 	return all
 }
 
-// Limit is a limit of Redis' memory that stayed until everything that had ended before it was in SQL.
+// Limit is a limit of Redis' memory that stayed until the outcomes of before were in SQL.
 type Limit struct {
 	From, To time.Time
-	Bound    time.Duration // by when that had to be so
-	Left     string        // the debts that were still open then; "" = none
+	Bound    time.Duration // how long that may take
+	Left     string        // what the outbox still had after Bound; "" = nothing
 }
 
-// drainedUnderLimits is L8: a full Redis gives away what it owes to SQL and to the receivers of callbacks while the
-// limit stays.
+// drainedUnderLimits is L8: while the limit stays, a full Redis hands over its outcomes to SQL and to the
+// receivers of callbacks.
 func drainedUnderLimits(w Witness) (all []Violation) {
 	for _, l := range w.Limits {
 		if l.Left != "" {
@@ -42,14 +42,14 @@ func drainedUnderLimits(w Witness) (all []Violation) {
 	return all
 }
 
-// Start is a server that was killed during the first start on an empty database, and started again.
+// Start is a server that was killed during its first start on an empty database and then started again.
 type Start struct {
 	Killed time.Time
 	Left   string // what the killed process left in the database
 	Failed string // why the next start failed; "" = the server serves
 }
 
-// started is L9: whatever moment of its first start a process was killed at, the next one serves.
+// started is L9: after a kill at any moment of a first start, the next start serves.
 func started(w Witness) (all []Violation) {
 	for _, s := range w.Starts {
 		if s.Failed != "" {

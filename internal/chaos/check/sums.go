@@ -2,8 +2,8 @@ package check
 
 import "github.com/tierq/tierq/internal/job"
 
-// payloadIntegrity is S18: handlers get what was submitted, and clients get, from Redis and from SQL, what handlers
-// returned.
+// payloadIntegrity is S18: handlers get the payload that was submitted, and clients get, from Redis and from SQL,
+// the result that a handler returned.
 func payloadIntegrity(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -30,8 +30,8 @@ func payloadIntegrity(b *book) {
 	}
 }
 
-// returned is what the attempt that made the outcome returned. After a Redis that forgot, two attempts can have one
-// number: any of them will do.
+// returned returns the result of the attempt that made the outcome. After a Redis that forgot, two attempts can
+// have one number: a result that equals SQL's is preferred.
 func (j *entry) returned(o *Outcome) (sum string, ok bool) {
 	runs := j.of(o.Generation)
 	for i := range runs {
@@ -44,8 +44,8 @@ func (j *entry) returned(o *Outcome) (sum string, ok bool) {
 	return sum, ok
 }
 
-// sums is S20: all that were accepted have ended, by everybody's count. The tables hold no row beside those of the
-// outcomes; and what the servers counted, if none of them died, is what happened.
+// sums is S20: the tables have no row beside those of the outcomes, and the servers' metrics, if no server died,
+// count what happened.
 func sums(b *book) {
 	c := b.report.Counts
 	differ := func(who string, theirs Sums) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// shown is how many violations of one invariant a table spells out.
+// shown is how many violations of one invariant a table prints.
 const shown = 5
 
 // Fact adds a line to the head of the table.
@@ -20,7 +20,7 @@ func (r *Report) Fact(name, format string, args ...any) {
 	r.Facts = append(r.Facts, Fact{name, fmt.Sprintf(format, args...)})
 }
 
-// Table prints everything that a reader wants to know of a run, and then what went wrong.
+// Table prints the facts and sums of a run, and then its violations.
 func (r *Report) Table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name string, format string, args ...any) {

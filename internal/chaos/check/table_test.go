@@ -39,7 +39,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestLargeRun: a long chaos run is judged in seconds. A tenth of the jobs ran twice, and each was polled ten times.
+// The checker judges a long run in seconds. A tenth of the jobs ran twice, and each was polled ten times.
 func TestLargeRun(t *testing.T) {
 	e := large(8_000)
 	began := time.Now()

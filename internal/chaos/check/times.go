@@ -6,11 +6,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// apart is how far the clocks of one host may be apart: some are read in milliseconds.
+// apart is how much two clocks of one host may differ: some are read in milliseconds.
 const apart = 5 * time.Millisecond
 
-// timeOrder is S15: a job arrives, is first tried, is started for the last time and ends, in this order, by Redis'
-// clock; and that clock agrees with what clients and handlers saw.
+// timeOrder is S15: by Redis' clock a job arrives, is first tried, is started for the last time and ends, in this
+// order. That clock agrees with what clients and handlers saw.
 func timeOrder(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -40,13 +40,13 @@ func timeOrder(b *book) {
 	}
 }
 
-// estimate is how far the arrival in a journal's row may be off. The process writes the row before Redis is asked, with
-// Redis' time as it read it last, and the row's estimate stays if Redis loses the job.
+// estimate is how wrong the arrival in a journal row may be. The process writes the row before it calls Redis,
+// with Redis' time as it last read it. If Redis loses the job, the estimate stays.
 const estimate = 50 * time.Millisecond
 
-// arrival: a job arrives after its submit was sent, and before anybody was told that it is accepted; a delayed one is
-// not tried before its time. The journal keeps both over a loss of Redis. If nobody was told, a job may arrive for a
-// while after its client gave up, or after a frozen server went on.
+// arrival checks that a job arrives after its submit was sent and before the client was told that it is accepted,
+// and that a delayed job is not tried before its time. The journal keeps both times over a loss of Redis. If no
+// client was told, a job may arrive for a while after its client gave up, or after a frozen server went on.
 func (b *book) arrival(j *entry, o *Outcome) {
 	s := j.submit
 	first, latest, told := s.Sent, s.answered().Add(unanswered), false
@@ -74,8 +74,8 @@ func (b *book) arrival(j *entry, o *Outcome) {
 	}
 }
 
-// lastStart: the attempt that made an outcome was claimed before its handler began, and a success was reported after
-// its handler was done.
+// lastStart checks that the attempt that made an outcome was claimed before its handler began, and that a success
+// was reported after the handler had ended.
 func (b *book) lastStart(j *entry, o *Outcome) {
 	var wrong *Run
 	runs := j.of(o.Generation)
@@ -85,7 +85,7 @@ func (b *book) lastStart(j *entry, o *Outcome) {
 			continue
 		}
 		if !r.Began.Before(o.StartedAt.Add(-apart)) && (o.Outcome != job.Completed || !r.Ended.After(o.EndedAt.Add(apart))) {
-			return // after a Redis that forgot two can have one number: one of them is the one
+			return // after a Redis that forgot two runs can have one number: one of them fits
 		}
 		wrong = r
 	}
@@ -99,7 +99,7 @@ func (b *book) lastStart(j *entry, o *Outcome) {
 	}
 }
 
-// last is the end of the run.
+// last returns the end of the run: when it was at rest, or now.
 func (b *book) last() time.Time {
 	if b.Rested.IsZero() {
 		return time.Now()

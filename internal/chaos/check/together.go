@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// together is how long two handlers may seem to run at once: a process ends its handler two seconds before anybody else
-// may have the job.
+// together is how long two handlers may seem to run at once. A process ends its handler two seconds before another
+// process may have the job.
 const together = time.Second
 
-// oneAtATime is the other half of S5: while a handler runs, the job is nobody else's. A process that stands still
-// cannot end its handler in time, a handler may ignore that it is told to end, and a Redis that forgot gives out what
-// it had given out.
+// oneAtATime is the second part of S5: while a handler runs, no other handler runs the same job. There are three
+// exceptions: a process that stands still cannot end its handler in time, a handler may ignore its context, and a
+// Redis that forgot may hand out a job again.
 func oneAtATime(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -32,7 +32,7 @@ func oneAtATime(b *book) {
 	}
 }
 
-// mayOverlap says whether a fault let a handler run on when another had begun.
+// mayOverlap says whether a fault explains that one handler still ran when another began.
 func (b *book) mayOverlap(before, r *Run) bool {
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool {
 		frozen := (f.Kind == "F10" || f.Kind == "F12") && f.Target == before.Worker && f.overlaps(before.Began, before.Ended)

@@ -7,13 +7,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Witness is what was seen beside the evidence: whose jobs they are, who else asked for them, who was called about
-// their ends, and what looks at the living system found.
+// Witness is what was seen beside the evidence: the owners of the jobs, requests with another caller's key,
+// callbacks, audits of the running system, stops, plans, limits and first starts.
 type Witness struct {
-	Asked     map[string]Asked // by a submit's key; a submit that is not here asked for nothing
+	Asked     map[string]Asked // by a submit's key; a submit without an entry asked for nothing
 	Owners    []Owned          // of every outcome in SQL
 	Strangers []Stranger
-	Shut      int // answers of 401 or 403 to keys that open
+	Shut      int // answers of 401 or 403 to valid keys
 	Calls     []Call
 	Looks     []Look
 	Passes    []Pass
@@ -23,20 +23,20 @@ type Witness struct {
 	Starts    []Start
 }
 
-// Asked is what a client asked for beside the job itself.
+// Asked is what a submit asked for beside the job itself.
 type Asked struct {
 	Owner string // the id of its API key; "" = the servers are open
-	Call  bool   // to be called when the job ends
+	Call  bool   // a callback when the job ends
 }
 
-// Owned is whose an outcome is, by SQL.
+// Owned is the owner of an outcome in SQL.
 type Owned struct {
 	ID         job.ID
 	Generation int
 	Owner      string
 }
 
-// Stranger is one answer to a client who asked for another's job.
+// Stranger is the answer to a request for a job with another caller's key.
 type Stranger struct {
 	ID     job.ID
 	Method string
@@ -46,23 +46,23 @@ type Stranger struct {
 
 // Call is one callback that arrived.
 type Call struct {
-	ID         job.ID // of the job that ended
+	ID         job.ID // the job that ended
 	Generation int
 	Status     job.Status
 	Attempt    int // of the CALLBACK job
 	At         time.Time
-	HTTP       int // what it was answered
+	HTTP       int // the receiver's answer
 }
 
-// Look is one look at a partition of the living Redis, in one step of it.
+// Look is one audit of a partition of the running Redis, from a snapshot that was read in one step.
 type Look struct {
 	From, To  time.Time
 	Partition int
 	Wrong     []string // what the audit of the snapshot found
-	Over      []string // limits that it found exceeded
+	Over      []string // limits that the partition exceeded
 }
 
-// Pass is one pass of the servers' own audit that came to an end.
+// Pass is one complete answer to a request for a pass of the servers' own audit.
 type Pass struct {
 	From, To time.Time
 	Whole    bool
@@ -77,24 +77,24 @@ type Found struct {
 	Detail string // of one of them
 }
 
-// Stop is a server that was asked to stop, once.
+// Stop is the end of a server that was asked to stop.
 type Stop struct {
 	PID  string
 	At   time.Time
-	Took time.Duration // from the signal to its exit
+	Took time.Duration // from the signal to the exit
 	Code int
 }
 
-// CheckWitness holds a run to what the witness is about: S17, S21 (who asked to be called is called), the delays (S15),
-// the exit of who was asked to stop (L7), S6 to S11 in the midst of the run, plans (S22), limits that stay (L8) and
-// first starts (L9).
+// CheckWitness checks a run against the invariants that need a witness: owners (S17), callbacks (S21), delays
+// (S15), the exit of a server that was asked to stop (L7), S6 to S11 while the run goes on, plans (S22), limits
+// that stay (L8) and first starts (L9).
 func CheckWitness(e Evidence, w Witness) []Violation {
 	return slices.Concat(ownership(e, w), toldOfEnds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w),
 		plansKept(w), drainedUnderLimits(w), started(w))
 }
 
-// keys are the names of the submits that jobs came of, as far as the clients were told, the handlers wrote them down,
-// or the trace id says.
+// keys returns for each job the key of the submit that made it, if the client was told the id, a handler recorded
+// the key, or the trace id is a submit's key.
 func keys(e Evidence) map[job.ID]string {
 	of := map[job.ID]string{}
 	single := map[string]bool{}
@@ -112,7 +112,7 @@ func keys(e Evidence) map[job.ID]string {
 		of[e.Runs[i].ID] = e.Runs[i].Key
 	}
 	for i := range e.Outcomes {
-		// the trace id of a job that is submitted by itself is its key
+		// a job that is submitted by itself has its key as its trace id
 		if o := &e.Outcomes[i]; of[o.ID] == "" && single[o.Trace] {
 			of[o.ID] = o.Trace
 		}
@@ -120,7 +120,7 @@ func keys(e Evidence) map[job.ID]string {
 	return of
 }
 
-// forgets says whether a fault that made Redis forget met a time.
+// forgets says whether a fault that made Redis forget overlaps a time.
 func (e *Evidence) forgets(from, to time.Time) bool {
 	return slices.ContainsFunc(e.Faults, func(f Fault) bool {
 		return f.ForgetsAcked && !f.From.After(to) && (f.To.IsZero() || !f.To.Before(from))

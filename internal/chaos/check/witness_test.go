@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// witnessed is a run and its witness: a job that asked to be called twice ended so, one that waited, one that was
-// cancelled, and nothing is broken.
+// witnessed returns a run without a broken promise, and its witness. Most jobs have a callback: one of them was
+// requeued, one cancelled, and of one the client never learned the id. Another job was delayed.
 func witnessed() (Evidence, Witness) {
 	done := submitted(1, 1)
 	failed := submitted(2, 2)
@@ -157,7 +157,7 @@ var seedsOfWitness = []struct {
 	{"L7", "it did not stop", func(_ *Evidence, w *Witness) { w.Stops[0].Took = 12 * time.Second }},
 }
 
-// TestSeededWitness: each is one broken promise, and exactly its invariant says so.
+// Each seed breaks one promise, and exactly its invariant reports it.
 func TestSeededWitness(t *testing.T) {
 	t.Parallel()
 	for _, s := range seedsOfWitness {

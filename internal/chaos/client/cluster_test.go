@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // reads the rows the servers wrote
+	_ "github.com/go-sql-driver/mysql" // reads the rows that the servers wrote
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/chaos/check"
@@ -26,8 +26,8 @@ import (
 
 var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
 
-// TestCleanRun: two real servers, a load with something of everything, no fault. Nothing is broken, everything is
-// there, and every handler ran once unless it asked for more.
+// Two real servers under a load with some jobs of each kind break no promise without faults. Every job has its
+// rows, and every handler ran once unless its payload asked for more.
 func TestCleanRun(t *testing.T) {
 	t.Attr("proves", "S7 S8 S20")
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestCleanRun(t *testing.T) {
 	seesDamage(t, e)
 }
 
-// requeuesSome goes on polling until a dead job was requeued: on a slow machine none is dead yet when the last one was
+// requeuesSome polls on until a dead job was requeued. On a slow machine no job is dead yet when the last one was
 // submitted.
 func requeuesSome(t *testing.T, l *Load) {
 	t.Helper()
@@ -121,7 +121,7 @@ func requeuesSome(t *testing.T, l *Load) {
 	})
 }
 
-// seesDamage: the checker is not blind to what the collectors brought.
+// seesDamage shows that the checker finds damage in the evidence that the collectors read.
 func seesDamage(t *testing.T, e check.Evidence) {
 	t.Helper()
 	for name, damage := range map[string]func(*check.Evidence){
@@ -153,7 +153,7 @@ func seesDamage(t *testing.T, e check.Evidence) {
 	}
 }
 
-// quickPlans makes the tiers' retries quick, and returns the plans as they are then.
+// quickPlans shortens the backoff of the tiers. It returns the default plans, which differ in their backoff only.
 func quickPlans(t *testing.T, base string) map[job.Tier]job.Plan {
 	t.Helper()
 	plans := map[job.Tier]job.Plan{}

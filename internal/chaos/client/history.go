@@ -15,10 +15,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// history is what the clients did and saw: in memory and, line by line as it happens, in a file.
+// history is the record of what the clients sent and saw. It is in memory and, line by line at once, in a file.
 type history struct {
 	mu     sync.Mutex
-	file   *os.File // nil = none
+	file   *os.File // nil = no file
 	wrong  error    // the first write that failed
 	ops    []check.Op
 	polls  []check.Poll
@@ -26,14 +26,14 @@ type history struct {
 	beside check.Witness
 }
 
-// line is one entry of the file. An op is there twice: as it was sent, and with what became of it. One that was only
-// sent has an unknown fate.
+// line is one entry of the file. The file has an op twice: when it is sent, and with its outcome. An op of which
+// only the first entry exists has an unknown fate.
 type line struct {
 	Sent *check.Op   `json:"sent,omitempty"`
 	Done *check.Op   `json:"done,omitempty"`
 	Poll *check.Poll `json:"poll,omitempty"`
 
-	Key      string          `json:"key,omitempty"` // of the submit that asked for this
+	Key      string          `json:"key,omitempty"` // of the submit that Asked belongs to
 	Asked    *check.Asked    `json:"asked,omitempty"`
 	Stranger *check.Stranger `json:"stranger,omitempty"`
 	Called   *check.Call     `json:"called,omitempty"`
@@ -44,7 +44,7 @@ type view struct {
 	id job.ID
 }
 
-// streak is how many equal polls came in a row, and where the last of them is.
+// streak is how many equal polls came in a row, and the index of the last one in polls.
 type streak struct{ n, last int }
 
 func openHistory(path string) (*history, error) {
@@ -59,7 +59,7 @@ func openHistory(path string) (*history, error) {
 	return h, nil
 }
 
-// Close closes the file and says whether everything was written to it.
+// Close closes the file. Its error says that an entry was not written to it.
 func (h *history) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,14 +71,14 @@ func (h *history) Close() error {
 	return err
 }
 
-// Ops are all requests that have been answered, or given up.
+// Ops returns all requests that have been answered or given up.
 func (h *history) Ops() []check.Op {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.ops)
 }
 
-// Polls are what was seen. Of equal answers in a row, to one poller about one job, the first and the last are kept.
+// Polls returns the polls. Of equal answers in a row, to one poller about one job, it has the first and the last.
 func (h *history) Polls() []check.Poll {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +105,7 @@ func (h *history) saw(p check.Poll) {
 	h.write(line{Poll: &p})
 }
 
-// keep keeps a poll in memory.
+// keep adds a poll to the memory. The caller holds mu.
 func (h *history) keep(p check.Poll) {
 	v := view{p.By, p.ID}
 	s, seen := h.same[v]
@@ -127,7 +127,8 @@ func alike(x, y *check.Poll) bool {
 	return x.HTTP == y.HTTP && x.Status == y.Status && x.Generation == y.Generation && x.ResultSum == y.ResultSum
 }
 
-// write appends one line in one write. It has no buffer: a run that is killed has lost nothing.
+// write appends an entry with one write and without a buffer, so that a run that is killed loses none. The caller
+// holds mu.
 func (h *history) write(l line) {
 	if h.file == nil {
 		return
@@ -141,11 +142,11 @@ func (h *history) write(l line) {
 	}
 }
 
-// ReadHistory reads a history's file, also of a load that was killed: what was sent and has no answer is of unknown
-// fate, and a last line that was cut off is left out.
+// ReadHistory reads a history's file, also of a load that was killed. A request without an answer has an unknown
+// fate. A last line that was cut off is left out.
 func ReadHistory(path string) ([]check.Op, []check.Poll, error) {
 	h := &history{same: map[view]streak{}}
-	open := map[string][]check.Op{} // sent, and not answered, by what they are about
+	open := map[string][]check.Op{} // sent and not answered, by about()
 	known := map[string]string{}
 	err := eachLine(path, func(text []byte) error {
 		var l line
@@ -176,7 +177,8 @@ func ReadHistory(path string) ([]check.Op, []check.Poll, error) {
 	return h.ops, h.polls, err
 }
 
-// about is what an op is known by before its answer: of a submit, the id comes with that.
+// about returns the name under which an op's two entries are matched. For a submit that is the key: its id comes
+// only with the answer.
 func about(op *check.Op) string {
 	if op.Kind == "submit" {
 		return op.Key
@@ -184,7 +186,7 @@ func about(op *check.Op) string {
 	return op.Kind + " " + string(op.ID)
 }
 
-// shared keeps one copy of texts that come again and again.
+// shared returns one copy for equal texts, to save memory.
 func shared(known map[string]string, s string) string {
 	if one, ok := known[s]; ok {
 		return one
@@ -193,11 +195,12 @@ func shared(known map[string]string, s string) string {
 	return s
 }
 
-// eachLine reads a file of lines. The last one may have been cut off: it counts only if take accepts it.
+// eachLine calls take with each line of a file. A last line without an end counts only if it is valid JSON. A file
+// that does not exist has no lines.
 func eachLine(path string, take func([]byte) error) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // nobody wrote anything
+		return nil // no process has written anything
 	}
 	if err != nil {
 		return fmt.Errorf("read: %w", err)

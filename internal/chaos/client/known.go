@@ -10,12 +10,12 @@ import (
 // young is how many of the latest jobs get most of the polls.
 const young = 500
 
-// known is the jobs whose ids were answered, in that order.
+// known holds the jobs whose ids were answered, in the order of the answers.
 type known struct {
 	mu       sync.Mutex
 	ids      []job.ID
-	keys     map[job.ID]int // which key each was submitted with
-	requeued map[job.ID]int // the generation whose successor was asked for
+	keys     map[job.ID]int // the index of the API key of each job's submit
+	requeued map[job.ID]int // the highest generation for which a requeue was sent
 }
 
 func (k *known) add(id job.ID, key int) {
@@ -40,7 +40,7 @@ func (k *known) all() []job.ID {
 	return append([]job.ID(nil), k.ids...)
 }
 
-// pick takes one by chance: four of five times a young one.
+// pick returns a random job: four times out of five one of the young ones.
 func (k *known) pick(dice *rand.Rand) (job.ID, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +54,8 @@ func (k *known) pick(dice *rand.Rand) (job.ID, bool) {
 	return k.ids[dice.IntN(n)], true
 }
 
-// requeue says whether the caller is the one to ask for a generation's successor. Nobody asks for a third life.
+// requeue says whether the caller may requeue this generation of a job. It says yes once per generation, and only
+// for generations 1 and 2.
 func (k *known) requeue(id job.ID, generation int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

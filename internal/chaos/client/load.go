@@ -13,58 +13,59 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Mix says how large a share of the jobs has what, each from 0 to 1.
+// Mix says for each property what share of the jobs has it, from 0 to 1.
 type Mix struct {
-	Once    float64 // submitted under an Idempotency-Key, and again under it when nobody answered
-	Again   float64 // of these: submitted again although it was answered
+	Once    float64 // submitted under an Idempotency-Key, and submitted again after a lost answer
+	Again   float64 // of these: submitted again after an answer
 	Batch   float64 // submitted in a batch
 	Delay   float64 // for up to MaxDelay
 	Cancel  float64 // cancelled some time after it was accepted
 	Requeue float64 // of the jobs that a poller sees FAILED
 	Fail    float64 // fails once, or as often as it takes to be FAILED
-	Later   float64 // gives itself back once
-	Hang    float64 // runs for HangFor, whatever it is told
+	Later   float64 // gives itself back (later) once
+	Hang    float64 // works for HangFor and ignores its context
 	Call    float64 // names Receiver as its callbackUrl
-	Reuse   float64 // of the submits under an Idempotency-Key: the key is that of an earlier job, young or expired
-	Undo    float64 // of the requeues that were promised: the new life is cancelled soon after
+	Reuse   float64 // of the submits under an Idempotency-Key: the key is that of an earlier job, still valid or expired
+	Undo    float64 // of the accepted requeues: the requeued job is cancelled soon after
 }
 
-// DefaultMix has something of everything.
+// DefaultMix returns a mix with some jobs of each kind but the hanging ones.
 func DefaultMix() Mix {
 	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03,
 		Call:  0.05,
 		Reuse: 0.2, Undo: 0.3}
 }
 
-// Options are what a load needs. The zero values of the last ones stand for something sensible.
+// Options are what a load needs. The fields from Submitters on have defaults for their zero values.
 type Options struct {
-	Bases   func() []string // the servers' addresses, as they are now; a server that is down may be among them
+	Bases   func() []string // the servers' current addresses; some of the servers may be down
 	Runs    string          // the handlers' file
-	History string          // the history's file; "" = it is kept in memory only
-	Jobs    int             // so many are submitted, not counting those that were refused
-	Rate    float64         // submits per second in all; 0 = as fast as it goes
-	Seed    uint64          // of everything that is decided by chance; two runs still differ in time
+	History string          // the history's file; "" = the history is in memory only
+	Jobs    int             // how many jobs are submitted; a refused job does not count
+	Rate    float64         // submits per second of all submitters; 0 = no limit
+	Seed    uint64          // of all random numbers; two runs with one seed still differ in time
 	Mix     Mix
 
-	// submits come with one of these each, and what is done with a job with the same; none = the servers are open
+	// Keys are the API keys of the clients. A submit comes with one of them, and all other requests about its job
+	// with the same. Without keys the servers have to be open.
 	Keys     []Key
-	Admin    string // the key that may requeue
-	Receiver string // the URL that leads to the Load's ServeHTTP; "" = nobody is called
+	Admin    string // the API key for requeues
+	Receiver string // the URL that leads to the Load's ServeHTTP; "" = no job has a callback
 
 	Submitters int // 8
 	Pollers    int // 4
 	Tiers      []job.Tier
-	KeyLife    time.Duration // how long the servers keep an Idempotency-Key; 0 = no key is used for another job
+	KeyLife    time.Duration // how long the servers keep an Idempotency-Key; 0 = no key is used for a second job
 	MaxSleep   time.Duration // of a job: 100 ms
 	MaxDelay   time.Duration // before a job: 2 s
 	HangFor    time.Duration // 5 s
 	Timeout    time.Duration // of a request: 4 s
 }
 
-// Key is an API key: what it is known by, and its text.
+// Key is an API key: its id and its text.
 type Key struct{ ID, Text string }
 
-// Load is clients of a cluster that keep a history of what they did and what they saw.
+// Load is a group of clients of one cluster. It keeps a history of their requests and of what they saw.
 type Load struct {
 	Options
 	*history
@@ -74,13 +75,13 @@ type Load struct {
 	numbers atomic.Int64
 	known   known
 	used    usedKeys
-	tiers   sync.Mutex // guards Tiers, which may grow
+	tiers   sync.Mutex // guards Tiers, which AddTier extends
 
-	Soon, Later atomic.Int64 // keys used again before they expired, and after it
-	Again       atomic.Int64 // cancels of requeued jobs that were answered with 2xx
+	Soon, Later atomic.Int64 // keys used again before they expired, and after
+	Again       atomic.Int64 // cancels of requeued jobs with an answer of 2xx
 }
 
-// New makes a load. It opens the history's file.
+// New makes a load and opens the history's file.
 func New(o Options) (*Load, error) {
 	def := func(n *int, value int) {
 		if *n == 0 {
@@ -113,8 +114,8 @@ func New(o Options) (*Load, error) {
 	return l, nil
 }
 
-// Run submits all jobs, and polls, cancels and requeues meanwhile. It returns when the last one was submitted, or with
-// ctx' error.
+// Run submits all jobs, and polls, cancels and requeues meanwhile. It returns after the last submit, or with the
+// error of ctx.
 func (l *Load) Run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var submitters, others sync.WaitGroup
@@ -131,7 +132,7 @@ func (l *Load) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Look polls every job whose id is known once more, or n of them by chance if n > 0: at rest, each must show its end.
+// Look polls every known job once more, or n random ones if n > 0. At rest each poll must show the job's end.
 func (l *Load) Look(ctx context.Context, n int) error {
 	ids := l.known.all()
 	dice := l.dice(2000)
@@ -163,7 +164,7 @@ func (l *Load) base(dice *rand.Rand) string {
 	return bases[dice.IntN(len(bases))]
 }
 
-// poller looks at jobs by chance, mostly at young ones, and asks for a new life of some that are dead.
+// poller polls random jobs until ctx ends, mostly young ones, and requeues some of the failed ones.
 func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 	for wait(ctx, time.Duration(5+dice.IntN(20))*time.Millisecond) {
 		id, ok := l.known.pick(dice)
@@ -181,7 +182,8 @@ func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 	}
 }
 
-// requeue asks until it is answered, under one name: however often it is asked, it is one new life.
+// requeue sends a requeue, up to five times until an answer comes, always under one Idempotency-Key. All of them
+// together may make one generation only.
 func (l *Load) requeue(ctx context.Context, id job.ID, generation int, dice *rand.Rand) {
 	op := check.Op{Kind: "requeue", ID: id, Generation: generation, Once: fmt.Sprintf("%s-%d", id, generation)}
 	for range 5 {
@@ -195,7 +197,7 @@ func (l *Load) requeue(ctx context.Context, id job.ID, generation int, dice *ran
 	}
 }
 
-// cancel asks once, after a while.
+// cancel waits up to 300 ms and sends one cancel.
 func (l *Load) cancel(ctx context.Context, id job.ID, dice *rand.Rand) check.Fate {
 	op := check.Op{Kind: "cancel", ID: id}
 	if wait(ctx, time.Duration(dice.IntN(300))*time.Millisecond) {
@@ -204,7 +206,7 @@ func (l *Load) cancel(ctx context.Context, id job.ID, dice *rand.Rand) check.Fat
 	return op.Fate
 }
 
-// AddTier has jobs submitted in one more tier from now on.
+// AddTier adds a tier to those that jobs are submitted in.
 func (l *Load) AddTier(t job.Tier) {
 	l.tiers.Lock()
 	defer l.tiers.Unlock()
@@ -217,7 +219,7 @@ func (l *Load) tier(dice *rand.Rand) job.Tier {
 	return l.Tiers[dice.IntN(len(l.Tiers))]
 }
 
-// wait lets d pass and says whether ctx still goes on.
+// wait waits for d. It returns false if ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -227,14 +229,14 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pace spreads submits over time.
+// pace spreads the submits over time.
 type pace struct {
 	mu   sync.Mutex
 	rate float64
 	next time.Time
 }
 
-// wait waits for the turn of n submits.
+// wait waits for the turn of n submits. It returns false if ctx ended first.
 func (p *pace) wait(ctx context.Context, n int) bool {
 	if p.rate <= 0 {
 		return ctx.Err() == nil

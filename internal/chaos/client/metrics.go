@@ -13,8 +13,8 @@ import (
 
 var counted = regexp.MustCompile(`^tierq_jobs_(submitted|finished)_total\{outcome="(\w+)",tier="[^"]*"\} ([0-9.e+]+)$`)
 
-// ReadMetrics fills in what the servers say they did, added up; key opens them, "" = they are open. It means something
-// only if these are all that there ever were.
+// ReadMetrics adds up the servers' counters into e.Metrics. key is the API key for them; "" = the servers are
+// open. The sums are meaningful only if bases has every process that ever ran.
 func ReadMetrics(ctx context.Context, bases []string, key string, e *check.Evidence) error {
 	e.Metrics = &check.Sums{}
 	for _, base := range bases {
@@ -32,14 +32,14 @@ func ReadMetrics(ctx context.Context, bases []string, key string, e *check.Evide
 		lines := bufio.NewScanner(resp.Body)
 		for lines.Scan() {
 			if m := counted.FindStringSubmatch(lines.Text()); m != nil {
-				n, _ := strconv.ParseFloat(m[3], 64) // the expression lets nothing else through
+				n, _ := strconv.ParseFloat(m[3], 64) // the expression matches numbers only
 				add(e.Metrics, m[1]+" "+m[2], int(n))
 			}
 		}
 		if err := lines.Err(); err != nil {
 			return fmt.Errorf("read metrics: %w", err)
 		}
-		_ = resp.Body.Close() // it is read
+		_ = resp.Body.Close() // its whole body is read
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Package client is the load of a chaos run and the reader of what it leaves behind. It knows the server by its
-// addresses only.
+// Package client is the load of a chaos run and the reader of what the run leaves behind. It knows the servers by
+// their addresses only.
 //
-//	load.go     submitters, pollers, and what they decide; send.go sends one request and says what became of it
-//	history.go  the file that keeps every request, so that a run that was killed can still be judged; witness.go what
-//	            else was seen
-//	strangers.go  who asks for another's job; who takes the callbacks
-//	runs.go     the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers hold at rest
+//	load.go       submitters and pollers, and what they decide; send.go sends one request and classifies the answer
+//	history.go    the file of all requests, from which a run that was killed can still be judged; witness.go what else
+//	              the clients saw
+//	strangers.go  requests for a job with another caller's key; the receiver of callbacks
+//	runs.go       the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers have at rest
 package client
 
 import (
@@ -13,19 +13,19 @@ import (
 	"encoding/hex"
 )
 
-// Payload is what a CHAOS job is asked to do. The handler's side is in internal/handlers/chaos.go.
+// Payload is the payload of a CHAOS job. Its handler is in internal/handlers/chaos.go.
 type Payload struct {
 	Key     string `json:"key"`     // the job's name in the history and in the handlers' file
-	File    string `json:"file"`    // where each execution is written down
-	SleepMs int    `json:"sleepMs"` // works so long, unless its context ends
-	Fail    int    `json:"fail"`    // fails in so many attempts, the first ones
-	Later   int    `json:"later"`   // gives itself back in so many attempts, the first ones
-	HangMs  int    `json:"hangMs"`  // works so long whatever its context says
-	Crash   int    `json:"crash"`   // kills its process in so many attempts, the first ones
-	Pad     string `json:"pad"`     // only makes the payload longer
+	File    string `json:"file"`    // the file to which each execution is written
+	SleepMs int    `json:"sleepMs"` // works for so long, unless its context ends
+	Fail    int    `json:"fail"`    // fails in its first Fail attempts
+	Later   int    `json:"later"`   // gives itself back in its first Later attempts
+	HangMs  int    `json:"hangMs"`  // works for so long and ignores its context
+	Crash   int    `json:"crash"`   // kills its process in its first Crash attempts
+	Pad     string `json:"pad"`     // makes the payload longer, nothing else
 }
 
-// Sum is the hash that histories and handlers compare.
+// Sum returns the hash by which histories and handlers compare payloads and results.
 func Sum(b []byte) string {
 	s := sha256.Sum256(b)
 	return hex.EncodeToString(s[:])

@@ -12,9 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// ReadRedis fills in what Redis holds: every job that it knows, the sizes of its sets, its counters, and what an audit
-// finds wrong. It reads each partition in one step, which takes seconds where there are many jobs: it is for a cluster
-// at rest. The client needs a patient read timeout.
+// ReadRedis fills in what Redis has: every job with its state, the sizes of its sets, its counters, and the
+// findings of an audit. It reads each partition in one step. With many jobs that takes seconds, so that the
+// cluster should be at rest and c needs a long read timeout.
 func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *check.Evidence) error {
 	e.Redis, e.Live, e.Places = nil, map[job.ID]string{}, map[string]int{}
 	for p := range partitions {
@@ -36,7 +36,7 @@ func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *
 			e.Places[name] += len(set)
 		}
 		for counter, n := range s.Counters {
-			if counter != "acknowledged" { // it only ever grows
+			if counter != "acknowledged" { // this counter only grows
 				e.Places[counter] += int(n)
 			}
 		}

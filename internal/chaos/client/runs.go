@@ -30,14 +30,14 @@ type execution struct {
 	attempt, pid int
 }
 
-// ReadRuns reads what the handlers wrote down. It leaves out lines that a kill cut off.
+// ReadRuns reads the handlers' file. It leaves out lines that a kill cut off.
 func ReadRuns(path string) ([]check.Run, error) {
 	var runs []check.Run
-	open := map[execution][]int{} // started, and not ended; two at once if Redis forgot the first and counted anew
+	open := map[execution][]int{} // started and not ended; two at once if Redis forgot the first and counted anew
 	err := eachLine(path, func(text []byte) error {
 		var n note
 		if err := json.Unmarshal(text, &n); err != nil {
-			// A process that was killed as it wrote left its line without an end, and the next one's follows on it.
+			// A process that was killed while it wrote left its line without an end, and the next line follows on it.
 			whole := bytes.LastIndex(text, []byte(`{"id":`))
 			if whole <= 0 || json.Unmarshal(text[whole:], &n) != nil {
 				return err

@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// answer is what came back; status 0 is nothing.
+// answer is the answer to a request. Its status is 0 if no complete answer came.
 type answer struct {
 	status int
 	sent   bool // a server may have seen the request
@@ -25,14 +25,15 @@ type answer struct {
 	body   reply
 }
 
-// reply has the members of all bodies that the load reads.
+// reply has the fields of all bodies that the load reads.
 type reply struct {
 	Data      json.RawMessage `json:"apiResponseData"`
 	JobID     job.ID          `json:"jobId"`
 	ErrorCode string          `json:"errorCode"`
 }
 
-// call sends one request with a key, "" = none, and reads the whole answer; half of one is none.
+// call sends one request with a key ("" = none) and reads the whole answer. An answer that breaks off counts as
+// none.
 func (l *Load) call(ctx context.Context, method, url, key string, body []byte, header map[string]string) (a answer) {
 	var reached atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx,
@@ -67,8 +68,9 @@ func (l *Load) call(ctx context.Context, method, url, key string, body []byte, h
 	return a
 }
 
-// fate is what a client may conclude. Nobody was reached: nothing was done. A refusal has a code; whatever else has
-// none of tierq's own words says nothing.
+// fate returns what a client may conclude from the answer. Fail: no server was reached, or tierq refused. A 503 is
+// a refusal only if it has one of tierq's error codes. All other answers that are not 2xx leave the outcome
+// unknown.
 func (a *answer) fate() check.Fate {
 	switch {
 	case a.status >= 200 && a.status < 300:
@@ -83,7 +85,7 @@ func (a *answer) fate() check.Fate {
 	return check.Unknown
 }
 
-// do performs an op and writes it down: that it is sent, and what was answered.
+// do sends the request of some ops. It writes them to the history's file before that, and sets what was answered.
 func (l *Load) do(ctx context.Context, method, url, key string, body []byte, header map[string]string,
 	ops ...*check.Op) answer {
 	for _, op := range ops {
@@ -97,7 +99,7 @@ func (l *Load) do(ctx context.Context, method, url, key string, body []byte, hea
 	return a
 }
 
-// submit sends one job by itself. An id that is learned stays with the wish.
+// submit sends one job by itself. If the answer has an id, it is stored in the wish.
 func (l *Load) submit(ctx context.Context, base string, w *wish) {
 	header := map[string]string{"X-Trace-Id": w.op.Trace}
 	if w.op.Once != "" {
@@ -110,15 +112,15 @@ func (l *Load) submit(ctx context.Context, base string, w *wish) {
 	var data struct {
 		JobID job.ID `json:"jobId"`
 	}
-	_ = json.Unmarshal(a.body.Data, &data)             // of a refusal there is none
-	if id := max(data.JobID, a.body.JobID); id != "" { // the second is of an unknown outcome
+	_ = json.Unmarshal(a.body.Data, &data)             // a refusal has no data
+	if id := max(data.JobID, a.body.JobID); id != "" { // an answer of OUTCOME_UNKNOWN has its id in the body itself
 		w.op.ID = id
 	}
 	l.wrote(&w.op)
 }
 
-// batch sends several jobs of one tier at once. Those that nobody answered for are sent again by themselves, if they
-// have an Idempotency-Key.
+// batch sends several jobs of one tier in one request. An entry whose outcome is unknown is sent again by itself,
+// if it has an Idempotency-Key.
 func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand.Rand) {
 	trace := "batch-" + wishes[0].op.Key
 	ops, bodies := make([]*check.Op, len(wishes)), make([]body, len(wishes))
@@ -142,7 +144,7 @@ func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand
 				op.Fate = check.Fail
 			}
 		} else if op.Fate == check.OK {
-			op.Fate = check.Unknown // an answer that cannot be read
+			op.Fate = check.Unknown // the answer cannot be read
 		}
 		l.wrote(op)
 		if op.Trace = op.Key; op.Once != "" && op.Fate == check.Unknown {
@@ -151,7 +153,7 @@ func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand
 	}
 }
 
-// change performs a cancel or a requeue.
+// change sends a cancel or a requeue.
 func (l *Load) change(ctx context.Context, base, method, path, key string, op *check.Op) {
 	var header map[string]string
 	if op.Once != "" {
@@ -162,7 +164,7 @@ func (l *Load) change(ctx context.Context, base, method, path, key string, op *c
 	l.wrote(op)
 }
 
-// poll looks at a job once and writes down what it saw. The generation is the last part of the tag.
+// poll polls a job once and records the answer. The generation is the last part of the ETag.
 func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) check.Poll {
 	p := check.Poll{By: by, ID: id, Sent: time.Now()}
 	a := l.call(ctx, http.MethodGet, l.base(dice)+"/result/poll?jobId="+string(id), l.key(l.known.key(id)), nil, nil)
@@ -172,7 +174,7 @@ func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) 
 			Status job.Status      `json:"currentJobStatus"`
 			Result json.RawMessage `json:"result"`
 		}
-		_ = json.Unmarshal(a.body.Data, &data) // it was read once as a part of the whole
+		_ = json.Unmarshal(a.body.Data, &data) // call has decoded the whole body before
 		parts := strings.Split(strings.TrimSuffix(a.tag, `"`), "-")
 		p.Status, p.ResultSum = data.Status, resultSum(data.Result)
 		p.Generation, _ = strconv.Atoi(parts[len(parts)-1])
@@ -183,7 +185,7 @@ func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) 
 	return p
 }
 
-// resultSum is the hash of a result, without its white space; "" for none.
+// resultSum returns the hash of a result without its white space; "" = no result.
 func resultSum(result []byte) string {
 	if len(result) == 0 || bytes.Equal(result, []byte("null")) {
 		return ""

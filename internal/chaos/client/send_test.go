@@ -36,7 +36,8 @@ func newLoad(t *testing.T, o Options, bases ...string) *Load {
 
 func dice() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// TestFates: a client may call a job refused only if it knows that it was, and done only if it was told so.
+// A client calls a job refused only if an answer says so or no server was reached, and accepted only if an answer
+// says so.
 func TestFates(t *testing.T) {
 	t.Parallel()
 	body := func(status int, text string) http.HandlerFunc {
@@ -47,7 +48,7 @@ func TestFates(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		server http.HandlerFunc // nil = nobody listens
+		server http.HandlerFunc // nil = no server listens
 		fate   check.Fate
 		id     job.ID
 	}{
@@ -66,7 +67,7 @@ func TestFates(t *testing.T) {
 		{"cut after it was sent", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, check.Unknown,
 			""},
 		{"no answer in time", func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // before that the server does not see a client go
+			_, _ = io.Copy(io.Discard, r.Body) // until the body is read the server does not notice that a client is gone
 			<-r.Context().Done()
 		}, check.Unknown, ""},
 		{"nobody listens", nil, check.Fail, ""},
@@ -83,7 +84,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// at is the address of a server; of nil, one where nobody listens.
+// at returns the address of a server with this handler; for nil, an address at which no server listens.
 func at(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	if h != nil {
@@ -99,8 +100,8 @@ func at(t *testing.T, h http.HandlerFunc) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestLostConnectionIsNotARefusal: the connection breaks under a request with an Idempotency-Key, the transport tries
-// again by itself, and nobody listens any more. The first try may have been carried out.
+// A submit is not taken for refused if its connection breaks, the transport repeats it by itself, and no server
+// listens any more. The server may have executed the first try.
 func TestLostConnectionIsNotARefusal(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32
@@ -115,7 +116,7 @@ func TestLostConnectionIsNotARefusal(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	l := newLoad(t, Options{Mix: Mix{Once: 1}}, s.URL)
-	l.poll(t.Context(), "p", anID, dice()) // so that there is a connection to be used again
+	l.poll(t.Context(), "p", anID, dice()) // opens the connection that the submit uses again
 	w := l.wish(job.Paid, 0, dice())
 	l.submit(t.Context(), s.URL, &w)
 	if w.op.Fate != check.Unknown || seen.Load() != 2 {
@@ -123,8 +124,8 @@ func TestLostConnectionIsNotARefusal(t *testing.T) {
 	}
 }
 
-// TestBatchEntries: each entry of a batch has a fate of its own; one without an answer is submitted again if it has a
-// key.
+// Each entry of a batch has its own fate. An entry without an answer is submitted again if it has an
+// Idempotency-Key.
 func TestBatchEntries(t *testing.T) {
 	t.Parallel()
 	traces := make(chan string, 2)
@@ -158,7 +159,8 @@ func TestBatchEntries(t *testing.T) {
 	}
 }
 
-// TestHistoryOfAKilledLoad: what was sent and never answered is read as unknown; a line that was cut off is left out.
+// In the history of a killed load, a request without an answer has an unknown fate, and a line that was cut off is
+// left out.
 func TestHistoryOfAKilledLoad(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history")

@@ -26,8 +26,8 @@ ORDER BY o.job_id, o.generation`
 	journalQuery = `SELECT job_id FROM accepted_jobs ORDER BY job_id`
 )
 
-// ReadSQL fills in what the database holds: the outcomes with their rows, the tables' sums and, if there is a journal,
-// what it still has. The database's times are UTC.
+// ReadSQL fills in what the database has: the outcomes with their rows, the tables' sums and, if there is a
+// journal, its rows. The database's times are UTC.
 func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) error {
 	e.Outcomes, e.Journal = nil, nil
 	err := rows(ctx, db, outcomesQuery, func(scan func(...any) error) error {
@@ -65,7 +65,7 @@ func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) e
 	if !journal {
 		return nil
 	}
-	e.Journal = []job.ID{} // there is one, whatever it has
+	e.Journal = []job.ID{} // not nil: there is a journal, even if it is empty
 	err = rows(ctx, db, journalQuery, func(scan func(...any) error) error {
 		var id job.ID
 		err := scan(&id)
@@ -78,7 +78,7 @@ func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) e
 	return nil
 }
 
-// ReadOwners is whose the outcomes are.
+// ReadOwners returns the owners of the outcomes.
 func ReadOwners(ctx context.Context, db *sql.DB) (all []check.Owned, err error) {
 	err = rows(ctx, db, ownersQuery, func(scan func(...any) error) error {
 		var o check.Owned
@@ -92,10 +92,10 @@ func ReadOwners(ctx context.Context, db *sql.DB) (all []check.Owned, err error) 
 	return all, nil
 }
 
-// readAttempts gives each attempt to the generation it belongs to: attempts count on over generations, and an outcome
-// says which was its last.
+// readAttempts adds each attempt to the outcome of its generation. Attempts are counted on over generations, and
+// an outcome has the number of its last attempt.
 func readAttempts(ctx context.Context, db *sql.DB, outcomes []check.Outcome) error {
-	i := 0 // both are in the order of ids
+	i := 0 // outcomes and rows are both in the order of ids
 	return rows(ctx, db, attemptsQuery, func(scan func(...any) error) error {
 		var id job.ID
 		var a job.Attempt
@@ -128,7 +128,7 @@ func rows(ctx context.Context, db *sql.DB, query string, each func(scan func(...
 	return found.Err()
 }
 
-// stamp is a time that may be NULL, as a driver gives it: as a time, or as text.
+// stamp is a time that may be NULL. Depending on the driver it arrives as a time or as text.
 type stamp struct{ time.Time }
 
 // Scan implements sql.Scanner.

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// TestReadSQL: the rows of a job that was requeued, of one that was cancelled, and one without an outcome, from both
+// ReadSQL reads the rows of a requeued job, of a cancelled job, and of a job without an outcome, from both
 // databases.
 func TestReadSQL(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// strangers is how many of the looks at jobs come with another's key.
+// strangers is the share of the polls that come with another caller's key.
 const strangers = 0.05
 
-// key is the text of one of the keys; "" where the servers are open.
+// key returns the text of the nth API key; "" = the servers are open.
 func (l *Load) key(n int) string {
 	if len(l.Keys) == 0 {
 		return ""
@@ -25,7 +25,7 @@ func (l *Load) key(n int) string {
 	return l.Keys[n].Text
 }
 
-// intrude asks for a job with a key that it does not belong to, and now and then wants to cancel it.
+// intrude polls a job with the key of another caller. In one of ten cases it sends a cancel instead.
 func (l *Load) intrude(ctx context.Context, id job.ID, dice *rand.Rand) {
 	if len(l.Keys) < 2 {
 		return
@@ -41,7 +41,7 @@ func (l *Load) intrude(ctx context.Context, id job.ID, dice *rand.Rand) {
 	l.strange(s)
 }
 
-// event is what a callback says.
+// event is the body of a callback.
 type event struct {
 	Data struct {
 		JobID      job.ID     `json:"jobId"`
@@ -50,7 +50,8 @@ type event struct {
 	} `json:"data"`
 }
 
-// ServeHTTP takes the callbacks. Some are refused, so that they come again.
+// ServeHTTP answers the callbacks and records them. It refuses the first attempts of some, so that they are
+// repeated.
 func (l *Load) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	var e event
@@ -62,7 +63,7 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		HTTP: http.StatusOK}
 	c.Attempt, _ = strconv.Atoi(r.Header.Get("X-Job-Attempt"))
 	if named := string(c.ID) + "_" + strconv.Itoa(c.Generation); named != r.Header.Get("Webhook-Id") {
-		c.ID = job.ID(r.Header.Get("Webhook-Id") + " with the body of " + named) // nobody asked for that
+		c.ID = job.ID(r.Header.Get("Webhook-Id") + " with the body of " + named) // no job has such an id
 	}
 	if c.Attempt == 1 && strings.HasSuffix(string(c.ID), "0") || c.Attempt == 2 && strings.HasSuffix(string(c.ID), "10") {
 		c.HTTP = http.StatusInternalServerError

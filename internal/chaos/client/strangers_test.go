@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What is done with a job is done with its own key, but for a stranger; and what was asked for is written down.
+// All requests about a job come with its own key, except a stranger's. The history has what each submit asked for.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	var shown []string
@@ -48,7 +48,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What is called is written down with what it was answered; some have to come again.
+// The receiver records each callback with its answer, and refuses some so that they are repeated.
 func TestReceiver(t *testing.T) {
 	t.Parallel()
 	l := newLoad(t, Options{})

@@ -12,18 +12,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// wish is one job to be submitted: the body of its request, and the op that the history gets of it.
+// wish is one job to be submitted: the body of its request, and the op for the history.
 type wish struct {
 	op   check.Op
 	body body
-	key  int // which of the load's
+	key  int // the index of its API key
 }
 
 type body struct {
 	Type    string          `json:"type"`
 	Payload json.RawMessage `json:"payload"`
 	Delay   float64         `json:"delaySeconds,omitempty"`
-	Once    string          `json:"idempotencyKey,omitempty"` // of an entry of a batch
+	Once    string          `json:"idempotencyKey,omitempty"` // set in the entries of a batch only
 	Call    string          `json:"callbackUrl,omitempty"`
 }
 
@@ -32,11 +32,11 @@ const (
 	largestPad   = 2000 // bytes
 )
 
-// submitter submits until nothing is left. What was refused does not count: another takes its place, after a moment.
+// submitter submits until no job is left. A refused job does not count: after a moment another takes its place.
 func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 	for {
 		n := 1
-		if dice.Float64() < l.Mix.Batch/(largestBatch/2) { // so that Batch is the share of the jobs, not of the requests
+		if dice.Float64() < l.Mix.Batch/(largestBatch/2) { // so that Batch is a share of the jobs, not of the requests
 			n = 2 + dice.IntN(largestBatch-1)
 		}
 		if n = l.take(n); n == 0 || !l.pace.wait(ctx, n) {
@@ -65,7 +65,7 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 	}
 }
 
-// take takes up to n of the jobs that are left.
+// take reserves up to n of the jobs that are left, and returns how many.
 func (l *Load) take(n int) int {
 	for {
 		left := l.left.Load()
@@ -79,7 +79,7 @@ func (l *Load) take(n int) int {
 	}
 }
 
-// wish makes up a job.
+// wish makes a random job.
 func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	is := func(share float64) bool { return dice.Float64() < share }
 	n := l.numbers.Add(1)
@@ -125,7 +125,7 @@ func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	return w
 }
 
-// single submits one job, and again under its Idempotency-Key while nobody answers.
+// single submits one job. A job with an Idempotency-Key is submitted up to four times until an answer comes.
 func (l *Load) single(ctx context.Context, w *wish, dice *rand.Rand) {
 	for range 4 {
 		l.submit(ctx, l.base(dice), w)
@@ -135,7 +135,7 @@ func (l *Load) single(ctx context.Context, w *wish, dice *rand.Rand) {
 	}
 }
 
-// follow does what comes after a submit: it is remembered, some are submitted again, some cancelled.
+// follow handles a submitted job: it records the id and the key, submits some jobs again, and cancels some.
 func (l *Load) follow(ctx context.Context, w *wish, dice *rand.Rand) {
 	if w.op.ID == "" || w.op.Fate == check.Fail {
 		return

@@ -9,17 +9,18 @@ import (
 // usedKey is an Idempotency-Key under which a job was accepted.
 type usedKey struct {
 	once string
-	key  int       // which API key it came with
-	at   time.Time // when it was answered
+	key  int       // the index of the API key that it came with
+	at   time.Time // when the submit was answered
 }
 
-// usedKeys are those that may be used for another job: while they stand for the first one, and when they have expired.
+// usedKeys are the Idempotency-Keys that may be used for a second job, while they are valid or after they have
+// expired.
 type usedKeys struct {
 	mu  sync.Mutex
 	all []usedKey // the oldest first
 }
 
-// mostUsed is how many keys are remembered.
+// mostUsed is how many keys are remembered; later ones are dropped.
 const mostUsed = 20_000
 
 func (u *usedKeys) add(k usedKey) {
@@ -30,8 +31,8 @@ func (u *usedKeys) add(k usedKey) {
 	}
 }
 
-// take takes a key of a caller out: the oldest one if that was answered before a time, else a young one half of the
-// time.
+// take removes a key of one API key and returns it: the caller's oldest key if that was answered before expired,
+// and in half of the calls a young one otherwise. late says that the key has expired.
 func (u *usedKeys) take(key int, expired time.Time, dice *rand.Rand) (once string, late bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -40,7 +41,7 @@ func (u *usedKeys) take(key int, expired time.Time, dice *rand.Rand) (once strin
 		late := k.at.Before(expired)
 		if k.key == key && (late || young) {
 			if !late && time.Since(k.at) > expiring {
-				continue // too near to its end to say which of the two it is
+				continue // so near to its end that both outcomes are possible
 			}
 			u.all = append(u.all[:i], u.all[i+1:]...)
 			return k.once, late
@@ -53,11 +54,11 @@ func (u *usedKeys) take(key int, expired time.Time, dice *rand.Rand) (once strin
 }
 
 const (
-	expiring = 30 * time.Second // so old, a key is not used again until it has expired
-	swept    = 8 * time.Second  // after its time, a key is gone
+	expiring = 30 * time.Second // a key of this age is not used again until it has expired
+	swept    = 8 * time.Second  // how long after its time a key is surely gone
 )
 
-// once is the Idempotency-Key of a new job: its own, or that of an earlier job.
+// once returns the Idempotency-Key of a new job: a new one, or that of an earlier job.
 func (l *Load) once(name string, key int, dice *rand.Rand) string {
 	if l.KeyLife > 0 && dice.Float64() < l.Mix.Reuse {
 		if again, late := l.used.take(key, time.Now().Add(-l.KeyLife-swept), dice); again != "" {

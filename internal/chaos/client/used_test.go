@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A key is used again by its own caller only: while it is young, or when it has expired, and never in between.
+// An Idempotency-Key is used again by its own caller only, while it is young or after it has expired, and not in
+// between.
 func TestUsedKeys(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 1))
@@ -38,7 +39,7 @@ func TestUsedKeys(t *testing.T) {
 	}
 }
 
-// A tier that was added is drawn like the others.
+// AddTier makes the load submit in the new tier as in the others.
 func TestAddTier(t *testing.T) {
 	t.Parallel()
 	l, err := New(Options{Tiers: []job.Tier{job.Paid}})

@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/chaos/check"
 )
 
-// Witness is what the clients and their receiver saw beside ops and polls.
+// Witness returns what the clients and the receiver of callbacks saw beside ops and polls.
 func (h *history) Witness() check.Witness {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -37,7 +37,7 @@ func (h *history) heard(c check.Call) {
 	h.write(line{Called: &c})
 }
 
-// shut notes that a key which opens was turned away.
+// shut counts an answer of 401 or 403 to a valid key.
 func (h *history) shut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

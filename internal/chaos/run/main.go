@@ -1,5 +1,6 @@
-// Command run breaks tierq: `make chaos`, or `make chaos ARGS="-long -seed 7"`. It starts servers and stores of its
-// own, puts them under load and injects faults, then says which promises were broken. It exits with 1 if any was.
+// Command run breaks tierq: `make chaos`, or `make chaos ARGS="-long -seed 7"`. It starts servers and stores of
+// its own, puts them under load, injects faults and reports which promises were broken. It exits with 1 if any
+// was.
 package main
 
 import (
@@ -32,7 +33,7 @@ func main() {
 	}
 }
 
-// asked is what the flags say.
+// asked holds the parsed flags.
 type asked struct {
 	chaos.Options
 	mutations bool
@@ -55,7 +56,7 @@ func work(ctx context.Context, args []string) (broken bool, err error) {
 	return len(report.Violations) > 0, nil
 }
 
-// parse reads the size first, -short or -long or -clean, and then what differs from it.
+// parse reads the flags: first the size (-short, -long or -clean), then the flags that change it.
 func parse(args []string) (a asked, err error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.Bool("short", false, "about a minute, at least 20 kills (the default)")
@@ -109,7 +110,7 @@ func parse(args []string) (a asked, err error) {
 		a.Over, a.Kills, a.Kinds, a.Accepted = *over, 0, 0, 0
 	}
 	if *jobs > 0 {
-		a.Jobs, a.Accepted = *jobs, *jobs*95/100 // some are taken, and nobody is told
+		a.Jobs, a.Accepted = *jobs, *jobs*95/100 // a job can be accepted without the client learning it
 	}
 	a.Kills, a.Kinds = cmp.Or(*kills, a.Kills), cmp.Or(*kinds, a.Kinds)
 	if *only != "" {

@@ -1,4 +1,4 @@
-// Package databasetest gives tests a database of each kind that tierq supports, and a look at its rows.
+// Package databasetest gives tests a database of each kind that tierq supports, and access to its rows.
 package databasetest
 
 import (
@@ -13,35 +13,35 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Store is one fresh database of a test.
+// Store is a fresh database of one test.
 type Store struct {
 	Database *database.DB // migrated
 	Options  database.Options
-	DB       *sql.DB // past the Database, to look at rows and to get in its way
+	DB       *sql.DB // a second connection, to read rows and to disturb the Database
 }
 
-// Backends name a fresh database of each kind.
+// Backends make the Options of a fresh database of each kind.
 var Backends = map[string]func(testing.TB) database.Options{"sqlite": SQLite, "mariadb": MariaDB}
 
-// Each runs test with a migrated database of its own on every backend: /sqlite and /mariadb.
+// Each runs test with a fresh migrated database on every backend: /sqlite and /mariadb.
 func Each(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, New(t, SQLite(t))) })
 	t.Run("mariadb", func(t *testing.T) { test(t, New(t, MariaDB(t))) })
 }
 
-// SQLite names a file that is not there yet.
+// SQLite returns the Options of a file that does not exist yet.
 func SQLite(t testing.TB) database.Options {
 	return database.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db"), Log: slog.New(slog.DiscardHandler)}
 }
 
-// MariaDB names a fresh database on the test process' shared server.
+// MariaDB returns the Options of a fresh database on the shared server of the test process.
 func MariaDB(t testing.TB) database.Options {
 	t.Helper()
 	return database.Options{MySQLDSN: testkit.SharedMariaDB(t), Log: slog.New(slog.DiscardHandler)}
 }
 
-// New opens and migrates the database of o; both its handles are closed when the test ends.
+// New opens and migrates the database that o describes. Both handles are closed when the test ends.
 func New(t testing.TB, o database.Options) *Store {
 	t.Helper()
 	db := Open(t, o)
@@ -51,7 +51,7 @@ func New(t testing.TB, o database.Options) *Store {
 	return &Store{Database: db, Options: o, DB: OpenSQL(t, o)}
 }
 
-// OpenSQL opens the database of o past any DB.
+// OpenSQL opens the database of o without a DB.
 func OpenSQL(t testing.TB, o database.Options) *sql.DB {
 	t.Helper()
 	db, err := openSQL(o)
@@ -85,7 +85,7 @@ func (s *Store) Exec(t testing.TB, query string, args ...any) {
 	}
 }
 
-// Count is SELECT COUNT(*) of what follows FROM.
+// Count returns SELECT COUNT(*) FROM from.
 func (s *Store) Count(t testing.TB, from string, args ...any) int {
 	t.Helper()
 	var n int
@@ -95,17 +95,17 @@ func (s *Store) Count(t testing.TB, from string, args ...any) int {
 	return n
 }
 
-// Row reads the one row that follows FROM, by column. Times are text in UTC with microseconds, bytes are text, NULL is
-// nil.
+// Row reads the one row of SELECT * FROM from, by column. Times are text in UTC with microseconds, bytes are text,
+// NULL is nil.
 func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
 	t.Helper()
 	return s.one(t, "SELECT * FROM "+from, args)
 }
 
-// Explain reads the plan, of one step, that MariaDB or MySQL has for a query, by column.
+// Explain reads MariaDB's or MySQL's plan for a query, by column. The plan must have one step.
 func (s *Store) Explain(t testing.TB, query string, args ...any) map[string]any {
 	t.Helper()
-	return s.one(t, "EXPLAIN FORMAT=TRADITIONAL "+query, args) // MySQL's default is a tree
+	return s.one(t, "EXPLAIN FORMAT=TRADITIONAL "+query, args) // MySQL's default format is a tree
 }
 
 // one reads the one row of a query, by column.

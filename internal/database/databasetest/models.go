@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/database"
 )
 
-// FitTheSchema holds models to the migrated schema of every backend: both name the same columns, with the same types,
-// keys and NULLs.
+// FitTheSchema compares models with the migrated schema of every backend: both have the same columns, with the
+// same types, keys and NULLs.
 func FitTheSchema(t *testing.T, models ...any) {
 	t.Helper()
 	Each(t, func(t *testing.T, s *Store) {
@@ -26,9 +26,9 @@ func FitTheSchema(t *testing.T, models ...any) {
 	})
 }
 
-// describe says of a column what both sides can tell.
+// describe returns the properties of a column that both the model and the schema give.
 func describe(typ string, length int64, null, primary bool) string {
-	s := strings.TrimPrefix(strings.ToLower(typ), "big") // SQLite has one kind
+	s := strings.TrimPrefix(strings.ToLower(typ), "big") // SQLite has one kind of integer
 	if strings.HasSuffix(s, "char") {
 		s += fmt.Sprintf("(%d)", length)
 	}
@@ -38,7 +38,7 @@ func describe(typ string, length int64, null, primary bool) string {
 	return s + map[bool]string{true: " null", false: " not null"}[null]
 }
 
-// Columns are the columns that a model declares, by name, and its table.
+// Columns returns the columns that a model declares, by name, and its table.
 func Columns(t *testing.T, db *database.DB, model any) (columns map[string]string, table string) {
 	t.Helper()
 	stmt := &gorm.Statement{DB: db.Write}

@@ -10,10 +10,10 @@ import (
 	"github.com/tierq/tierq/internal/database"
 )
 
-// Plan reads the plan that the database has for a query, a step a line.
+// Plan reads the database's plan for a query, one string per step.
 func Plan(t *testing.T, db *database.DB, query string, args []any) (steps []string) {
 	t.Helper()
-	verb := "EXPLAIN FORMAT=TRADITIONAL " // MySQL's default is a tree
+	verb := "EXPLAIN FORMAT=TRADITIONAL " // MySQL's default format is a tree
 	if db.Read != db.Write {
 		verb = "EXPLAIN QUERY PLAN "
 	}
@@ -48,12 +48,13 @@ func WholeTable(step string) bool {
 	return whole && !OfPage(step)
 }
 
-// OfPage says whether a step reads the keys of the page to be shown, or what was counted: <derived2>, p and k.
+// OfPage says whether a step reads only the keys of the page to be shown, or the rows to be counted: <derived2>, p
+// and k.
 func OfPage(step string) bool {
 	return strings.HasPrefix(step, "table=<derived") || step == "SCAN p" || step == "SCAN k"
 }
 
-// PlannedRows is how many rows MariaDB expects a step to read; of SQLite, which does not say, more than any.
+// PlannedRows returns how many rows MariaDB expects a step to read; math.MaxInt for SQLite, which does not say.
 func PlannedRows(step string) int {
 	_, rows, _ := strings.Cut(step, " rows=")
 	rows, _, _ = strings.Cut(rows, " ")
@@ -64,7 +65,8 @@ func PlannedRows(step string) int {
 	return n
 }
 
-// FreshStatistics tells MySQL how large these tables are now. It finds that out by itself, but not in a test's time.
+// FreshStatistics makes MySQL update its statistics of these tables. MySQL does so by itself, but too late for a
+// test.
 func FreshStatistics(t *testing.T, db *database.DB, tables ...string) {
 	t.Helper()
 	if db.Read != db.Write { // SQLite plans by the schema alone

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/database"
 )
 
-// openSQL opens a database with nothing of the room in between.
+// openSQL opens a database with database/sql alone.
 func openSQL(o database.Options) (*sql.DB, error) {
 	if o.MySQLDSN != "" {
 		return sql.Open("mysql", o.MySQLDSN)
@@ -18,7 +18,7 @@ func openSQL(o database.Options) (*sql.DB, error) {
 	return sql.Open("sqlite3", "file:"+o.SQLitePath+"?_pragma=busy_timeout(5000)")
 }
 
-// plain makes the two drivers' values alike.
+// plain converts the two drivers' values to the same types.
 func plain(v any) any {
 	switch v := v.(type) {
 	case []byte:

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// listen opens a stream of a page, and keeps it open until the test ends or leave is called. Its first line has been
-// read.
+// listen opens a stream of a page and reads its first line. The stream stays open until the test ends or leave is
+// called.
 func (s *site) listen(path, cookie string) (status int, header http.Header, leave func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -42,8 +42,8 @@ func (s *site) listen(path, cookie string) (status int, header http.Header, leav
 
 var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// TestFace_StreamsAreBounded takes all places of the pages' streams: who comes then is told when to come again,
-// everybody else is served, and a place that is left is taken anew.
+// TestFace_StreamsAreBounded takes all places for the pages' streams. The next stream is refused with a
+// Retry-After, all other requests are served, and a place that becomes free can be taken again.
 func TestFace_StreamsAreBounded(t *testing.T) {
 	t.Attr("proves", "A24")
 	t.Parallel()

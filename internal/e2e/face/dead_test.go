@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// receiver refuses webhooks for good, until it is told to take them.
+// receiver refuses webhooks permanently, until takes is set.
 type receiver struct {
 	url   string
 	takes atomic.Bool
@@ -26,14 +26,14 @@ func newReceiver(t *testing.T, answer string) *receiver {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(answer)) // who left asks again
+		_, _ = w.Write([]byte(answer)) // an error means that the server left
 	}))
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	return r
 }
 
-// letters are jobs of a tier that have died of the receiver's refusal.
+// letters submits jobs of a tier that die because the receiver refuses them, and returns their ids.
 func (s *site) letters(r *receiver, tier string, many int) (ids []string) {
 	s.t.Helper()
 	for range many {
@@ -54,8 +54,8 @@ func (s *site) letters(r *receiver, tier string, many int) (ids []string) {
 	return ids
 }
 
-// TestDead_Requeue clicks dead letters back to life: one, those that are ticked, and all that the filter takes, whose
-// number is asked about.
+// TestDead_Requeue requeues dead letters by clicks: a single one, the ticked ones, and all that match a filter.
+// The page asks before it requeues all, and names their number.
 func TestDead_Requeue(t *testing.T) {
 	t.Parallel()
 	requeueTheDead(t, newSite(t, "TIERQ_EGRESS_ALLOW=127.0.0.0/8"), testkit.StartBrowser(t).Tab(t))
@@ -112,12 +112,13 @@ func requeueTheDead(t *testing.T, s *site, tab user) {
 		sum := tab.Text(".sum")
 		return strings.HasPrefix(sum, "2 dead letters"), sum
 	})
-	// The live dashboard tells who did it.
+	// The live dashboard shows the requeue.
 	tab.Open(s.base + "/dashboard")
 	tab.WaitText("#feed", "requeued 3 dead letters", alive)
 }
 
-// TestTiers_AChange clicks a plan through: typed, shown beside the one before, stored, and served.
+// TestTiers_AChange changes a plan by clicks: the page shows the new values beside the old ones, stores them, and
+// shows the stored plan.
 func TestTiers_AChange(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -149,7 +150,7 @@ func TestTiers_AChange(t *testing.T) {
 	if p := plan(); p.Version != 2 || p.MaxRetries != 7 {
 		t.Errorf("stored: %+v", p)
 	}
-	// The lanes of the dashboard are drawn with it.
+	// The dashboard's lanes use the new plan.
 	testkit.Eventually(t, alive, "the new plan is served", func() (bool, string) {
 		tab.Open(s.base + "/dashboard")
 		chip := tab.Text(`[data-lane="PUBLIC"] .chip`)

@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Each scenario is clicked in a browser of its own, and plays to its end by the events of its own queue: what the stage
-// shows then is how the story ends.
+// Each scenario is clicked in a browser of its own, and plays to its end by the events of its own queue. At its
+// end the stage shows the story's result.
 func TestDemo_Scenarios(t *testing.T) {
 	t.Attr("proves", "S2-W4")
 	t.Parallel()
@@ -19,10 +19,10 @@ func TestDemo_Scenarios(t *testing.T) {
 		id  string
 		tab *testkit.Tab
 	}
-	var playing []play // all of them at once
+	var playing []play // all at the same time
 	ends := map[string]struct {
 		results, sql, dead, refused string
-		told                        []string // what the list of events has, at its end
+		told                        []string // the last lines in the list of events
 	}{
 		"happy":    {"3", "4", "0", "0 refused", []string{"job.cancelled", "job.archived", "done"}},
 		"overtake": {"10", "", "0", "0 refused", []string{"#10", "done"}},
@@ -42,8 +42,8 @@ func TestDemo_Scenarios(t *testing.T) {
 	for _, p := range playing {
 		end, tab := ends[p.id], p.tab
 		tab.WaitText("#demo[data-done="+p.id+"] #progress", ", the end", 2*alive)
-		// The stories happen in real time. On a machine that is too busy for all of them at once, one whose jobs end
-		// too late says so; it can be played again, now that the others are over.
+		// The stories happen in real time. If the machine is too busy for all of them at once, a story whose jobs end
+		// too late says so. It is then played again, after the others have ended.
 		for again := 1; again < 3 && strings.Contains(tab.Text("#caption"), "did not come to its end"); again++ {
 			t.Logf("%s: %s", p.id, tab.Text("#caption"))
 			tab.Click("[data-scenario=" + p.id + "]")
@@ -76,7 +76,7 @@ func TestDemo_Scenarios(t *testing.T) {
 	}
 }
 
-// The player holds the story, goes on by one event, and shows it again.
+// The player pauses the story, advances it by one event, and plays it again.
 func TestDemo_Player(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -93,7 +93,7 @@ func TestDemo_Player(t *testing.T) {
 	held := shown()
 	tab.WaitText("#progress", " events", alive)
 	testkit.Eventually(t, alive, "all of the scenario has come", func() (bool, string) {
-		p := strings.Fields(tab.Text("#progress")) // 4 of 31 events
+		p := strings.Fields(tab.Text("#progress")) // "4 of 31 events"
 		n, _ := strconv.Atoi(p[2])
 		return n > 25, tab.Text("#progress")
 	})
@@ -115,11 +115,11 @@ func TestDemo_Player(t *testing.T) {
 	if n := tab.Text("#st-results"); n != "1" {
 		t.Errorf("seen again, it has %s results", n)
 	}
-	tab.Press("1") // another one, after the end
+	tab.Press("1") // another scenario, after the end
 	tab.WaitText("#demo[data-shows=happy] #trail", "job.claimed", alive)
 }
 
-// Where there are keys there is no demo, not even for an administrator.
+// A server with API keys has no demo, not even for an administrator.
 func TestDemo_WithKeys(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t)
@@ -134,7 +134,7 @@ func TestDemo_WithKeys(t *testing.T) {
 	}
 }
 
-// asked posts a form with a key; "" = none.
+// asked posts a form with a key; "" = without one.
 func (s *site) asked(key, path string) answer {
 	s.t.Helper()
 	was := s.key

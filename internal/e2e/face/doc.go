@@ -1,3 +1,3 @@
-// Package face holds the browser tests of the pages as they are served: the real server, a real Chromium, and what a
-// person does with them.
+// Package face holds the browser tests of the pages: a real server, a real Chromium, and a person's clicks and
+// keys.
 package face

@@ -11,9 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// TestFirefox tells the pages' main stories to Firefox: what Chromium's users see, its users see. Each story has a
-// server of its own. Every tab fails its test for an error in the console, a script that throws, a refusal of the
-// policy and a request that fails.
+// TestFirefox tests the pages' main stories in Firefox too. Each story has a server of its own. Every tab fails
+// its test for an error in the console, an uncaught exception, a refusal by the policy or a failed request.
 func TestFirefox(t *testing.T) {
 	t.Parallel()
 	for name, story := range map[string]func(t *testing.T, f *testkit.Firefox){
@@ -49,8 +48,8 @@ func TestFirefox(t *testing.T) {
 	}
 }
 
-// everyPage opens all pages as an admin, in narrow and wide windows, of somebody who likes it light or dark: they fit,
-// and are dark where he likes that.
+// everyPage opens all pages as an admin, in narrow and wide windows and in both colour schemes. They fit the
+// window, and use the scheme.
 func everyPage(t *testing.T, f *testkit.Firefox) {
 	t.Helper()
 	s := newKeyedSite(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// call is one answer of the server's, and what may be kept of it.
+// call is one request and the expected headers of its answer.
 type call struct {
 	method, path, body string
 	header             []string
@@ -25,8 +25,8 @@ const (
 	noCache = "no-cache"
 )
 
-// Every page, error, redirect, file and stream, as it comes over the network: nothing of ours is run that was written
-// into a page, nothing is shown in somebody's frame, nothing is taken for what it is not, and nothing private is kept.
+// Every page, error, redirect, file and stream has the headers of security: no foreign script runs, no foreign
+// page shows it in a frame, its content type is not guessed, and no cache stores private content.
 func TestServedHeaders(t *testing.T) {
 	t.Attr("proves", "A44")
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestServedHeaders(t *testing.T) {
 	}
 }
 
-// head is an answer without its body: that of a stream never ends.
+// head returns an answer without its body, because a stream's body never ends.
 func (s *site) head(c *call) *http.Response {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), alive)
@@ -142,7 +142,7 @@ var (
 	imported = regexp.MustCompile(`from "\./([^"]+)"`)
 )
 
-// files are all static files that the pages name, and those that these import.
+// files returns all static files that the pages name, and the files that those import.
 func (s *site) files(pages []page) (all []string) {
 	s.t.Helper()
 	var unread []string

@@ -12,8 +12,8 @@ import (
 
 const failing = `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]}}`
 
-// feeds lets jobs die until the feed tells of one. A feed hears of what happens while somebody listens, from a moment
-// after he began.
+// feeds makes jobs die until the feed shows one of them. A feed shows only events from shortly after a page began
+// to listen.
 func feeds(t *testing.T, s *site, tab *testkit.Tab) (id string) {
 	t.Helper()
 	var died []string
@@ -31,13 +31,13 @@ func feeds(t *testing.T, s *site, tab *testkit.Tab) (id string) {
 	return id
 }
 
-// fed are the jobs that the feed tells of, from the top.
+// fed returns the ids of the jobs in the feed, from the top.
 func fed(tab *testkit.Tab) (ids []string) {
 	tab.Eval(`[...document.querySelectorAll("#feed a")].map(a => a.title || a.href.split("=")[1])`, &ids)
 	return ids
 }
 
-// stale waits for the sign that the numbers are old.
+// stale waits until the page says that its numbers are old.
 func stale(t *testing.T, tab *testkit.Tab, why string) {
 	t.Helper()
 	tab.WaitText("#stale", "These numbers are old", alive)
@@ -45,8 +45,8 @@ func stale(t *testing.T, tab *testkit.Tab, why string) {
 	reads(t, tab, "#live-text", "stale")
 }
 
-// fresh waits until that sign is gone. Both are looked at in one moment: on a busy machine the next one may be stale
-// again.
+// fresh waits until the page no longer says that. It reads both texts in one moment, because on a busy machine the
+// numbers may soon be old again.
 func fresh(t *testing.T, tab *testkit.Tab) {
 	t.Helper()
 	testkit.Eventually(t, alive, "it is live, and does not say that it is old", func() (bool, string) {
@@ -59,7 +59,7 @@ func fresh(t *testing.T, tab *testkit.Tab) {
 	})
 }
 
-// TestHeal_TheServerRestarts stops the server under pages that are open, and starts it again.
+// TestHeal_TheServerRestarts stops the server while pages are open, and starts it again.
 func TestHeal_TheServerRestarts(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*site){
@@ -116,8 +116,8 @@ func TestHeal_TheServerRestarts(t *testing.T) {
 	}
 }
 
-// TestHeal_TheFeedGoesOn looks for what happened while the stream was away and the server was not: it is told, once,
-// and in its place.
+// TestHeal_TheFeedGoesOn breaks off the stream while the server runs on. The feed then shows the missed events
+// once and in their place.
 func TestHeal_TheFeedGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -127,9 +127,9 @@ func TestHeal_TheFeedGoesOn(t *testing.T) {
 	tab.Open(c.base + "/dashboard")
 	stays(tab)
 	first := feeds(t, s, tab)
-	tab.Beside(t).Open(c.base + "/") // its address of the stream says nothing of the feed
+	tab.Beside(t).Open(c.base + "/") // the address of its stream does not ask for the feed
 	for _, refuse := range []int{0, http.StatusServiceUnavailable} {
-		c.refuse.Store(int64(refuse)) // 0 breaks the stream off, which the browser mends; a refusal is for the page to mend
+		c.refuse.Store(int64(refuse)) // the browser mends a broken stream (0), the page a refused one
 		c.cut()
 		missed := s.submit("public", failing)
 		s.await(missed, "FAILED")
@@ -147,7 +147,7 @@ func TestHeal_TheFeedGoesOn(t *testing.T) {
 		!slices.IsSortedFunc(told, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("the feed tells something twice, or not in its order: %v", told)
 	}
-	// A tab that comes later has what the others were told, in the same order.
+	// A tab that is opened later has the same events in the same order.
 	beside := tab.Beside(t)
 	beside.Open(c.base + "/dashboard")
 	fresh(t, beside)
@@ -157,8 +157,8 @@ func TestHeal_TheFeedGoesOn(t *testing.T) {
 	stayed(t, tab)
 }
 
-// TestHeal_RedisGoesAway takes Redis from under the pages: they come, say so, and are well again by themselves when it
-// is back.
+// TestHeal_RedisGoesAway stops Redis while pages are open and opened. The pages load, show the outage, and recover
+// by themselves when Redis is back.
 func TestHeal_RedisGoesAway(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t)
@@ -183,7 +183,7 @@ func TestHeal_RedisGoesAway(t *testing.T) {
 	reads(t, dash, "#gate-big", "closed")
 	dash.WaitText("#gate-why", "errors of the store", alive)
 
-	// What is opened now. Heals is what it shows when Redis is back.
+	// opened is a page opened during the outage. Heals is the text that it shows when Redis is back.
 	type opened struct{ path, says, heals string }
 	pages := []opened{
 		{"/", "How a job flows", ""},
@@ -217,7 +217,7 @@ func TestHeal_RedisGoesAway(t *testing.T) {
 	stayed(t, dash)
 	for _, p := range pages {
 		tabs[p.path].WaitText("main", p.heals, alive)
-		tabs[p.path].WaitText("#gate-word", "open", alive) // it may be loading
+		tabs[p.path].WaitText("#gate-word", "open", alive) // the page may still be loading
 	}
 	if strings.Contains(tabs["/submit"].Text("main"), "closed") {
 		t.Error("/submit says still that the gate is closed")

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// markup runs, or leaves an element, wherever a page takes it for anything but text.
+	// markup runs a script, or leaves an element, wherever a page inserts it as anything but text.
 	markup = `"><svg onload=globalThis.pwned=1><script>globalThis.pwned=1</script></script></title></textarea></pre></template>` +
 		`<img src=x onerror="globalThis.pwned=1"><a class=pwned ` +
 		`href="javascript:globalThis.pwned=1">x</a><style>*{color:red}</style>'-(globalThis.pwned=1)-'` +
 		"\u2028\u2029\u202e{{.}}${globalThis.pwned=1}"
-	tag    = `<img/src=x/onerror=globalThis.pwned=1>` // where there is no room for a blank
+	tag    = `<img/src=x/onerror=globalThis.pwned=1>` // for places that allow no blank
 	script = `javascript:globalThis.pwned=1`
 )
 
-// text is a JSON string that is written as plainly as can be.
+// text returns s as a JSON string with as few escapes as possible.
 func text(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string cannot fail
+	_ = e.Encode(s) // cannot fail for a string
 	return strings.TrimSpace(b.String())
 }
 
-// harmless wants that nothing of the markup is more than text on the page that the tab shows.
+// harmless checks that the page in the tab contains the markup only as text.
 func harmless(t *testing.T, tab *testkit.Tab, what string) {
 	t.Helper()
 	var got struct {
@@ -51,7 +51,7 @@ func harmless(t *testing.T, tab *testkit.Tab, what string) {
 	}
 }
 
-// shows wants that the markup is to be seen.
+// shows checks that the markup is visible.
 func shows(t *testing.T, tab *testkit.Tab, what, selector string) {
 	t.Helper()
 	testkit.Eventually(t, alive, what+" shows what it was given, in "+selector, func() (bool, string) {
@@ -63,7 +63,7 @@ func shows(t *testing.T, tab *testkit.Tab, what, selector string) {
 	harmless(t, tab, what)
 }
 
-// send posts a form from a page of the site, and returns when what was answered has loaded.
+// send posts a form from a page of the site, and returns when the answer has loaded.
 func send(t *testing.T, tab *testkit.Tab, path string, fields ...string) {
 	t.Helper()
 	names, err := json.Marshal(fields)
@@ -88,7 +88,7 @@ func send(t *testing.T, tab *testkit.Tab, path string, fields ...string) {
 	tab.Eval(`new Promise(r => document.readyState === "complete" ? r(0) : addEventListener("load", () => r(0)))`, nil)
 }
 
-// inFrontOf passes requests on with headers that a page might show.
+// inFrontOf starts a proxy that adds headers which a page might show.
 func inFrontOf(t *testing.T, s *site) (base string) {
 	t.Helper()
 	to, err := url.Parse(s.base)
@@ -110,8 +110,8 @@ func inFrontOf(t *testing.T, s *site) (base string) {
 	return server.URL
 }
 
-// TestFace_Markup puts markup wherever somebody can put a text, also who has Redis itself, and looks at it on every
-// page.
+// TestFace_Markup puts markup into every text that a user can set, or that anyone with access to Redis can set,
+// and opens every page.
 func TestFace_Markup(t *testing.T) {
 	t.Attr("proves", "A46")
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestFace_Markup(t *testing.T) {
 	e.want(http.StatusCreated, &made, http.MethodPost, "/admin/keys", `{"name":`+text(tag)+`,"role":"admin"}`)
 	base := inFrontOf(t, e.site)
 	tab := testkit.StartBrowser(t).Tab(t)
-	tab.Allow("request: " + base) // errors are among what is looked at
+	tab.Allow("request: " + base) // some of the pages are errors
 	behind := *e.site
 	behind.base = base
 	login(tab, &behind, made.Key)
@@ -169,7 +169,7 @@ func TestFace_Markup(t *testing.T) {
 		t.Errorf("half characters: %d %s", a.status, a.body)
 	}
 
-	// Addresses, and forms that are refused.
+	// Addresses, and refused forms.
 	at := url.QueryEscape(markup)
 	for path, selector := range map[string]string{
 		"/?done=" + url.QueryEscape(tag) + "&trouble=" + url.QueryEscape(tag): "",
@@ -215,7 +215,7 @@ func TestFace_Markup(t *testing.T) {
 	send(t, tab, "/poll/cancel", "jobId", markup)
 	shows(t, tab, "a cancel", "#jobId")
 
-	// The live dashboard. Who can write to Redis still writes nothing into the pages but text.
+	// The live dashboard. A client that can write to Redis can only insert text into the pages.
 	running := e.submit("paid", longJob)
 	e.await(running, "PROCESSING")
 	tab.Open(base + "/dashboard")
@@ -232,14 +232,14 @@ func TestFace_Markup(t *testing.T) {
 	shows(t, tab, "the feed", `#feed [data-f="text"]`)
 	e.await(dead, "COMPLETED")
 	stayed(t, tab)
-	// as the server writes them
+	// The same pages as the server renders them.
 	for _, path := range []string{"/dashboard", "/poll?jobId=" + running, "/dashboard/jobs?status=PROCESSING"} {
 		tab.Open(base + path)
 		shows(t, tab, path, "main")
 	}
 }
 
-// hostileRedis writes markup where only processes of tierq write.
+// hostileRedis writes markup into the fields that only tierq's processes write.
 func hostileRedis(t *testing.T, at, id string) {
 	t.Helper()
 	o, err := redis.ParseURL(at)

@@ -13,7 +13,7 @@ func theme(tab user) (now string) {
 	return now
 }
 
-// ground is the colour of the page's ground.
+// ground returns the page's background colour.
 func ground(tab user) (colour string) {
 	tab.Eval("getComputedStyle(document.documentElement).backgroundColor", &colour)
 	return colour
@@ -54,7 +54,7 @@ func TestKeyboard(t *testing.T) {
 	if at := focused(); at != "find" {
 		t.Errorf("/ leads to %q", at)
 	}
-	tab.Press("t?gd") // is text here
+	tab.Press("t?gd") // text in this field
 	var typed string
 	if tab.Eval("document.getElementById('find').value", &typed); typed != "t?gd" || theme(tab) != "auto" {
 		t.Errorf("typed is %q, the theme %s", typed, theme(tab))
@@ -63,8 +63,7 @@ func TestKeyboard(t *testing.T) {
 	themes(t, s, tab)
 }
 
-// themes presses the key that changes the theme, and looks at the ground that each has, also after the page was loaded
-// again.
+// themes presses the key that changes the theme, and checks the background of each theme, also after a reload.
 func themes(t *testing.T, s *site, tab user) {
 	t.Helper()
 	tab.Open(s.base + "/")
@@ -83,7 +82,7 @@ func themes(t *testing.T, s *site, tab user) {
 	}
 }
 
-// Whatever the tabulator leads to is seen to have the focus; it leads into the page and through all of it.
+// Every element that the Tab key reaches shows the focus. The key leads into the page and through all of it.
 func TestFocusIsSeen(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -103,7 +102,7 @@ func TestFocusIsSeen(t *testing.T) {
 	for path, least := range map[string]int{"/": 12, "/submit": 18, "/poll?jobId=" + j.failed: 14, "/dashboard": 20,
 		"/dashboard/dead": 20, "/dashboard/tiers/PAID": 20} {
 		for _, dark := range []bool{false, true} {
-			if dark && path != "/dashboard" { // the same colours
+			if dark && path != "/dashboard" { // the colours are the same
 				continue
 			}
 			tab.View(1280, 900, dark)
@@ -113,7 +112,7 @@ func TestFocusIsSeen(t *testing.T) {
 			for range 80 {
 				tab.Press("\t")
 				var at *place
-				// with the next frame that is drawn
+				// The next drawn frame shows the focus.
 				testkit.Eventually(t, alive, path+": the focus is seen", func() (bool, string) {
 					tab.Eval(where, &at)
 					return at == nil || at.Lined && at.Within, fmt.Sprintf("%+v", at)

@@ -15,7 +15,7 @@ const (
 	running = `[data-b="tiers.%s.inFlight"]`
 )
 
-// reads waits until an element says exactly this.
+// reads waits until an element's text is exactly want.
 func reads(t *testing.T, tab user, selector, want string) {
 	t.Helper()
 	testkit.Eventually(t, alive, selector+" says "+want, func() (bool, string) {
@@ -24,7 +24,7 @@ func reads(t *testing.T, tab user, selector, want string) {
 	})
 }
 
-// stays marks a page that must not be loaded anew; stayed looks.
+// stays marks a page that must not be reloaded; stayed checks the mark.
 func stays(tab user) { tab.Eval("globalThis.stayed = 1", nil) }
 
 func stayed(t *testing.T, tab user) {
@@ -35,8 +35,8 @@ func stayed(t *testing.T, tab user) {
 	}
 }
 
-// TestDashboard_Live looks at numbers, rows and countdowns that move by themselves, and stand still while somebody
-// wants them to.
+// TestDashboard_Live checks numbers, rows and countdowns that change by themselves, and that the page pauses them
+// on request.
 func TestDashboard_Live(t *testing.T) {
 	t.Attr("proves", "S4-W1")
 	t.Parallel()
@@ -75,7 +75,7 @@ func dashboardLive(t *testing.T, s *site, tab user, another func() user) {
 		t.Error("the capacity's bar shows nothing of PAID")
 	}
 
-	// What another tab of this browser hears, this one would have heard as well.
+	// The first tab gets every event that another tab of this browser gets.
 	beside := another()
 	beside.Open(s.base + "/dashboard")
 	reads(t, beside, "#live-text", "live")
@@ -101,7 +101,7 @@ func dashboardLive(t *testing.T, s *site, tab user, another func() user) {
 	stayed(t, tab)
 }
 
-// drawn says how much of a chart has the colour of a tier's line, or of what is below it.
+// drawn counts the pixels of a chart that have the colour of a tier's line, or of the area below it.
 const drawn = `(([box, tier]) => {
 	const probe = document.createElement("i");
 	document.body.append(probe);
@@ -116,17 +116,17 @@ const drawn = `(([box, tier]) => {
 	return n;
 })(%s)`
 
-// TestDashboard_Charts looks for the lines of what happened, in each window.
+// TestDashboard_Charts checks the charts' lines in each window of time.
 func TestDashboard_Charts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	// enough to be seen in a bucket of a day
+	// The jobs are enough to be visible in a bucket of a day.
 	many := strings.Repeat(`{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}},`, 1000)
 	var batch struct {
 		Data []struct{ JobID, ErrorCode string } `json:"apiResponseData"`
 	}
 	s.want(http.StatusAccepted, &batch, http.MethodPost, "/paid/submit/batch", "["+strings.TrimSuffix(many, ",")+"]")
-	accepted, doubted := 0, 0 // a busy machine may refuse some, and lose the answer about others
+	accepted, doubted := 0, 0 // a busy machine may refuse some jobs, and lose the answer about others
 	for _, j := range batch.Data {
 		switch {
 		case j.JobID != "" && j.ErrorCode == "":
@@ -170,7 +170,7 @@ func TestDashboard_Charts(t *testing.T) {
 			tab.Eval(
 				`document.querySelector("#chart-rate canvas")?.toDataURL() ?? ""`,
 				&picture,
-			) // none before the first figures
+			) // empty before the first figures
 			for other, of := range seen {
 				if of == picture {
 					return false, "as " + other

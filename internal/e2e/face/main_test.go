@@ -18,8 +18,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// atOnce is how many tests have tabs at the same time. Most of the time they wait for what pages show by themselves, so
-// they are more than the cores of a small machine; on a large one the packages beside want theirs.
+// atOnce is the number of tests that have tabs at the same time. They wait for the pages most of the time, so
+// there are more of them than a small machine has cores; on a large machine the other packages need the rest.
 const atOnce = "4"
 
 func TestMain(m *testing.M) {
@@ -30,21 +30,21 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m).Run())
 }
 
-// alive is how long anything may take: a bound on being alive, not on being quick.
+// alive is the limit for any step. It detects a hang; it does not measure speed.
 const alive = 30 * time.Second
 
 const theAdmin = "tq_aaaaaaaaaaaaaaaa_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// site is one tierq process. It can be stopped and started again: its address, its stores and its environment stay.
+// site is one tierq process. It can be stopped and started again with the same address, stores and environment.
 type site struct {
 	*testkit.Process
 	t    testing.TB
 	base string // http://address
-	key  string // what ask shows; "" = nothing
+	key  string // the key that ask sends; "" = none
 	env  []string
 }
 
-// newSite starts an embedded server that is open to everybody.
+// newSite starts an embedded server that is open to all callers.
 func newSite(t testing.TB, env ...string) *site {
 	t.Helper()
 	port := strconv.Itoa(testkit.FreePort(t))
@@ -55,7 +55,7 @@ func newSite(t testing.TB, env ...string) *site {
 	return s
 }
 
-// newKeyedSite starts an embedded server that theAdmin closes; newKey makes further keys.
+// newKeyedSite starts an embedded server that requires keys, because theAdmin is one; newKey makes further keys.
 func newKeyedSite(t testing.TB, env ...string) *site {
 	t.Helper()
 	s := newSite(t, append(env, "TIERQ_ADMIN_KEY="+theAdmin)...)
@@ -63,8 +63,8 @@ func newKeyedSite(t testing.TB, env ...string) *site {
 	return s
 }
 
-// external is a server with its stores: a Redis of its own, which a test may stop (Kill, Freeze) and start (Restart,
-// Thaw), and a database on the MariaDB that all tests share.
+// external is a server with its stores: a Redis of its own, which a test may stop (Kill, Freeze) and start
+// (Restart, Thaw), and a database on the MariaDB that all tests share.
 type external struct {
 	*site
 	redis *testkit.Redis
@@ -90,7 +90,7 @@ func (s *site) start() {
 	}
 }
 
-// stop ends the server in order.
+// stop ends the server in an orderly way.
 func (s *site) stop() {
 	s.t.Helper()
 	if err := s.Signal(syscall.SIGTERM); err != nil {
@@ -103,7 +103,7 @@ func (s *site) stop() {
 	}
 }
 
-// answer is a response, read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -115,7 +115,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// ask makes a call with the site's key. A body is JSON if no header says otherwise.
+// ask makes a call with the site's key. A body is JSON unless a header says otherwise.
 func (s *site) ask(method, path, body string, header ...string) answer {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
@@ -143,8 +143,8 @@ func (s *site) ask(method, path, body string, header ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
-// want makes a call that must be answered with this status, and reads the answer into what into points at; nil = nobody
-// wants it.
+// want makes a call that must get this status, and decodes the answer into what into points at. A nil into drops
+// the answer.
 func (s *site) want(status int, into any, method, path, body string, header ...string) {
 	s.t.Helper()
 	a := s.ask(method, path, body, header...)
@@ -158,7 +158,7 @@ func (s *site) want(status int, into any, method, path, body string, header ...s
 	}
 }
 
-// submit submits a job that must be accepted, and returns its id.
+// submit submits a job that the server must accept, and returns its id.
 func (s *site) submit(tier, body string) string {
 	s.t.Helper()
 	return testkit.Accepted(s.t, func() (int, []byte) {
@@ -169,7 +169,7 @@ func (s *site) submit(tier, body string) string {
 	})
 }
 
-// await waits until a job is in a state.
+// await waits until a job has a status.
 func (s *site) await(id, status string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, alive, id+" is "+status, func() (bool, string) {
@@ -178,7 +178,7 @@ func (s *site) await(id, status string) {
 	})
 }
 
-// newKey makes a key; fields are its others: "role":"read-only".
+// newKey creates an API key; fields are its other members: "role":"read-only".
 func (s *site) newKey(fields string) string {
 	s.t.Helper()
 	var made struct{ Key string }
@@ -198,13 +198,13 @@ func (s *site) tune(tier string, fields map[string]any) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	testkit.Eventually(s.t, alive, "the plan is stored", func() (bool, string) { // a busy machine's SQL may be late: 503
+	testkit.Eventually(s.t, alive, "the plan is stored", func() (bool, string) { // on a busy machine SQL may be late: 503
 		answer := s.ask(http.MethodPut, "/admin/tiers/"+tier, string(body))
 		return answer.status == http.StatusOK, fmt.Sprint(answer.status)
 	})
 }
 
-// login shows the key on /login.
+// login logs in on /login with a key.
 func login(tab user, s *site, key string) {
 	tab.Open(s.base + "/login")
 	tab.Type("input[name=key]", key)
@@ -212,8 +212,8 @@ func login(tab user, s *site, key string) {
 	tab.WaitText(".who-name", "", alive)
 }
 
-// user is somebody with a browser: a testkit.Tab has Chromium, a testkit.FirefoxTab Firefox. What both do is told once,
-// as a story.
+// user is a person with a browser: a testkit.Tab in Chromium, a testkit.FirefoxTab in Firefox. A story for a user
+// is tested in both.
 type user interface {
 	Open(url string)
 	Reload()

@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// both runs a test on a server with its stores inside, and on one with Redis and MariaDB; both are closed by theAdmin.
+// both runs a test on an embedded server and on one with Redis and MariaDB. Both require keys, and theAdmin is
+// one.
 func both(t *testing.T, run func(t *testing.T, s *site)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -30,14 +31,15 @@ func both(t *testing.T, run func(t *testing.T, s *site)) {
 	})
 }
 
-// as is the same server, for whoever has another key.
+// as returns the same server with another key.
 func (s *site) as(key string) *site {
 	other := *s
 	other.key = key
 	return &other
 }
 
-// form sends a form of a page, and says where it leads; "" = to a page that is there at once.
+// form sends a page's form, and returns the address that the answer redirects to. Without a redirect the address
+// is empty, and page is the answer.
 func (s *site) form(path string, values url.Values) (to *url.URL, page string) {
 	s.t.Helper()
 	a := s.ask(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
@@ -48,7 +50,7 @@ func (s *site) form(path string, values url.Values) (to *url.URL, page string) {
 	return to, a.body
 }
 
-// detail is what GET /api/jobs/{id} tells of what was submitted.
+// detail is what GET /api/jobs/{id} shows of the submit.
 type detail struct {
 	Owner       *string         `json:"owner"`
 	Payload     json.RawMessage `json:"payload"`
@@ -65,7 +67,7 @@ func (s *site) detail(id string) (d detail) {
 	return d
 }
 
-// buried waits until a job's failure is in SQL, and tells it.
+// buried waits until a job's failure is in SQL, and returns the job's detail.
 func (s *site) buried(id string) detail {
 	s.t.Helper()
 	s.await(id, "FAILED")
@@ -78,7 +80,7 @@ func (s *site) buried(id string) detail {
 
 const failsWith = `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"%s"}]}}`
 
-// TestDetail_Payload reads what was submitted of jobs in each state, as each kind of caller.
+// TestDetail_Payload reads the payloads of jobs in each state, as each kind of caller.
 func TestDetail_Payload(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *site) {
@@ -140,7 +142,7 @@ func TestDetail_Payload(t *testing.T) {
 
 var jobLink = regexp.MustCompile(`href="(/poll\?jobId=([0-9a-f-]{36}))"`)
 
-// TestSearch finds jobs, living and ended, by each field of the form; each row leads to its job.
+// TestSearch finds jobs, living and ended, by each field of the form. Each row links to its job.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *site) {
@@ -196,7 +198,8 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// TestRequeueAll_From requeues what died at a time or later, as the page's filter says, and nothing that died before.
+// TestRequeueAll_From requeues the dead letters from a time on, as the page's filter says, and none of the earlier
+// ones.
 func TestRequeueAll_From(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *site) {
@@ -230,8 +233,8 @@ func TestRequeueAll_From(t *testing.T) {
 	})
 }
 
-// TestSubmit_WhatTheCallerMay shows the cards of the tiers, and the types, that a key, and somebody without one, may
-// submit.
+// TestSubmit_WhatTheCallerMay checks that the page offers the tiers and types that a key, or a caller without one,
+// may submit.
 func TestSubmit_WhatTheCallerMay(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t, "TIERQ_ANONYMOUS_RATE=100")
@@ -269,8 +272,8 @@ func firsts(r *regexp.Regexp, text string) (list []string) {
 	return list
 }
 
-// TestLogin_Back follows the link to the login, and is back where it stood, with all that was asked there; who comes
-// again is told that he is logged in. Who is turned away comes back too.
+// TestLogin_Back follows the link to the login, and returns to the same page with the same query. A second visit
+// to the login says that the user is logged in. A user who was refused returns as well.
 func TestLogin_Back(t *testing.T) {
 	t.Parallel()
 	loginAndBack(t, newKeyedSite(t), testkit.StartBrowser(t).Tab(t))
@@ -306,7 +309,8 @@ func loginAndBack(t *testing.T, s *site, tab user) {
 	tab.WaitText("main", "How a job flows", alive)
 }
 
-// TestDashboard_Watches sees the time to the watches' next looks run down and begin anew, and nothing beside it move.
+// TestDashboard_Watches checks that the time to the watches' next looks counts down and begins again, and that
+// nothing beside it moves.
 func TestDashboard_Watches(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -315,7 +319,7 @@ func TestDashboard_Watches(t *testing.T) {
 	tab.WaitText("#live-text", "live", alive)
 	type look struct {
 		Text  string
-		Right float64 // where what stands behind the countdown begins
+		Right float64 // the left edge of the text after the countdown
 	}
 	var seen []string
 	edges := map[float64]bool{}

@@ -18,14 +18,14 @@ var (
 	lastUse     = regexp.MustCompile(`"lastUsedAt":[^,}]*`)
 )
 
-// changing are all addresses that change something, "POST /x": of the API as its description has them, and of the
-// pages.
+// changing returns all addresses that change something, "POST /x": those in the API's description, and those of
+// the pages.
 func (s *site) changing(living, failed string) (all []string) {
 	s.t.Helper()
 	path := ""
 	for line := range strings.SplitSeq(s.ask(http.MethodGet, "/openapi.yaml", "").body, "\n") {
 		if line == "webhooks:" {
-			break // those are called, and do not serve
+			break // the receivers' part: the server calls those, it does not serve them
 		}
 		if m := addressLine.FindStringSubmatch(line); m != nil {
 			path = m[1]
@@ -51,7 +51,7 @@ func (s *site) changing(living, failed string) (all []string) {
 	return all
 }
 
-// state is what the other site's page would like to change.
+// state returns everything that the other site's page tries to change.
 func (s *site) state() string {
 	s.t.Helper()
 	var b strings.Builder
@@ -61,9 +61,9 @@ func (s *site) state() string {
 	return b.String()
 }
 
-// TestFace_AnotherSitesPage opens pages of other origins in the browser of somebody who is logged in, and of one who
-// need not be: another port, whose requests carry the cookie for a browser knows no ports, and another name. They send
-// what they can to whatever changes something.
+// TestFace_AnotherSitesPage opens pages of other origins in the browser of a logged-in user, and of a user of an
+// open server. One origin is another port of the same host, to which browsers send the same cookie; the other is
+// another name. The pages send requests to every address that changes something, and none has an effect.
 func TestFace_AnotherSitesPage(t *testing.T) {
 	t.Attr("proves", "A45")
 	t.Parallel()
@@ -115,15 +115,15 @@ func TestFace_AnotherSitesPage(t *testing.T) {
 			}
 			tab.Open(s.base + "/poll?jobId=" + living)
 			if s.key != "" {
-				tab.WaitText(".who-name", "", alive) // still
+				tab.WaitText(".who-name", "", alive) // still logged in
 			}
-			send(t, tab, "/poll/cancel", "jobId", living) // the site's own page may
+			send(t, tab, "/poll/cancel", "jobId", living) // the site's own page may do this
 			s.await(living, "CANCELLED")
 		})
 	}
 }
 
-// attack has the page that the tab is at send requests to all of the addresses; none may be let in.
+// attack makes the page in the tab send requests to all of the addresses. The server must refuse each.
 func attack(t *testing.T, tab *testkit.Tab, base string, all []string, living, failed string) {
 	t.Helper()
 	list, err := json.Marshal(all)

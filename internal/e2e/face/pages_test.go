@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// jobs are one in each state that a page shows differently.
+// jobs holds a job in each state that a page shows differently.
 type jobs struct{ scheduled, running, completed, failed, cancelled string }
 
 func (s *site) jobs() jobs {
@@ -41,15 +41,15 @@ func (s *site) jobs() jobs {
 
 const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
 
-// page is an address, and what somebody gets there. Shows is what its main part says; no word of a list to choose from,
-// which some browsers call text.
+// page is an address and its answer. Shows is a part of the text in the page's main element. Words from a list of
+// options do not count, because only some browsers return them as text.
 type page struct {
 	path   string
 	status int
 	shows  string
 }
 
-// pages are all, as somebody sees them who may see and change everything.
+// pages returns all pages, as a user with all rights sees them.
 func (j jobs) pages() []page {
 	poll := func(id, shows string) page { return page{"/poll?jobId=" + id, http.StatusOK, shows} }
 	return []page{
@@ -73,8 +73,8 @@ func (j jobs) pages() []page {
 	}
 }
 
-// TestPages looks at every page as everybody: it loads without a problem, fits a narrow window, and as an
-// admin, who sees most of every page, each window, and has no barrier.
+// TestPages opens every page as each kind of user: it loads without a problem and fits a narrow window. As an
+// admin, who sees most of every page, it fits each window and has no barrier for disabled users.
 func TestPages(t *testing.T) {
 	t.Attr("proves", "S2-W1 S2-W5")
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestPages(t *testing.T) {
 		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
 			"/dashboard/jobs", "/dashboard/dead",
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/demo", "/about")
-		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // nobody needs it
+		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // an open server has no login
 		look(t, s, b.Tab(t), seen, false)
 	})
 	t.Run("keys", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// withKeys are the pages as a server with keys has them: without the demo.
+// withKeys returns the pages of a server with keys, which has no demo.
 func withKeys(all []page) []page {
 	for i := range all {
 		if all[i].path == "/demo" {
@@ -133,7 +133,7 @@ func withKeys(all []page) []page {
 	return all
 }
 
-// of are the pages at these addresses.
+// of returns the pages at these addresses.
 func of(all []page, paths ...string) []page {
 	some := make([]page, len(paths))
 	for i, path := range paths {
@@ -142,16 +142,16 @@ func of(all []page, paths ...string) []page {
 	return some
 }
 
-// seenOf is what somebody sees of a page.
+// seenOf returns what a user sees of a page.
 const seenOf = `({
 	status: performance.getEntriesByType("navigation")[0].responseStatus,
 	live: !!document.getElementById("live"),
 	text: document.querySelector("main").innerText,
 })`
 
-// look opens the pages one after the other. Closely, it looks for barriers, in the light and in the dark, and at every
-// width. The first page that a template makes stands for the others, and nobody else but an admin looks closely; in the
-// long suite everybody does, at every page, width and theme.
+// look opens the pages one after the other. With closely it looks for barriers in the light and in the dark theme,
+// and checks every width. The first page of a template stands for the others of it, and only the admin looks
+// closely. In the long suite every user does, at every page, width and theme.
 func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
 	t.Helper()
 	templates := map[string]bool{}
@@ -179,13 +179,13 @@ func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
 		if closely || everything {
 			widths = []int{360, 1280, 2560}
 		}
-		axe := everything || first && (closely || p.path == "/login" && p.shows == "Log in") // whose form no admin sees
+		axe := everything || first && (closely || p.path == "/login" && p.shows == "Log in") // no admin sees its form
 		if axe {
 			barriers(t, tab, p.path)
 		}
 		for i, width := range widths {
 			for _, dark := range []bool{i%2 == 0, i%2 == 1} {
-				if dark == (i%2 == 0) || everything { // no colour makes a page wider
+				if dark == (i%2 == 0) || everything { // the theme does not change a page's width
 					tab.View(width, 900, dark)
 					fits(t, tab, p.path, width)
 				}
@@ -198,7 +198,7 @@ func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
 	}
 }
 
-// template is what the addresses have in common that one template serves.
+// template returns the common part of the addresses that one template serves.
 func (p page) template() string {
 	path, query, _ := strings.Cut(p.path, "?")
 	name, _, _ := strings.Cut(query, "=")
@@ -215,7 +215,7 @@ func barriers(t *testing.T, tab *testkit.Tab, what string) {
 	}
 }
 
-// fits wants that nobody has to scroll sideways. Charts are drawn anew after the window has changed.
+// fits checks that the page needs no horizontal scrolling. Charts are drawn again after the window has changed.
 func fits(t *testing.T, tab user, path string, width int) {
 	t.Helper()
 	const wide = `(root => ({inner: innerWidth, scroll: root.scrollWidth, out: root.scrollWidth <= innerWidth ? "" :

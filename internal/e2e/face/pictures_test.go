@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// picturesFor is how long the queue is busy before the first picture: the charts show it.
+// picturesFor is the time for which the queue is busy before the first picture, so that the charts show it.
 const picturesFor = 4 * time.Minute
 
 const picturesRoom = 350 << 10 // of all pictures together
@@ -116,8 +116,8 @@ func (e *external) crash(worker *testkit.Process) string {
 	return found
 }
 
-// mix submits jobs of all tiers and of several types until the context ends: quick ones, long ones, some that fail,
-// some for later.
+// mix submits jobs of all tiers and of several types until the context ends: short ones, long ones, failing ones
+// and delayed ones.
 func mix(ctx context.Context, base string) {
 	submit := func(tier, jobType string, payload any, more string) {
 		text, err := json.Marshal(payload)
@@ -198,7 +198,7 @@ func waitFor(t *testing.T, busy <-chan time.Time) {
 	}
 }
 
-// plotted waits until both charts are there.
+// plotted waits until both charts are drawn.
 func plotted(t *testing.T, tab *testkit.Tab) {
 	t.Helper()
 	testkit.Eventually(t, alive, "the charts are drawn", func() (bool, string) {
@@ -208,7 +208,8 @@ func plotted(t *testing.T, tab *testkit.Tab) {
 	})
 }
 
-// shrink writes a picture again as the browser writes WebP at a lower quality: half the size, and still sharp.
+// shrink saves a picture again as WebP at a lower quality, with the browser's encoder: half the size, and still
+// sharp.
 func shrink(t *testing.T, tab *testkit.Tab, from, to string) {
 	t.Helper()
 	raw, err := os.ReadFile(from)
@@ -233,7 +234,7 @@ func shrink(t *testing.T, tab *testkit.Tab, from, to string) {
 	}
 }
 
-// weigh holds all pictures together to the room they have.
+// weigh checks that all pictures together stay within their limit.
 func weigh(t *testing.T, dir string) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*.webp"))

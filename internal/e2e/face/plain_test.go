@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// again opens a page until an element of it says what is waited for: without scripts nothing moves by itself.
+// again opens a page repeatedly until an element's text contains want, because without scripts no page updates
+// itself.
 func again(t *testing.T, tab *testkit.Tab, url, selector, want string) {
 	t.Helper()
 	testkit.Eventually(t, alive, selector+" says "+want, func() (bool, string) {
@@ -19,7 +20,7 @@ func again(t *testing.T, tab *testkit.Tab, url, selector, want string) {
 	})
 }
 
-// at waits until the tab's address has a part.
+// at waits until the tab's address contains part.
 func at(t *testing.T, tab *testkit.Tab, part string) {
 	t.Helper()
 	testkit.Eventually(t, alive, "the address has "+part, func() (bool, string) {
@@ -28,19 +29,19 @@ func at(t *testing.T, tab *testkit.Tab, part string) {
 	})
 }
 
-// plain opens a tab whose pages run no scripts.
+// plain opens a tab with scripts switched off.
 func plain(t *testing.T) *testkit.Tab {
 	t.Helper()
 	tab := testkit.StartBrowser(t).Tab(t)
 	tab.Scripts(false)
-	tab.Allow(".js:  csp") // so the browser calls it that a module is not loaded ahead which will not run
+	tab.Allow(".js:  csp") // the browser's message that it does not preload a module, which cannot run
 	return tab
 }
 
-// seen looks at a page that no address leads to.
+// seen checks a page that has no address of its own.
 func seen(t *testing.T, tab *testkit.Tab, what string) {
 	t.Helper()
-	tab.Scripts(true) // axe-core waits for promises; the page has come without its own
+	tab.Scripts(true) // axe-core needs promises; the page itself has loaded without scripts
 	defer tab.Scripts(false)
 	for _, width := range []int{360, 1280} {
 		tab.View(width, 900, width == 360)
@@ -49,8 +50,8 @@ func seen(t *testing.T, tab *testkit.Tab, what string) {
 	}
 }
 
-// Without scripts a job is submitted, looked at, cancelled and requeued; who does not log in gets no further, nor who
-// logs out.
+// Without scripts a user can submit, view, cancel and requeue a job. A user who is not logged in, or has logged
+// out, is sent to the login.
 func TestWithoutScripts_AJob(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t, "TIERQ_WORKERS=1")
@@ -114,7 +115,8 @@ func TestWithoutScripts_AJob(t *testing.T) {
 	tab.WaitText("h1", "Log in", alive)
 }
 
-// Without scripts dead letters are requeued: one, those that were ticked, and after a question all that a filter takes.
+// Without scripts dead letters can be requeued: a single one, the ticked ones, and after a question all that match
+// a filter.
 func TestWithoutScripts_DeadLetters(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t)
@@ -176,8 +178,8 @@ func TestWithoutScripts_DeadLetters(t *testing.T) {
 	lives(1, ids[4])
 }
 
-// Without scripts a plan is changed: what differs is shown, then stored; who was slower is told, and loses nothing that
-// he typed.
+// Without scripts a plan can be changed: the page shows the differences, then stores the plan. A user whose change
+// comes second is told so, and keeps the typed values.
 func TestWithoutScripts_APlan(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t)

@@ -7,11 +7,11 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// mostBlocking is how many files a page waits for before it is painted: its styles and its theme.
+// mostBlocking is the number of files that a page needs before it is painted: its styles and its theme.
 const mostBlocking = 2
 
-// mostRequests is how many a page may make, itself among them, until it moves. Its stream, which a worker of all tabs
-// holds, comes on top.
+// mostRequests is the limit of a page's requests, including the page itself, until it is live. The stream, which a
+// worker holds for all tabs, is not counted.
 const mostRequests = 14
 
 func TestRequests(t *testing.T) {
@@ -20,7 +20,7 @@ func TestRequests(t *testing.T) {
 	b := testkit.StartBrowser(t)
 	for _, path := range []string{"/dashboard", "/", "/submit", "/demo",
 		"/poll?jobId=" + s.submit("public", `{"delaySeconds":3600}`)} {
-		tab := b.Tab(t) // with nothing in its cache
+		tab := b.Tab(t) // with an empty cache
 		tab.Open(s.base + path)
 		if path == "/dashboard" {
 			tab.WaitText("#live-text", "live", alive)

@@ -2,8 +2,8 @@
 
 package face
 
-// What `make long` looks at: so many tabs and browsers as take a machine, and every page in every width and theme, as
-// everybody who may see it.
+// The sizes of `make long`: so many tabs and browsers that they need the whole machine, and every page in every
+// width and theme, as each kind of user who may see it.
 const (
 	manyTabs     = 20
 	manyBrowsers = 20

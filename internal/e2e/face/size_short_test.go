@@ -2,7 +2,7 @@
 
 package face
 
-// What `make test` is content with. Seven tabs are more than the six connections that HTTP/1.1 has per server; three
+// The sizes of `make test`. Seven tabs are more than the six connections that HTTP/1.1 allows per server. Three
 // browsers are more than two that could share something by chance.
 const (
 	manyTabs     = 7

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// occupy gives the only worker something to do until release is called.
+// occupy keeps the only worker busy until release is called.
 func (s *site) occupy() (release func()) {
 	s.t.Helper()
 	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 600000})
@@ -25,7 +25,7 @@ func (s *site) occupy() (release func()) {
 	}
 }
 
-// stay marks the page. What it returns says whether it is still the same one, never loaded again.
+// stay marks the page. same reports whether the page is still there and was never reloaded.
 func stay(tab user) (same func() bool) {
 	tab.Eval("void (window.mark = 'mine') ?? 0", nil)
 	return func() (yes bool) {
@@ -45,8 +45,9 @@ func arrived(t *testing.T, tab user) string {
 	return id
 }
 
-// choose puts the focus on a list, and types what it shall be, as a keyboard does. A browser takes what comes more than
-// a second after the last key for another word, as it does on a machine that is busy: then all of it is typed again.
+// choose focuses a list and types a word to select an option, as a keyboard user does. A browser takes a key that
+// comes more than a second after the last one for the beginning of another word, which happens on a busy machine:
+// then choose types the whole word again.
 func choose(t *testing.T, tab user, selector, word string) {
 	t.Helper()
 	list := fmt.Sprintf("document.querySelector(%q)", selector)
@@ -63,8 +64,8 @@ func choose(t *testing.T, tab user, selector, word string) {
 	})
 }
 
-// Jobs of several types are submitted by clicking, and followed to their results on the page that opens, which is never
-// loaded again.
+// Jobs of several types are submitted by clicks, and followed to their results on the page that opens, which is
+// never reloaded.
 func TestSubmitAndFollow(t *testing.T) {
 	t.Attr("proves", "S2-W2 S2-W3")
 	t.Parallel()
@@ -113,7 +114,7 @@ func submitAndFollow(t *testing.T, s *site, tab user) {
 	}
 }
 
-// A submit that is refused says why where it was typed, and keeps what was typed.
+// A refused submit shows the error at the wrong field, and keeps the typed values.
 func TestSubmitRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -137,7 +138,7 @@ func TestSubmitRefused(t *testing.T) {
 	}
 }
 
-// Jobs are cancelled and requeued where they are shown.
+// Jobs can be cancelled and requeued on the pages that show them.
 func TestCancelAndRequeue(t *testing.T) {
 	t.Parallel()
 	cancelAndRequeue(t, newSite(t, "TIERQ_WORKERS=1"), testkit.StartBrowser(t).Tab(t))

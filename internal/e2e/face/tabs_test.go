@@ -14,13 +14,14 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// counter stands in front of a site and counts the streams through it.
+// counter is a proxy in front of a site that counts the streams.
 type counter struct {
 	base            string
 	live, jobs, all atomic.Int64 // of the dashboard now, of jobs now, of the dashboard ever
-	// the status that the dashboard's streams are refused with, 0 = they are not; how many were
+	// refuse is the status with which the dashboard's streams are refused, 0 = they are not. refused counts the
+	// refusals.
 	refuse, refused atomic.Int64
-	cut             func() // breaks off all that are
+	cut             func() // breaks off all open streams
 }
 
 func count(t testing.TB, s *site) *counter {
@@ -29,7 +30,7 @@ func count(t testing.TB, s *site) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// it says nothing of itself: an open server answers to no proxy
+	// The proxy adds no headers, because an open server refuses requests through a proxy.
 	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
@@ -59,7 +60,7 @@ func count(t testing.TB, s *site) *counter {
 	return c
 }
 
-// busy is a site whose only worker is taken: what is submitted waits.
+// busy starts a site whose only worker is occupied, so that submitted jobs wait.
 func busy(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, "TIERQ_WORKERS=1")
@@ -68,7 +69,8 @@ func busy(t *testing.T) *site {
 	return s
 }
 
-// lookAt is what the nth tab shows: all that have the stream, mostly the one that takes the browser less work.
+// lookAt returns the page of the nth tab. All these pages use the stream; most are the one that is cheaper for the
+// browser.
 func lookAt(n int) string {
 	if n%5 == 0 {
 		return "/dashboard"
@@ -76,7 +78,8 @@ func lookAt(n int) string {
 	return "/"
 }
 
-// TestTabs_ShareOneStream opens more dashboards in one browser than HTTP/1.1 has connections: all of them are live.
+// TestTabs_ShareOneStream opens more dashboards in one browser than HTTP/1.1 has connections, and all of them are
+// live.
 func TestTabs_ShareOneStream(t *testing.T) {
 	unlessTheyTakeTheMachine(t)
 	tab := testkit.StartBrowser(t).Tab(t)
@@ -97,7 +100,7 @@ func shareOneStream(t *testing.T, s *site, tab user, another func() user, many i
 	if now, ever := c.live.Load(), c.all.Load(); now != 1 || ever != 1 {
 		t.Errorf("%d tabs have %d streams, and had %d", many, now, ever)
 	}
-	// Who opened the stream leaves, the others go on; the last one ends it.
+	// The tab that opened the stream leaves, and the others go on. The last one ends the stream.
 	tab.Open(c.base + "/livez")
 	allMove(t, s, 2, tabs[1:])
 	if now, ever := c.live.Load(), c.all.Load(); now != 1 || ever != 1 {
@@ -106,7 +109,7 @@ func shareOneStream(t *testing.T, s *site, tab user, another func() user, many i
 	for _, other := range tabs[1:] {
 		other.Open(c.base + "/livez")
 	}
-	// A tab that leaves says so. Where a busy browser loses that message, the silence of the tab ends the stream, after
+	// A tab that leaves sends a message. If a busy browser loses the message, the tab's silence ends the stream after
 	// 200 to 230 s.
 	testkit.Eventually(t, 4*time.Minute, "the stream ends", func() (bool, string) {
 		live := c.live.Load()
@@ -114,14 +117,15 @@ func shareOneStream(t *testing.T, s *site, tab user, another func() user, many i
 	})
 }
 
-// unlessTheyTakeTheMachine lets other tests run beside; the twenty tabs of the long suite run alone.
+// unlessTheyTakeTheMachine lets other tests run at the same time. The twenty tabs of the long suite run alone.
 func unlessTheyTakeTheMachine(t *testing.T) {
 	if !everything {
 		t.Parallel()
 	}
 }
 
-// TestTabs_OfTwentyBrowsers opens dashboards in browsers that share nothing: twenty in the long suite, three else.
+// TestTabs_OfTwentyBrowsers opens dashboards in browsers that share nothing: twenty in the long suite, otherwise
+// three.
 func TestTabs_OfTwentyBrowsers(t *testing.T) {
 	unlessTheyTakeTheMachine(t)
 	s := busy(t)
@@ -138,7 +142,7 @@ func TestTabs_OfTwentyBrowsers(t *testing.T) {
 	}
 }
 
-// allMove submits a job, the nth that waits, and every one of the tabs must show it.
+// allMove submits a job, the nth that waits, and checks that every tab shows it.
 func allMove(t *testing.T, s *site, n int, tabs []user) {
 	t.Helper()
 	s.submit("public", "")
@@ -151,8 +155,8 @@ func allMove(t *testing.T, s *site, n int, tabs []user) {
 const hide = `Object.defineProperty(document, "hidden", {value: %t, configurable: true}); ` +
 	`document.dispatchEvent(new Event("visibilitychange"))`
 
-// TestTabs_ManyJobs opens more jobs' pages than there are connections, as somebody does who looks at one of them at a
-// time. (Headless tabs are never hidden by themselves.)
+// TestTabs_ManyJobs opens more jobs' pages than there are connections, as a user who looks at one of them at a
+// time. (Headless tabs are never hidden by themselves, so the test simulates that.)
 func TestTabs_ManyJobs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -1,6 +1,7 @@
-// Command run fuzzes tierq: `make fuzz`, or `make fuzz ARGS="-time 1m -run Body"`. Every target has its time, one after
-// the other, and a table says what came of it. A text that breaks a promise is kept below that package's testdata/fuzz:
-// mend the code, and leave the text there as a seed. It exits with 1 if there was one.
+// Command run fuzzes tierq: `make fuzz`, or `make fuzz ARGS="-time 1m -run Body"`. It fuzzes one target after the
+// other for the same time and prints a table of the results. A text that breaks a promise is kept below its
+// package's testdata/fuzz: repair the code, and leave the text there as a seed. The command exits with 1 if there
+// was such a text.
 package main
 
 import (

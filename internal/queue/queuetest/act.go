@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// What tests do on the way to what they are about. All of it is partition 0, and ends the test if it does not go well.
+// This file has the steps with which tests prepare a queue. All of them use partition 0 and end the test if they
+// fail.
 
 // Put submits a job of a tier and returns its id.
 func (e *Env) Put(t testing.TB, tier job.Tier) job.ID {
@@ -21,7 +22,7 @@ func (e *Env) Put(t testing.TB, tier job.Tier) job.ID {
 	return e.PutAll(t, Job(tier))[0]
 }
 
-// Words submits jobs and returns the word about each.
+// Words submits jobs and returns the word for each.
 func (e *Env) Words(ctx context.Context, partition int, jobs []job.Submission) ([]job.Word, error) {
 	replies, err := e.Submit(ctx, partition, jobs)
 	if err != nil {
@@ -34,7 +35,8 @@ func (e *Env) Words(ctx context.Context, partition int, jobs []job.Submission) (
 	return words, nil
 }
 
-// PutAll submits jobs, each of which must be accepted. A busy machine may lose the answer: then they are sent again.
+// PutAll submits jobs, each of which must be accepted, and returns their ids. If a busy machine loses the reply,
+// PutAll sends the jobs again.
 func (e *Env) PutAll(t testing.TB, jobs ...job.Submission) []job.ID {
 	t.Helper()
 	words, err := e.Words(t.Context(), 0, jobs)
@@ -54,7 +56,7 @@ func (e *Env) PutAll(t testing.TB, jobs ...job.Submission) []job.ID {
 	return ids
 }
 
-// NextClaim is a claim nobody made yet, for up to most jobs.
+// NextClaim returns a claim with a new number, for up to most jobs.
 func (e *Env) NextClaim(most int) job.ClaimRequest {
 	return job.ClaimRequest{Number: e.number.Add(1), Max: most, Bound: math.Inf(1)}
 }
@@ -72,7 +74,7 @@ func (e *Env) Take(t testing.TB, n int) []job.Lease {
 	return reply.Leases
 }
 
-// Start submits a job of a tier and claims it. Nothing better may be waiting.
+// Start submits a job of a tier and claims it. No better job may be ready.
 func (e *Env) Start(t testing.TB, tier job.Tier) job.Lease {
 	t.Helper()
 	id := e.Put(t, tier)
@@ -83,7 +85,7 @@ func (e *Env) Start(t testing.TB, tier job.Tier) job.Lease {
 	return l
 }
 
-// Finish completes leases with a result; each must be OK.
+// Finish completes leases with a result; each reply must be OK.
 func (e *Env) Finish(t testing.TB, leases ...job.Lease) {
 	t.Helper()
 	batch := make([]job.Completion, len(leases))
@@ -111,7 +113,7 @@ func (e *Env) Kill(t testing.TB, l job.Lease) {
 	}
 }
 
-// Drain takes everything that waits in the outbox, whoever it was lent to, and acknowledges it.
+// Drain takes all jobs out of the outbox, even those that another taker has, and acknowledges them.
 func (e *Env) Drain(t testing.TB) []job.Outcome {
 	t.Helper()
 	e.Age(t, "outbox", time.Hour)
@@ -135,7 +137,7 @@ func (e *Env) Drain(t testing.TB) []job.Outcome {
 	return out
 }
 
-// Cancels asks to cancel a job and returns the word.
+// Cancels cancels a job and returns the word.
 func (e *Env) Cancels(t testing.TB, id job.ID) job.Word {
 	t.Helper()
 	words, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: id}})
@@ -145,7 +147,7 @@ func (e *Env) Cancels(t testing.TB, id job.ID) job.Word {
 	return words[0]
 }
 
-// Look is one look of a watch from the start; it returns the words by id.
+// Look makes one look of a watch from the start and returns the words by id.
 func (e *Env) Look(t testing.TB, w job.Watch) map[job.ID]job.Word {
 	t.Helper()
 	found, err := e.Reclaim(t.Context(), 0, w, 0)
@@ -159,7 +161,7 @@ func (e *Env) Look(t testing.TB, w job.Watch) map[job.ID]job.Word {
 	return words
 }
 
-// Expire ages jobs past their deadline of a watch.
+// Expire moves the deadlines of jobs, of the kind that the watch reads, into the past.
 func (e *Env) Expire(t testing.TB, w job.Watch, ids ...job.ID) {
 	t.Helper()
 	e.Age(t, watched(w), time.Hour, ids...)
@@ -172,7 +174,7 @@ func watched(w job.Watch) string {
 	return "heartbeat_deadlines"
 }
 
-// Reap expires jobs and looks twice, far enough apart. It returns the words of the second look.
+// Reap expires jobs and makes two looks, Patience apart. It returns the words of the second look.
 func (e *Env) Reap(t testing.TB, w job.Watch, ids ...job.ID) map[job.ID]job.Word {
 	t.Helper()
 	e.Expire(t, w, ids...)
@@ -181,8 +183,8 @@ func (e *Env) Reap(t testing.TB, w job.Watch, ids ...job.ID) map[job.ID]job.Word
 	return e.Look(t, w)
 }
 
-// Age moves the scores of a sorted set (by the scripts' names, or suspects:<watch>) back by d, of all its members or of
-// these: data is aged, clocks stay.
+// Age moves the scores of a sorted set (named as in the scripts, or suspects:<watch>) back by d, for all members
+// or for the given ones. It changes data only; the clocks go on.
 func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 	t.Helper()
 	key := e.key(set)
@@ -204,7 +206,7 @@ func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 	}
 }
 
-// AgeEnd moves the times of ended jobs back by d: their end, and what came before it.
+// AgeEnd moves the times of ended jobs back by d: first claim, start and end.
 func (e *Env) AgeEnd(t testing.TB, d time.Duration, ids ...job.ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -227,7 +229,7 @@ func (e *Env) key(set string) string {
 	return queue.Key(0, set)
 }
 
-// Now is Redis' time in ms, of the server that has partition 0.
+// Now returns the time, in ms, of the server that has partition 0.
 func (e *Env) Now(t testing.TB) int64 {
 	t.Helper()
 	var server redis.Cmdable = e.Redis
@@ -245,8 +247,8 @@ func (e *Env) Now(t testing.TB) int64 {
 	return now.UnixMilli()
 }
 
-// Unchanged fails the test if anything in partition 0 differs from before. Claims are left out: that a process asked is
-// remembered.
+// Unchanged fails the test if anything in partition 0 differs from before, except the record of a process' last
+// claim.
 func (e *Env) Unchanged(t testing.TB, before Snapshot) {
 	t.Helper()
 	for _, d := range Diff(before.Lines(), e.Snapshot(t).Lines()) {

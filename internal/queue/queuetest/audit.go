@@ -11,10 +11,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Audit says what is wrong with a partition, nothing if all is well: every job is in exactly one place, the counters
-// agree with the sets, the owners with the living, the living have no time to live and the acknowledged have one,
-// scores are the jobs' own, nothing is quarantined, no key is there that nobody knows. The invariants are S1, S4, S6,
-// S9, S10 and S15 of the reliability plan, as far as one look can see them.
+// Audit returns the faults of a partition, none if all is well. It checks that every job is in exactly one place,
+// that the counters agree with the sets and the owners with the living jobs, that living jobs have no time to live
+// and acknowledged jobs have one, that scores are the jobs' own, that no job is quarantined, and that every key is
+// known. These are the invariants S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one snapshot
+// shows them.
 func (s Snapshot) Audit() []string {
 	a := &audit{Snapshot: s, counted: map[string]int64{}, owned: map[string]int64{}}
 	for id := range s.Jobs {
@@ -48,7 +49,7 @@ type audit struct {
 	Snapshot
 	wrong   []string
 	counted map[string]int64
-	owned   map[string]int64 // the living by owner
+	owned   map[string]int64 // the living jobs by owner
 }
 
 func (a *audit) say(format string, args ...any) {
@@ -62,13 +63,13 @@ func (a *audit) count(tier, what string) {
 	}
 }
 
-// bytes adds to a count of bytes, of its tier and of all.
+// bytes adds to a count of bytes, that of the tier and that of all tiers.
 func (a *audit) bytes(tier, what string, n int) {
 	a.counted[tier+":"+what] += int64(n)
 	a.counted[what] += int64(n)
 }
 
-// job holds one hash to the place the job is in.
+// job checks one job's hash against the sets that the job is in.
 func (a *audit) job(id string) {
 	h, ttl := a.Jobs[id], a.TTL(id)
 	head := strings.SplitN(h["head"], " ", 9)
@@ -112,7 +113,7 @@ func (a *audit) job(id string) {
 	a.times(id)
 }
 
-// place is the sets a job belongs into by its state; it counts the job.
+// place returns the sets that a job must be in by its state, and counts the job.
 func (a *audit) place(id string, head []string, state job.Status) []string {
 	h, tier, score := a.Jobs[id], head[0], head[4]
 	_, tried := h["first"]
@@ -150,7 +151,7 @@ func (a *audit) place(id string, head []string, state job.Status) []string {
 	return []string{"outbox"}
 }
 
-// times holds first <= started <= ended, and the end to the ended.
+// times checks that first <= started <= ended, and that exactly the ended jobs have an end.
 func (a *audit) times(id string) {
 	h := a.Jobs[id]
 	first, started, ended := whole(h["first"]), whole(h["started"]), whole(h["ended"])
@@ -165,7 +166,7 @@ func (a *audit) times(id string) {
 func (a *audit) counters() {
 	fields := maps.Clone(a.Counters)
 	maps.Copy(fields, a.counted)
-	delete(fields, "acknowledged") // only ever grows
+	delete(fields, "acknowledged") // this counter only grows
 	for field := range fields {
 		if a.Counters[field] != a.counted[field] {
 			a.say("counter %s is %d, counted %d", field, a.Counters[field], a.counted[field])
@@ -183,7 +184,7 @@ func (a *audit) counters() {
 	}
 }
 
-// keys knows every key that docs/KEYS.md has: an unknown one was spelled out somewhere else.
+// keys checks every key against those of docs/KEYS.md: an unknown key was spelled outside keys.go.
 func (a *audit) keys() {
 	known := map[string]string{"counters": "hash", "owners": "hash", "clock": "string", "doorbell": "list",
 		"epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset"}

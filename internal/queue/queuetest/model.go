@@ -8,19 +8,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Model is what a queue should do, in plain Go and without a store: its methods change it and return the words a script
-// must answer. Time is the test's business: arrivals are given, deadlines pass when Expire says so.
+// Model is the specification of a queue in plain Go, without a store: its methods change the model and return the
+// words that a script must answer. The test controls time: it passes arrivals, and a deadline has passed once the
+// test calls Expire.
 type Model struct {
 	Jobs     []*ModelJob
 	Capacity int // jobs; a tier is refused at its plan's share of it
 	Delayed  int // the limit of jobs scheduled at submit
-	Limit    int // of living jobs; 0 = any number
-	Bytes    int // of what they keep; those scheduled at submit may have half of it
-	Later    int // how often a generation may be later for nothing; 0 = any number
+	Limit    int // the limit of living jobs; 0 = any number
+	Bytes    int // the limit of the bytes that living jobs keep; those scheduled at submit may have half of it
+	Later    int // how often a generation may be later without a retry; 0 = any number
 	claims   map[string]ModelClaim
 }
 
-// ModelJob is one job as it should be.
+// ModelJob is the expected state of one job.
 type ModelJob struct {
 	ID                                job.ID
 	Plan                              job.Plan
@@ -28,18 +29,18 @@ type ModelJob struct {
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
 	Payload, Saved                    int // bytes
-	Free                              int // how often it was later for nothing
+	Free                              int // how often the job was later without a retry
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
-	Aged                              bool // it ended long ago
+	Aged                              bool // the job ended long ago
 	History                           int  // lines
-	Laters                            int  // those of them that say why, and until when
+	Laters                            int  // the history lines that say why the job was later, and until when
 	token, ending                     string
 	endingWord                        job.Word
 	expired, suspected, old           map[job.Watch]bool
 }
 
-// ModelLease is what a claim handed out.
+// ModelLease is a lease that a claim returned.
 type ModelLease struct {
 	Job              *ModelJob
 	Attempt, Retries int
@@ -52,7 +53,7 @@ type ModelClaim struct {
 	Leases []ModelLease
 }
 
-// Count counts jobs.
+// Count counts the jobs for which is returns true.
 func (m *Model) Count(is func(*ModelJob) bool) int {
 	n := 0
 	for _, j := range m.Jobs {
@@ -63,12 +64,12 @@ func (m *Model) Count(is func(*ModelJob) bool) int {
 	return n
 }
 
-// Living is how many jobs of an owner have not ended.
+// Living counts the jobs of an owner that have not ended.
 func (m *Model) Living(owner string) int {
 	return m.Count(func(j *ModelJob) bool { return j.Owner == owner && !j.State.Ended() })
 }
 
-// Submit accepts a new job or refuses it; one that is there already is a duplicate.
+// Submit accepts a new job or refuses it; a job that the model has already is a duplicate.
 func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if slices.ContainsFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == s.ID }) {
 		return job.Duplicate
@@ -103,9 +104,8 @@ func one(*ModelJob) int { return 1 }
 
 func alive(j *ModelJob) bool { return !j.State.Ended() }
 
-// filled is how much of a limit is taken by such jobs: the tiers fill it one after the other, the smallest share
-// first, and each at most to its
-// share.
+// filled returns how much of a limit the jobs selected by is use: the tiers fill the limit one after the other,
+// the smallest share first, each at most up to its share.
 func (m *Model) filled(limit int, is func(*ModelJob) bool, weight func(*ModelJob) int) int {
 	n, shares := map[job.Tier]int{}, map[job.Tier]int{}
 	for _, j := range m.Jobs {
@@ -122,12 +122,12 @@ func (m *Model) filled(limit int, is func(*ModelJob) bool, weight func(*ModelJob
 	return sum
 }
 
-// calm forgets deadlines and looks.
+// calm clears the expired deadlines and the results of looks.
 func (j *ModelJob) calm() {
 	j.expired, j.suspected, j.old = map[job.Watch]bool{}, map[job.Watch]bool{}, map[job.Watch]bool{}
 }
 
-// Queue is the ready jobs in the order of their claims.
+// Queue returns the ready jobs in the order in which they are claimed.
 func (m *Model) Queue() []*ModelJob {
 	var ready []*ModelJob
 	for _, j := range m.Jobs {
@@ -142,7 +142,7 @@ func (m *Model) Queue() []*ModelJob {
 	return ready
 }
 
-// Claim hands out leases to a process; token is the one its number makes.
+// Claim returns leases for a process; token is the token that belongs to number.
 func (m *Model) Claim(process string, number int64, token string, most int) []ModelLease {
 	if m.claims == nil {
 		m.claims = map[string]ModelClaim{}
@@ -171,7 +171,7 @@ func (m *Model) Claim(process string, number int64, token string, most int) []Mo
 
 func (l ModelLease) holds() bool { return l.Job.Attempt == l.Attempt && l.Job.token == l.Token }
 
-// Heartbeat extends a lease, and stores a checkpoint of so many bytes with it; 0 = none.
+// Heartbeat extends a lease and stores a checkpoint of save bytes; 0 = no checkpoint.
 func (m *Model) Heartbeat(l ModelLease, save int) job.Word {
 	if !l.holds() || l.Job.State != job.Processing {
 		return job.Lost
@@ -186,7 +186,7 @@ func (m *Model) Heartbeat(l ModelLease, save int) job.Word {
 	return job.OK
 }
 
-// End is complete, fail, release, later or unknown. Final and delayed are fail's.
+// End ends an attempt with a complete, fail, release, later or unknown. final and delayed are arguments of fail.
 func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 	j := l.Job
 	switch {
@@ -228,20 +228,20 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 
 func (j *ModelJob) end(s job.Status) { j.State, j.InOutbox = s, true }
 
-// Expire says that a running job's deadline has passed.
+// Expire makes a running job's deadline pass.
 func (j *ModelJob) Expire(w job.Watch) { j.expired[w] = true }
 
-// Expired reports whether a look of a watch finds the job.
+// Expired says whether a look of a watch finds the job.
 func (j *ModelJob) Expired(w job.Watch) bool { return j.State == job.Processing && j.expired[w] }
 
-// Ripen says that the last look of a watch was long ago.
+// Ripen makes the last look of a watch lie long in the past.
 func (m *Model) Ripen(w job.Watch) {
 	for _, j := range m.Jobs {
 		j.old[w] = j.suspected[w]
 	}
 }
 
-// Look is one look of a watch.
+// Look makes one look of a watch and returns the words by id.
 func (m *Model) Look(w job.Watch) map[job.ID]job.Word {
 	words := map[job.ID]job.Word{}
 	for _, j := range m.Jobs {
@@ -272,7 +272,7 @@ func (j *ModelJob) look(w job.Watch) job.Word {
 	return job.OK
 }
 
-// Promote makes every scheduled job ready and says how many.
+// Promote makes every scheduled job ready and returns how many there were.
 func (m *Model) Promote() int {
 	n := 0
 	for _, j := range m.Jobs {
@@ -284,7 +284,7 @@ func (m *Model) Promote() int {
 	return n
 }
 
-// CancelJob asks to end a job. Generation 0 = any.
+// CancelJob cancels a job, in any generation if generation is 0.
 func (m *Model) CancelJob(j *ModelJob, generation int) job.Word {
 	switch {
 	case generation != 0 && generation != j.Generation:
@@ -317,7 +317,7 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	return job.OK
 }
 
-// Restore gives back a job that a journal knows. One that was running is found by the crashed watch at once.
+// Restore puts a journaled job back. If the job was running, the crashed watch finds it at once.
 func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	at := slices.IndexFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == l.ID })
 	if at >= 0 {
@@ -350,7 +350,7 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	return job.OK
 }
 
-// Acknowledge says that SQL has the outcome.
+// Acknowledge records that SQL has the outcome.
 func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
 	if !j.InOutbox || j.Generation != generation || j.Attempt != attempt {
 		return job.Empty
@@ -359,7 +359,8 @@ func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
 	return job.OK
 }
 
-// Forget forgets a job that SQL has and that ended long ago, if all is true, and says whether it did, or could have.
+// Forget removes, if all is true, a job that SQL has and that ended long ago. gone says whether the job was
+// removed, could whether it may be.
 func (m *Model) Forget(j *ModelJob, all bool) (gone, could bool) {
 	if !j.State.Ended() || j.InOutbox || !j.Aged {
 		return false, false

@@ -1,5 +1,5 @@
-// Package queuetest is what tests of the queue share: a queue on each backend, an audit after every test, and a model
-// to compare with.
+// Package queuetest has the helpers that tests of the queue share: a queue on each backend, an audit after every
+// test, and a model to compare with.
 package queuetest
 
 import (
@@ -25,23 +25,24 @@ type Env struct {
 	*queue.Queue
 	*queue.View
 	Clients queue.Clients
-	Redis   redis.UniversalClient // to look and to age data with
+	Redis   redis.UniversalClient // for reading and ageing data
 	Plans   *job.PlanBook
 	Options queue.Options
 	Backend string
 
 	mini    *miniredis.Miniredis
 	number  atomic.Int64 // of claims
-	unsound bool         // the test broke it on purpose
+	unsound bool         // the test broke the data on purpose
 }
 
-// Each runs a test on all backends: an embedded server, a real one, and a cluster of three, there with six partitions.
+// Each runs a test on all backends: an embedded server, a real server, and a cluster of three servers with six
+// partitions.
 func Each(t *testing.T, test func(t *testing.T, e *Env)) {
 	t.Helper()
 	each(t, func(*queue.Options) {}, 6, test)
 }
 
-// EachWith is Each with other options, with as many partitions as they say everywhere, or one.
+// EachWith is Each with other options. All backends have one partition unless change sets another number.
 func EachWith(t *testing.T, change func(*queue.Options), test func(t *testing.T, e *Env)) {
 	t.Helper()
 	each(t, change, 1, test)
@@ -67,7 +68,7 @@ func each(t *testing.T, change func(*queue.Options), inCluster int, test func(t 
 	})
 }
 
-// Cluster is a queue on a cluster that is the test's alone.
+// Cluster returns a queue on a cluster that no other test uses at the same time.
 func Cluster(t *testing.T, change func(*queue.Options)) *Env {
 	t.Helper()
 	clients, err := queue.Connect(testkit.SharedCluster(t).URL())
@@ -79,7 +80,7 @@ func Cluster(t *testing.T, change func(*queue.Options)) *Env {
 	return e
 }
 
-// Embedded is a queue on a server in memory.
+// Embedded returns a queue on an in-memory server.
 func Embedded(t *testing.T, change func(*queue.Options)) *Env {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -89,8 +90,8 @@ func Embedded(t *testing.T, change func(*queue.Options)) *Env {
 	return e
 }
 
-// Open makes a queue with the seed's plans over clients of a real server. When the test ends it is audited and the
-// clients are closed.
+// Open makes a queue with the default plans over clients of a real server. At the end of the test the queue is
+// audited and the clients are closed.
 func Open(t *testing.T, c queue.Clients, change func(*queue.Options)) *Env {
 	t.Helper()
 	o := queue.Options{
@@ -113,14 +114,14 @@ func Open(t *testing.T, c queue.Clients, change func(*queue.Options)) *Env {
 	return e
 }
 
-// Process is another process on the same store: a queue with a nonce of its own.
+// Process returns the queue of another process on the same store, with a nonce of its own.
 func (e *Env) Process(nonce string) *queue.Queue {
 	o := e.Options
 	o.Nonce = nonce
 	return queue.New(e.Clients, e.Plans, o)
 }
 
-// Connect opens patient clients of one server.
+// Connect opens clients of one server, with long time limits.
 func Connect(t *testing.T, url string) queue.Clients {
 	t.Helper()
 	clients, err := queue.Connect(url)
@@ -130,8 +131,8 @@ func Connect(t *testing.T, url string) queue.Clients {
 	return patient(clients)
 }
 
-// patient gives the clients of one server a minute for an answer. A script with thousands of keys takes the server in
-// memory seconds on a busy machine, where a heartbeat of production gives up after 400 ms.
+// patient sets the clients' time limit for a reply to a minute. On a busy machine the in-memory server needs
+// seconds for a script with thousands of keys, and the heartbeat client of production gives up after 400 ms.
 func patient(c queue.Clients) queue.Clients {
 	for _, client := range []*redis.UniversalClient{&c.Main, &c.Read, &c.Worker, &c.Bell, &c.Beat, &c.Rate} {
 		*client = (*client).(*redis.Client).WithTimeout(time.Minute)
@@ -149,8 +150,8 @@ func (e *Env) audit(t *testing.T) {
 	}
 }
 
-// Broken is for tests that break the data on purpose: the audit must say each of these now, and is not asked again at
-// the end.
+// Broken is for tests that break the data on purpose: the audit must report each of these faults now, and does not
+// run again at the end of the test.
 func (e *Env) Broken(t testing.TB, says ...string) {
 	t.Helper()
 	e.unsound = true
@@ -162,7 +163,7 @@ func (e *Env) Broken(t testing.TB, says ...string) {
 	}
 }
 
-// Audit says what is wrong with any partition, now.
+// Audit returns the present faults of all partitions.
 func (e *Env) Audit(t testing.TB) []string {
 	t.Helper()
 	var wrong []string
@@ -178,7 +179,7 @@ func (e *Env) Audit(t testing.TB) []string {
 	return wrong
 }
 
-// Snapshot is partition 0 as it stands.
+// Snapshot reads partition 0.
 func (e *Env) Snapshot(t testing.TB) Snapshot {
 	t.Helper()
 	s, err := Read(t.Context(), e.Redis, 0)
@@ -188,7 +189,8 @@ func (e *Env) Snapshot(t testing.TB) Snapshot {
 	return s
 }
 
-// Elapse lets time to live run out by d: on the embedded server by its own means, on a real one by shortening each.
+// Elapse makes all times to live run out sooner by d: the embedded server fast-forwards, on a real server each
+// time to live is shortened.
 func (e *Env) Elapse(t testing.TB, d time.Duration) {
 	t.Helper()
 	if e.mini != nil {
@@ -207,7 +209,7 @@ func (e *Env) Elapse(t testing.TB, d time.Duration) {
 	}
 }
 
-// Servers does something with every server, one after the other.
+// Servers calls do for every server, one after the other.
 func (e *Env) Servers(t testing.TB, do func(ctx context.Context, server *redis.Client) error) {
 	t.Helper()
 	var err error
@@ -227,7 +229,7 @@ func (e *Env) Servers(t testing.TB, do func(ctx context.Context, server *redis.C
 	}
 }
 
-// AllKeys are the keys of all servers that match.
+// AllKeys returns the keys of all servers that match the pattern.
 func (e *Env) AllKeys(t testing.TB, pattern string) []string {
 	t.Helper()
 	var all []string
@@ -239,7 +241,7 @@ func (e *Env) AllKeys(t testing.TB, pattern string) []string {
 	return all
 }
 
-// Flush removes everything.
+// Flush removes all data from all servers.
 func (e *Env) Flush(t testing.TB) {
 	t.Helper()
 	e.Servers(t, func(ctx context.Context, server *redis.Client) error { return server.FlushDB(ctx).Err() })
@@ -247,7 +249,7 @@ func (e *Env) Flush(t testing.TB) {
 
 var minted atomic.Uint64
 
-// NewID mints an id for a partition; later ones sort later.
+// NewID makes an id for a partition; a later id sorts after an earlier one.
 func NewID(partition int) job.ID {
 	return numberedID(minted.Add(1), partition)
 }
@@ -256,7 +258,7 @@ func numberedID(n uint64, partition int) job.ID {
 	return job.ID(fmt.Sprintf("%08x-%04x-7000-8000-%010x%02x", uint32(n>>16)+0x019de340, uint16(n), n, partition))
 }
 
-// Job is a submission of a tier, ready to send.
+// Job returns a submission of a tier, ready to send.
 func Job(t job.Tier) job.Submission {
 	retries := map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1}[t]
 	return job.Submission{ID: NewID(0), Tier: t, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: retries,

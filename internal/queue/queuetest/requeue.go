@@ -8,9 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// Requeue gives dead jobs their next life, as the ledger does with rows that were just read. Of each job it takes ID,
-// Generation (the new one), Attempt, Tier, MaxRetries, Type, Owner, TraceID, Options and Payload; the priority is the
-// default plan's.
+// Requeue puts dead jobs in with their next generation, as the ledger does with rows that it has just read. It
+// uses ID, Generation (the new one), Attempt, Tier, MaxRetries, Type, Owner, TraceID, Options and Payload of each
+// job; the priority is that of the default plan.
 func Requeue(ctx context.Context, q *queue.Queue, partition int, batch []job.Job) ([]job.Word, error) {
 	next := make([]job.JournalRow, len(batch))
 	for i := range batch {

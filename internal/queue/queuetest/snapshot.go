@@ -21,21 +21,21 @@ var snapshotSource string
 
 var snapshotScript = redis.NewScript(snapshotSource)
 
-// Snapshot is everything one partition holds, read in one step. Keys has it all; the others are the parts that tests
-// ask for.
+// Snapshot has everything that one partition holds, read in one step. Keys has all keys; the other fields are the
+// parts of them that tests need most.
 type Snapshot struct {
 	Keys map[string]Value             // by the key without its hash tag
 	Jobs map[string]map[string]string // id -> hash
-	// by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ...
+	// the sorted sets by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ...
 	Sets      map[string]map[string]float64
 	Counters  map[string]int64    // zero ones left out
-	Owners    map[string]int64    // the living jobs of each, as they are counted
+	Owners    map[string]int64    // the counted living jobs of each owner
 	Histories map[string][]string // id -> lines
 	Doorbell  int
 }
 
-// Value is one key: its type, its time to live (negative = none), and its items as texts: "field=value" of a hash and
-// "member@score" of a sorted set, sorted; a list's in their order.
+// Value is one key: its type, its time to live (negative = none) and its items as texts. The items of a hash
+// ("field=value") and of a sorted set ("member@score") are sorted; those of a list keep their order.
 type Value struct {
 	Type  string
 	TTL   time.Duration
@@ -63,7 +63,7 @@ func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot
 	return s, nil
 }
 
-// tag is what all keys of a partition begin with.
+// tag returns the beginning that all keys of a partition share.
 func tag(partition int) string {
 	return strings.TrimSuffix(queue.Key(partition, "queue"), "main:queue")
 }
@@ -119,14 +119,14 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 	}
 }
 
-// suffix is the key of a script's name, without its hash tag.
+// suffix returns a key by its name in the scripts, without the hash tag.
 func suffix(name string) string { return strings.TrimPrefix(queue.Key(0, name), tag(0)) }
 
-// TTL is a job's time to live; negative = none.
+// TTL returns a job's time to live; negative = none.
 func (s Snapshot) TTL(id string) time.Duration { return s.Keys[suffix("job")+id].TTL }
 
-// Lines are the whole snapshot as text, a line per item, sorted by key. A time to live is only said to be there: it
-// runs.
+// Lines returns the whole snapshot as text, one line per item, sorted by key. Of a time to live a line says only
+// that it exists, because it changes with time.
 func (s Snapshot) Lines() []string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(s.Keys)) {
@@ -145,7 +145,7 @@ func (s Snapshot) Lines() []string {
 
 var times = regexp.MustCompile(`\b[1-9]\d{12,15}\b`)
 
-// Shape is Lines without the times (and the scores made of them), to compare two runs of the same story.
+// Shape returns Lines without the times and the scores made of times, to compare two executions of the same steps.
 func (s Snapshot) Shape() []string {
 	lines := s.Lines()
 	for i := range lines {
@@ -154,7 +154,7 @@ func (s Snapshot) Shape() []string {
 	return lines
 }
 
-// Diff says what two texts of lines do not have in common.
+// Diff returns the lines that two lists of lines do not have in common.
 func Diff(before, after []string) []string {
 	var diff []string
 	was, is := setOf(before), setOf(after)
@@ -179,7 +179,8 @@ func setOf(lines []string) map[string]bool {
 	return set
 }
 
-// State is a job's status as the hash has it: a new one's is not spelled out.
+// State returns a job's status from its hash; a hash without a state is that of a PENDING job. It is "" if there
+// is no hash.
 func (s Snapshot) State(id job.ID) job.Status {
 	h, ok := s.Jobs[string(id)]
 	switch {

@@ -1,5 +1,5 @@
-// Command run makes the files of a release: `make release VERSION=v0.1.0`. It builds for all targets, one after the
-// other, and leaves in ./dist the binaries, the list of parts of each, and SHA256SUMS.
+// Command run makes the files of a release: `make release VERSION=v0.1.0`. It builds all targets one after the
+// other, and writes the binaries, the list of parts of each, and SHA256SUMS to ./dist.
 package main
 
 import (

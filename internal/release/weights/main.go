@@ -1,5 +1,5 @@
-// Command weights writes what each library costs into docs/DEPENDENCIES.md: `make weights`. It compiles all of tierq
-// into an empty build cache, which takes some minutes.
+// Command weights writes the cost of each library into docs/DEPENDENCIES.md: `make weights`. It compiles all of
+// tierq into an empty build cache, which takes some minutes.
 package main
 
 import (
@@ -84,7 +84,7 @@ func table(all []release.Weight) string {
 	return b.String()
 }
 
-// seconds is a number of seconds, or a dash for what was not measured.
+// seconds formats a duration in seconds; "-" if it was not measured.
 func seconds(d time.Duration) string {
 	if d == 0 {
 		return "-"

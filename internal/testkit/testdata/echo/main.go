@@ -1,4 +1,4 @@
-// Command echo is what the kit's tests build and run.
+// Command echo is the program that the kit's tests build and run.
 package main
 
 import (
