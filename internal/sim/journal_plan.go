@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -31,8 +32,18 @@ func (p *plan) journals(r *rand.Rand) {
 	for range 1 + r.IntN(2) {
 		p.storms = append(p.storms, storm{at: ticks(r, 10, 110), what: "Redis forgets"})
 	}
+	// In a third of these seeds Redis also forgets long after the submits, which stamp no rows: the reconciler has
+	// found the rows of delayed jobs by then.
+	late := r.IntN(3) == 0
+	if late {
+		p.stamps = false
+		p.storms, p.heal = append(p.storms, storm{at: ticks(r, 150, 300), what: "Redis forgets"}), p.heal+25*time.Second
+	}
 	kept := p.orders[:0]
 	for _, o := range p.orders {
+		if late && o.what == "submit" && r.IntN(2) == 0 {
+			o.delay = ticks(r, 100, 320)
+		}
 		if o.what != "audit" { // Redis has lost jobs, and an audit would repair what it finds
 			kept = append(kept, o)
 		}
