@@ -63,7 +63,9 @@ for _, slice_name in ipairs(slices) do
         add_outbox_bytes(-bytes_of(head))
         gone_keys[#gone_keys + 1] = job .. id
       end
-      if ack_info.attempt ~= '1' or e.state ~= 'COMPLETED' then gone_keys[#gone_keys + 1] = attempts .. id end
+      if ack_info.attempt ~= '1' or e.state ~= 'COMPLETED' then
+        gone_keys[#gone_keys + 1] = attempts .. id
+      end
       -- SQL answers for a long result, and for one that may not be the result that SQL has.
       local drops_result = result ~= '' and (#result > 1024 or ack_info.known or ack_info.outcome ~= 'COMPLETED')
       if not ack_info.is_kept then

@@ -1,5 +1,6 @@
 -- claim: hands the best ready jobs to one process, as leases.
--- KEYS   queue heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases checkpoints events
+-- KEYS   queue heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases checkpoints
+--        events
 -- ARGV[1] nonce: the name of the process
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards
 -- ARGV[3] max: how many leases to hand out at most
@@ -35,9 +36,12 @@ end
 local function read_records(job_ids)
   local found, bytes, i = {}, 0, 1
   while i <= #job_ids and bytes <= max_bytes do
-    local keys = {}
-    for k = i, math.min(i + 24, #job_ids) do keys[#keys + 1] = job .. job_ids[k] end
-    for _, record in ipairs(redis.call('MGET', slice(keys, 1))) do
+    local job_keys = {}
+    for k = i, math.min(i + 24, #job_ids) do
+      local id = job_ids[k]
+      job_keys[#job_keys + 1] = job .. id
+    end
+    for _, record in ipairs(redis.call('MGET', slice(job_keys, 1))) do
       found[i], bytes, i = record, bytes + #(record or ''), i + 1
     end
   end
@@ -50,9 +54,9 @@ if last_number == number then
   local claimed = {}
   for id in string.gmatch(last_ids, '%S+') do claimed[#claimed + 1] = id end
   for i, stored in pairs(read_column(leases, claimed)) do
-    local lease = parse_lease(stored)
-    local record = lease and lease.token == token and redis.call('GET', job .. claimed[i])
-    if record then add_job(claimed[i], lease.text, record) end
+    local id, lease = claimed[i], parse_lease(stored)
+    local record = lease and lease.token == token and redis.call('GET', job .. id)
+    if record then add_job(id, lease.text, record) end
   end
   redis.call('PEXPIRE', claims, '60000')
 else
@@ -69,7 +73,7 @@ else
   next_id = ready[max + 1]
   ready[max + 1] = nil
   local found, looked = read_records(ready)
-  local tried_texts = read_column(tried, ready)
+  local tried_texts, held = read_column(tried, ready), read_column(leases, ready)
 
   -- first_lease is the lease of a first attempt, which the jobs of one class share.
   local first_leases = {} -- class as text -> lease
@@ -86,7 +90,7 @@ else
   for i = 1, looked do
     local id, record = ready[i], found[i]
     local class, head = parse_start(record or '')
-    if not class then
+    if not class or held[i] then
       unexplained[#unexplained + 1], unexplained[#unexplained + 2] = started, id
     else
       bytes = bytes + #record

@@ -16,7 +16,7 @@ local heartbeat_deadlines, run_deadlines, outbox, counters, owners, job, tried, 
 local lead = tonumber(ARGV[1])
 local now = time_ms()
 local at, after_lead = text(now), text(now + lead)
-local reply, answers, records = {}, {}, {}
+local reply, answers, record_keys = {}, {}, {}
 local events_wanted = has_listeners(events)
 
 local ids = {}
@@ -56,7 +56,7 @@ for i = 2, #ARGV, 4 do
       else
         count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id))
         add_outbox_bytes(#result)
-        records[#records + 1] = job .. id
+        record_keys[#record_keys + 1] = job .. id
         local tried_text = tried_texts[#reply + 1]
         local detail = tried_text and format_detail(parse_tried(tried_text), result) or '- 0\n' .. result
         local visible_at = attempt == '1' and after_lead or at
@@ -73,7 +73,7 @@ end
 bulk('ZREM', heartbeat_deadlines, ended_ids)
 bulk('ZREM', run_deadlines, ended_ids)
 bulk('HDEL', leases, ended_ids)
-bulk_keys('DEL', records)
+bulk_keys('DEL', record_keys)
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_counters(counters, owners)
 publish(events, at)

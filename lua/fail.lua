@@ -103,6 +103,9 @@ for i = 4, #ARGV, 8 do
       elseif report == 'later' then
         t.laters = t.laters + 1
       end
+      if report ~= 'unknown' and t.unknowns > 0 and not spends_retry then
+        t.cause, t.error = '-', '' -- they said that no worker knows the type
+      end
       t.unknowns = report == 'unknown' and t.unknowns + 1 or 0
       local run = format_run(attempt, text(retries), lease.first, lease.started, lease.due, token)
       redis.call('HSET', tried, id, format_tried(t, run, report, 'OK', at))

@@ -8,8 +8,8 @@
 -- REPLY  per slice: OK jobs (gone with so many jobs) | ENDED at jobs (it could go, but ended after before) | BUSY (it
 --        stays) | EMPTY (no such slice)
 -- TWICE  a slice that is gone answers EMPTY
--- A slice without a time to live has jobs that SQL lacks. A slice that ended within min_age_ms stays because a late copy
--- of a submit, or a holder's repeated report, must still find its job.
+-- A slice without a time to live has jobs that SQL lacks. A slice that ended within min_age_ms stays because a late
+-- copy of a submit, or a holder's repeated report, must still find its job.
 local ended = unpack(KEYS)
 local before, min_age = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = time_ms()

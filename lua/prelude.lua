@@ -2,7 +2,7 @@
 --
 -- A job is spread over a few keys, so that a script reads and writes the jobs of a call with one command per key:
 --   job .. id       STRING "class\nhead\npayload": a living job; also a FAILED or CANCELLED one until SQL has it
---   tried           HASH id -> "run laters unknowns since report word at cause error": a job that was claimed or delayed
+--   tried           HASH id -> "run laters unknowns since report word at cause error": a job that was tried or delayed
 --   leases          HASH id -> "lease\nhead": a running job
 --   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
 --   ended .. slice  HASH id -> "state ended report class run\nhead\ncause n\n", then the error of n bytes, then the
@@ -264,7 +264,9 @@ end
 
 -- end_line is the first line of what is kept of an ended job. report is what the job's holder reported, '-' for an end
 -- without a report.
-local function end_line(state, at, report, class, run) return table.concat({state, at, report, class.text, run}, ' ') end
+local function end_line(state, at, report, class, run)
+  return table.concat({state, at, report, class.text, run}, ' ')
+end
 
 -- parse_ended parses what is kept of an ended job: it returns the parts of the first line, the head and the detail; nil
 -- for another text. The jobs that one call ended mostly share their first line, which is parsed once per call.

@@ -1,5 +1,5 @@
--- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs the
---        counts where the sets can be counted in one step.
+-- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs
+--        the counts where the sets can be counted in one step.
 -- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine crashed
 --        stuck job tried leases checkpoints ended unacked
 -- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only

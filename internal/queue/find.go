@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -61,7 +64,7 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 		j.Payload = nil
 	}
 	j.Status = job.Pending
-	lease, _, runs := cutLine(x.lease.Val())
+	lease, _, runs := strings.Cut(x.lease.Val(), "\n")
 	if tried != "" {
 		if err := readTried(tried, &j, runs); err != nil {
 			return j, err
@@ -97,10 +100,19 @@ func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		return job.Job{}, classify("find", err)
 	}
 	j, err := x.job(id, true)
+	if err == nil && v.outlived(&j) {
+		j, err = job.Job{}, job.ErrNotFound
+	}
 	if err != nil {
 		return j, fmt.Errorf("find %s: %w", id, err)
 	}
 	return j, nil
+}
+
+// outlived says whether SQL answers for a FAILED job from now on. Its slice lives as long as its completed jobs do.
+// Only SQL's acknowledgement makes a NEED_DISCARD a FAILED.
+func (v *View) outlived(j *job.Job) bool {
+	return j.Status == job.Failed && v.now().Sub(j.EndedAt) > max(v.opts.FailedRetention, time.Minute)
 }
 
 // findMany reads jobs of one partition without payloads. found has nil for a job that cannot be read: it has just gone,

@@ -266,9 +266,11 @@ func TestReclaimQuarantines(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		gone, noAttempt, pending, good := e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID,
 			e.Start(t, job.Paid).ID
+		for _, id := range []job.ID{gone, pending} {
+			e.Redis.HDel(t.Context(), queue.Key(0, "leases"), string(id))
+		}
 		e.Redis.Del(t.Context(), queue.JobKey(gone))
-		e.Redis.HDel(t.Context(), queue.JobKey(noAttempt), "attempt")
-		e.Redis.HSet(t.Context(), queue.JobKey(pending), "state", "PENDING")
+		e.SetWord(t, "leases", noAttempt, "attempt", "none")
 		found := e.Reap(t, job.Stuck, gone, noAttempt, pending, good)
 		for _, id := range []job.ID{gone, noAttempt, pending} {
 			same(t, "word", found[id], job.Quarantined)

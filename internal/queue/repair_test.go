@@ -225,16 +225,17 @@ func TestAuditRepairsMore(t *testing.T) {
 			func(lives) { e.Redis.Set(ctx, key("owners"), "x", 0) }, clean)
 		hurt("a counter is a word", "REPAIRED counter, REPAIRED counter",
 			func(lives) { e.Redis.HSet(ctx, key("counters"), "fresh", "many") }, clean)
-		hurt("a job is a text", "QUARANTINED type, REPAIRED counter, REPAIRED counter, "+
+		hurt("a record is a hash", "QUARANTINED type, REPAIRED counter, REPAIRED counter, "+
 			"REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
-			e.Redis.Set(ctx, queue.JobKey(l.waiting), "x", 0)
+			e.Redis.Del(ctx, queue.JobKey(l.waiting))
+			e.Redis.HSet(ctx, queue.JobKey(l.waiting), "x", "y")
 		}, func(lives) { idle(t, e) })
-		hurt("no payload", "QUARANTINED no_payload, REPAIRED counter, REPAIRED counter, "+
+		hurt("a torn record", "QUARANTINED head, REPAIRED counter, REPAIRED counter, "+
 			"REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
-			e.Redis.HDel(ctx, queue.JobKey(l.waiting), "payload")
+			e.Redis.Set(ctx, queue.JobKey(l.waiting), "PAID main 1", 0)
 		}, func(lives) { idle(t, e) })
 		hurt("a lease without anything", "REPAIRED lease", func(l lives) {
-			e.Redis.HDel(ctx, queue.JobKey(l.running), "first", "started", "token", "attempt")
+			e.Redis.HSet(ctx, key("leases"), string(l.running), "x")
 		}, func(l lives) {
 			clean(l)
 			same(t, "taken back", e.Reap(t, job.Crashed, l.running)[l.running], job.OK)

@@ -192,7 +192,11 @@ func (s *telling) forget(all bool) {
 	if all {
 		before = s.Env.Now(s.T)
 	}
-	gone, stayed, err := s.Env.Forget(s.Context(), 0, s.ids, before)
+	slices := make([]string, len(s.ids))
+	for i, id := range s.ids {
+		slices[i] = queuetest.SliceOf(string(id))
+	}
+	gone, stayed, err := s.Env.Forget(s.Context(), 0, slices, before)
 	s.say(fmt.Sprintf("forget, %d could go", len(stayed)), gone, err)
 }
 
@@ -318,7 +322,7 @@ func (s *telling) later() {
 	for range 4 { // once without a retry, then each time for a retry
 		again(17)
 	}
-	s.Env.Redis.HIncrBy(s.Context(), queue.JobKey(s.ids[18]), "first", -2*time.Hour.Milliseconds())
+	s.Env.SetWord(s.T, "leases", s.ids[18], "first", fmt.Sprint(s.Env.Now(s.T)-2*time.Hour.Milliseconds()))
 	again(18)
 	s.drain(true)
 }
@@ -330,7 +334,7 @@ func (s *telling) unknown() {
 	again := func(report string) {
 		s.write(report, number)
 		due := s.Env.Redis.ZScore(s.Context(), queue.Key(0, "scheduled"), string(s.ids[number])).Val()
-		cause := s.Env.Redis.HGet(s.Context(), queue.JobKey(s.ids[number]), "cause").Val()
+		cause := s.Env.Snapshot(s.T).Jobs[string(s.ids[number])]["cause"]
 		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s, cause ", cause), nil)
 		s.age("scheduled", 1000*time.Hour)
 		n, err := s.Env.Promote(s.Context(), 0)
@@ -338,8 +342,8 @@ func (s *telling) unknown() {
 		s.next(20)
 	}
 	since := func(ago time.Duration) {
-		now := s.Env.Now(s.T) - ago.Milliseconds()
-		s.Env.Redis.HSet(s.Context(), queue.JobKey(s.ids[number]), "unknowns", fmt.Sprint("2 ", now))
+		s.Env.SetWord(s.T, "tried", s.ids[number], "unknowns", "2")
+		s.Env.SetWord(s.T, "tried", s.ids[number], "since", fmt.Sprint(s.Env.Now(s.T)-ago.Milliseconds()))
 	}
 	s.submit(number, job.Paid, 0)
 	s.next(20)

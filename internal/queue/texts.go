@@ -124,16 +124,27 @@ func cutRun(text string) (class string, run []string, ok bool) {
 
 // readRecord fills in what a record says: "class\nhead\npayload".
 func readRecord(record string, j *job.Job) error {
-	class, rest, ok := strings.Cut(record, "\n")
-	head, body, ok2 := strings.Cut(rest, "\n")
-	if !ok || !ok2 {
-		return fmt.Errorf("record of %s: %q", j.ID, head[:min(len(head), 200)])
+	start, body, ok := cutRecord(record)
+	if !ok {
+		return fmt.Errorf("record of %s: %q", j.ID, record[:min(len(record), 200)])
 	}
 	j.Payload = payload(body)
+	class, head, _ := strings.Cut(start, "\n")
 	if err := readClass(class, j); err != nil {
 		return err
 	}
 	return readHead(head, j)
+}
+
+// cutRecord splits a record, or the beginning of one, into "class\nhead" and the payload. ok is false if the head goes
+// on behind the text.
+func cutRecord(record string) (start, body string, ok bool) {
+	first := strings.IndexByte(record, '\n')
+	second := strings.IndexByte(record[first+1:], '\n')
+	if first < 0 || second < 0 {
+		return "", "", false
+	}
+	return record[:first+1+second], record[first+second+2:], true
 }
 
 // readLease fills in what a lease says: "class run" and, if a user asked to cancel the job, " cancel".
