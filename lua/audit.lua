@@ -45,6 +45,7 @@ local function find_places(id)
     heartbeat_deadlines = redis.call('ZSCORE', heartbeat_deadlines, id),
     run_deadlines = redis.call('ZSCORE', run_deadlines, id),
     quarantine = redis.call('ZSCORE', quarantine, id),
+    outbox = redis.call('ZSCORE', outbox, id), -- of a first attempt; take_outbox looks at the others
   }
 end
 
@@ -70,6 +71,8 @@ end
 local function audit_nothing(id, places, outcomes)
   local is_final = string.find(outcomes, ' C')
   local is_placed = places.queue or places.scheduled or places.heartbeat_deadlines or places.run_deadlines
+    or places.outbox
+  remove_if_misplaced(outbox, id, places.outbox)
   if not is_final and (places.quarantine or is_placed) then return set_aside(id, places, 'no_job') end
   leave_sets(id, places)
   remove_if_misplaced(quarantine, id, places.quarantine)
@@ -102,7 +105,7 @@ local function end_overtaken(id, places, class, head, outcome)
 end
 
 -- audit_ended holds a job that has ended to the outbox. A job whose record is still there is not in SQL yet.
-local function audit_ended(id, places, e, head, has_record)
+local function audit_ended(id, places, e, head, detail, has_record)
   leave_sets(id, places)
   remove_leftover(tried, id)
   remove_leftover(checkpoints, id)
@@ -121,14 +124,37 @@ local function audit_ended(id, places, e, head, has_record)
     add_outbox_bytes(bytes_of(head))
     add_repair('missing')
   end
+  if tonumber(e.at) < tonumber(e.run.started) then
+    local line = end_line(e.state, e.run.started, e.report, e.class, e.run_text)
+    redis.call('HSET', ended .. slice_of(id), id, line .. '\n' .. head .. '\n' .. detail)
+    add_repair('times')
+  end
   payload_lost = e.state ~= 'COMPLETED' and not has_record and is_in_outbox
+  if payload_lost then redis.call('SET', job .. id, e.class.text .. '\n' .. head .. '\n') end
   if not is_in_outbox and redis.call('DEL', attempts .. id) == 1 then add_repair('history') end
 end
 
--- audit_running holds a job with a lease to the sets of deadlines.
-local function audit_running(id, places, lease, has_record)
+-- spent returns how many retries are spent: no more than the generation has.
+local function spent(class, retries)
+  if tonumber(retries) <= class.max_retries then return retries end
+  add_repair('retries')
+  return text(class.max_retries)
+end
+
+-- audit_running holds a job with a lease to the sets of deadlines, and the lease to the record.
+local function audit_running(id, places, lease, lease_head, class, head)
+  local has_record = class ~= nil
+  if not has_record then class, head = lease.class, lease_head end
+  local retries = spent(class, lease.retries)
+  local run = format_run(lease.attempt, retries, lease.first, lease.started, lease.due, lease.token)
+  local held = class.text .. ' ' .. run
+  if held ~= lease.text or head ~= lease_head then
+    redis.call('HSET', leases, id, held .. (lease.cancel and ' cancel' or '') .. '\n' .. head)
+    if retries == lease.retries then add_repair('lease') end
+  end
   remove_if_misplaced(queue, id, places.queue)
   remove_if_misplaced(scheduled, id, places.scheduled)
+  remove_if_misplaced(outbox, id, places.outbox)
   -- The deadline has passed: the watch takes the job back by its two looks, unless the holder sends a heartbeat.
   add_if_missing(heartbeat_deadlines, id, places.heartbeat_deadlines, at)
   add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(lease.started) + max_run))
@@ -136,9 +162,16 @@ local function audit_running(id, places, lease, has_record)
 end
 
 -- audit_waiting holds a job that is neither running nor ended to the queue, or to scheduled.
-local function audit_waiting(id, places, head)
-  local score = score_of(head)
+local function audit_waiting(id, places, class, head)
+  local score, stored = score_of(head), redis.call('HGET', tried, id)
+  local t = parse_tried(stored)
+  local retries = spent(class, t.run.retries)
+  if retries ~= t.run.retries then
+    local run = format_run(t.run.attempt, retries, t.run.first, t.run.started, t.run.due, t.run.token)
+    redis.call('HSET', tried, id, format_tried(t, run, t.report, t.word, t.at))
+  end
   remove_if_misplaced(scheduled, id, places.queue and places.scheduled)
+  remove_if_misplaced(outbox, id, places.outbox)
   if not places.queue and not places.scheduled then
     add_if_missing(queue, id, false, score)
     ring(doorbell)
@@ -172,12 +205,12 @@ local function audit_job(id, outcomes)
     end
   end
   local stored_lease = redis.call('HGET', leases, id)
-  local lease = parse_lease(stored_lease)
+  local lease, lease_head = parse_lease(stored_lease)
   if stored_lease and not lease then
     redis.call('HDEL', leases, id) -- nobody could end it: the job goes back to its place
     add_repair('lease')
   end
-  local e, ended_head = read_ended(ended, id)
+  local e, ended_head, detail = read_ended(ended, id)
   if e and class and tonumber(class.generation) > tonumber(e.class.generation) then
     remove_leftover(ended .. slice_of(id), id)
     e = nil
@@ -192,11 +225,11 @@ local function audit_job(id, outcomes)
     remove_if_misplaced(run_deadlines, id, places.run_deadlines)
     end_overtaken(id, places, class, head, outcome)
   elseif e then
-    audit_ended(id, places, e, ended_head, class ~= nil)
+    audit_ended(id, places, e, ended_head, detail, class ~= nil)
   elseif lease then
-    audit_running(id, places, lease, class ~= nil)
+    audit_running(id, places, lease, lease_head, class, head)
   else
-    audit_waiting(id, places, head)
+    audit_waiting(id, places, class, head)
   end
   if #repairs > 0 then return 'REPAIRED ' .. table.concat(repairs, ' ') .. (payload_lost and ' payload_lost' or '') end
   return payload_lost and 'REPORTED ' .. 'payload_lost' or 'OK'

@@ -38,8 +38,12 @@ local function exceeded_bound(first, laters, delay)
   return nil
 end
 
+local answers = {} -- "id attempt token report" of a job that this call ended -> its answer
+
 -- first_answer returns the answer to a report that the holder of this run made before.
 local function first_answer(id, attempt, token, report)
+  local answer = answers[table.concat({id, attempt, token, report}, ' ')]
+  if answer then return answer end
   local e = read_ended(ended, id)
   if e then
     if e.report ~= report or e.run.attempt ~= attempt or e.run.token ~= token then return 'LOST' end
@@ -122,6 +126,7 @@ for i = 4, #ARGV, 8 do
       if spends_retry then note_alarm(alarms, id, tier, next_state, attempt, cause) end
     end
   end
+  if word ~= 'LOST' then answers[table.concat({id, attempt, token, report}, ' ')] = word end
   reply[#reply + 1] = word
 end
 

@@ -1,5 +1,5 @@
 -- heartbeat: the holders of leases extend their crash deadlines.
--- KEYS   heartbeat_deadlines counters leases checkpoints
+-- KEYS   heartbeat_deadlines counters leases checkpoints job
 -- per lease (n = 1, 7, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] attempt: of the lease
@@ -9,7 +9,7 @@
 -- ARGV[n+5] checkpoint: what the handler saved | '' no checkpoint
 -- REPLY  per lease: OK | LOST (not the stored lease; nothing changed) | CANCEL (extended, and a user asked to cancel)
 -- TWICE  a deadline only ever moves forward; a checkpoint never replaces a later one
-local heartbeat_deadlines, counters, leases, checkpoints = unpack(KEYS)
+local heartbeat_deadlines, counters, leases, checkpoints, job = unpack(KEYS)
 local now = time_ms()
 local reply, held_ids, deadline_entries, checkpoint_entries = {}, {}, {}, {}
 
@@ -28,9 +28,9 @@ local saved = {} -- id -> the number and the length of its latest checkpoint in 
 for i = 1, #ARGV, 6 do
   local id, attempt, token, timeout = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local checkpoint_number, checkpoint = tonumber(ARGV[i + 4]), ARGV[i + 5]
-  local lease, deadline = parse_lease(stored_leases[#reply + 1]), deadlines[#reply + 1]
+  local lease, deadline = parse_lease(stored_leases[#reply + 1]), deadlines[#reply + 1] or '0'
   local word = 'LOST'
-  if lease and deadline and lease.attempt == attempt and lease.token == token then
+  if lease and lease.attempt == attempt and lease.token == token then
     word = lease.cancel and 'CANCEL' or 'OK'
     held_ids[#held_ids + 1] = id
     local before = saved[id] or {number = 0}

@@ -163,35 +163,74 @@ else
   compare_counter('delayedbytes', stored_counters.delayedbytes or 0, tier_sums.delayedbytes or 0)
 end
 
--- recount_outbox compares outbox_bytes, and unacked slice by slice, with the jobs in the outbox. A slice that has no
--- unacknowledged job gets a time to live.
-local function recount_outbox()
+-- find_lost puts the completed jobs of a slice back into the outbox that it lacks. unacked says that there are some;
+-- SQL takes an outcome that it has once more without a change.
+local function find_lost(slice_name)
+  local fields = redis.call('HGETALL', ended .. slice_name)
+  for i = 1, #fields, 2 do
+    local id = fields[i]
+    local e = parse_ended(fields[i + 1])
+    local member = e and outbox_member(id, e.class.generation, e.run.attempt)
+    if e and e.state == 'COMPLETED' and not redis.call('ZSCORE', outbox, member) then
+      redis.call('ZADD', outbox, e.at, member)
+      reply[#reply + 1] = 'REPAIRED missing ' .. id
+    end
+  end
+end
+
+-- count_outbox returns the bytes that wait for SQL, and how many jobs of each slice wait. It gives members the names
+-- by which acknowledge looks for their jobs.
+local function count_outbox()
   local bytes, counted = 0, {}
-  for _, member in ipairs(redis.call('ZRANGE', outbox, '0', '-1')) do
-    local id = string.sub(member, 1, 36)
+  local members = redis.call('ZRANGE', outbox, '0', '-1', 'WITHSCORES')
+  for i = 1, #members, 2 do
+    local id = string.sub(members[i], 1, 36)
     local e, head, detail = read_ended(ended, id)
     if e then
       bytes = bytes + #parse_detail(detail) + (e.state ~= 'COMPLETED' and bytes_of(head) or 0)
       counted[slice_of(id)] = (counted[slice_of(id)] or 0) + 1
+      local member = outbox_member(id, e.class.generation, e.run.attempt)
+      if member ~= members[i] then
+        redis.call('ZREM', outbox, members[i])
+        redis.call('ZADD', outbox, members[i + 1], member)
+        reply[#reply + 1] = 'REPAIRED misplaced ' .. id
+      end
     end
   end
-  compare_counter('outbox_bytes', stored_counters.outbox_bytes or 0, bytes, true)
-  local stored = redis.call('HGETALL', unacked)
+  return bytes, counted
+end
+
+-- recount_outbox holds outbox_bytes, unacked and the times to live of slices to the jobs in the outbox.
+local function recount_outbox()
+  local stored, stored_unacked = redis.call('HGETALL', unacked), {}
+  local _, counted = count_outbox()
   for i = 1, #stored, 2 do
     local slice_name, n = stored[i], tonumber(stored[i + 1]) or 0
+    stored_unacked[slice_name] = n
+    if n > (counted[slice_name] or 0) then find_lost(slice_name) end
+  end
+  local bytes
+  bytes, counted = count_outbox()
+  compare_counter('outbox_bytes', stored_counters.outbox_bytes or 0, bytes, true)
+  for slice_name, n in pairs(stored_unacked) do
     local right = counted[slice_name] or 0
-    counted[slice_name] = nil
-    if n ~= right then
+    if right == 0 then
       redis.call('HDEL', unacked, slice_name)
+      redis.call('PEXPIRE', ended .. slice_name, '3600000')
+    end
+    if n ~= right then
       if right > 0 then redis.call('HSET', unacked, slice_name, text(right)) end
-      if right == 0 then redis.call('PEXPIRE', ended .. slice_name, '3600000') end
       reply[#reply + 1] = 'REPAIRED unacked ' .. slice_name .. ' was ' .. text(n) .. ', counted ' .. text(right)
     end
   end
   for slice_name, right in pairs(counted) do
-    redis.call('HSET', unacked, slice_name, text(right))
-    redis.call('PERSIST', ended .. slice_name)
-    reply[#reply + 1] = 'REPAIRED unacked ' .. slice_name .. ' was 0, counted ' .. text(right)
+    if not stored_unacked[slice_name] then
+      redis.call('HSET', unacked, slice_name, text(right))
+      reply[#reply + 1] = 'REPAIRED unacked ' .. slice_name .. ' was 0, counted ' .. text(right)
+    end
+    if redis.call('PERSIST', ended .. slice_name) == 1 and stored_unacked[slice_name] == right then
+      reply[#reply + 1] = 'REPAIRED ttl ' .. slice_name
+    end
   end
 end
 if outbox_count <= limit then recount_outbox() end

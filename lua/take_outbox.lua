@@ -28,7 +28,8 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', outbox, '-inf', text(now), '
     if bytes > max_bytes and #reply > 0 then break end
     taken[#taken + 1], reply[#reply + 1] = member, entry
     outbox_entries_kept[#outbox_entries_kept + 1] = text(now + keep)
-    outbox_entries_kept[#outbox_entries_kept + 1] = member
+    -- By this name acknowledge looks for the job. A name that differs was written by hand.
+    outbox_entries_kept[#outbox_entries_kept + 1] = outbox_member(id, e.class.generation, e.run.attempt)
   end
 end
 

@@ -138,7 +138,7 @@ func (q *Queue) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, er
 // missing returns those of some ids of a partition of which Redis has neither a record nor an end.
 func (s *shared) missing(ctx context.Context, partition int, ids []job.ID) (missing []job.ID, err error) {
 	records, ends := make([]*redis.IntCmd, len(ids)), make([]*redis.BoolCmd, len(ids))
-	_, err = s.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	err = inStep(ctx, s.redis.Main, func(p redis.Pipeliner) error {
 		for i, id := range ids {
 			records[i] = p.Exists(ctx, Key(partition, "job")+string(id))
 			ends[i] = p.HExists(ctx, Key(partition, "ended")+slice(id), string(id))

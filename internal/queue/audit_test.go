@@ -93,15 +93,15 @@ func corruptions() map[string]corruption {
 	dead := func(l lives) job.ID { return l.dead }
 	acknowledged := func(l lives) job.ID { return l.acknowledged }
 	return map[string]corruption{
-		"in two sets":         {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
+		"in two sets":         {add("scheduled", waiting, 1), "is in [queue scheduled], not in [scheduled]"},
 		"running and waiting": {add("queue", running, 1), "is in [queue heartbeat_deadlines run_deadlines]"},
 		"in no set":           {remove("queue", waiting), "is in [], not in [queue]"},
 		"missing from run_deadlines": {remove("run_deadlines", running),
 			"is in [heartbeat_deadlines], not in [heartbeat_deadlines run_deadlines]"},
 		"missing from heartbeat_deadlines": {remove("heartbeat_deadlines", running),
 			"is in [run_deadlines], not in [heartbeat_deadlines run_deadlines]"},
-		"ended, not in the outbox":    {remove("outbox", done), "is in [], not in [outbox]"},
-		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
+		"ended, not in the outbox":    {remove("outbox", done), "unacked of slice"},
+		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is not there, counted 1"},
 		"wrong score":                 {add("queue", waiting, 5), "score 5 in the queue"},
 		"quarantined":                 {add("quarantine", waiting, 1), "1 in quarantine"},
 		"counter off by one":          {count("fresh"), "counter fresh is 2, counted 1"},
@@ -125,6 +125,9 @@ func corruptions() map[string]corruption {
 		"a time to live on what SQL lacks": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.Expire(ctx, queue.EndedKey(l.done), time.Hour)
 		}), "in the outbox, its time to live is"},
+		"none on the acknowledged": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Persist(ctx, queue.EndedKey(l.acknowledged))
+		}), "0 jobs in the outbox, its time to live is"},
 		"a slice unacked too often": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.HIncrBy(ctx, queue.Key(0, "unacked"), string(l.done[:11]), 1)
 		}), "unacked of slice"},
@@ -133,10 +136,9 @@ func corruptions() map[string]corruption {
 		}), "is not there, counted"},
 		"payload dropped early":          {record(dead, ""), "has a record: false"},
 		"payload kept for ever":          {record(acknowledged, "PAID main 1 5 - 0\n1 1 1 X -\nx"), "has a record: true"},
-		"no head":                        {record(waiting, "x"), "torn:x"},
-		"a payload of another length":    {edit("job", waiting, func(text string) string { return text + "x" }), "its head says"},
-		"half a head":                    {record(waiting, "PAID main 1 5 - 0\n1 1"), "torn:"},
-		"half a lease":                   {set("leases", running, "PAID main 1 5 - 0 1\n1 1 1 X -"), "torn:"},
+		"no head":                        {record(waiting, "x"), "torn: x"},
+		"half a head":                    {record(waiting, "PAID main 1 5 - 0\n1 1"), "torn: "},
+		"half a lease":                   {set("leases", running, "PAID main 1 5 - 0 1\n1 1 1 X -"), "torn: "},
 		"a lease of another class":       {edit("leases", running, queuetest.WithWord("leases", "max_retries", "7")), "of the record"},
 		"too many retries":               {edit("leases", running, queuetest.WithWord("leases", "retries", "6")), "6 retries of 5"},
 		"a lease of a waiting job":       {set("leases", waiting, "PAID main 1 5 - 0 1 0 1 1 0 x:1\n1 1 1 X -"), "PROCESSING is in [queue]"},
@@ -174,7 +176,7 @@ func corruptions() map[string]corruption {
 			c.HSet(ctx, "{tierq:0}:suspects:crashed", "1", 0)
 		}), "suspects:crashed is a hash"},
 		"a claim kept for ever": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
-			c.HSet(ctx, "{tierq:0}:claims:x", "number", 0)
+			c.Set(ctx, "{tierq:0}:claims:x", "1 ", 0)
 		}), "claims:x stays for ever"},
 		"a time to live on a whole set": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.Expire(ctx, queue.Key(0, "queue"), time.Hour)

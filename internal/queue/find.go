@@ -92,11 +92,11 @@ func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	}
 	var x parts
 	// One step: a job moves from text to text, and would be missed between two of them.
-	_, err := v.redis.Read.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	err := inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
 		x = readParts(ctx, p, id, true)
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil {
 		return job.Job{}, classify("find", err)
 	}
 	j, err := x.job(id, true)
@@ -115,17 +115,36 @@ func (v *View) outlived(j *job.Job) bool {
 	return j.Status == job.Failed && v.now().Sub(j.EndedAt) > max(v.opts.FailedRetention, time.Minute)
 }
 
-// findMany reads jobs of one partition without payloads. found has nil for a job that cannot be read: it has just gone,
+// inStep reads in one step of the server and returns the first error that is not redis.Nil. While a slot of a cluster
+// moves, a step could need keys of two servers and is refused. The reads then go one by one: no script moves a job
+// meanwhile, for the scripts are refused too.
+func inStep(ctx context.Context, c redis.UniversalClient, read func(p redis.Pipeliner) error) error {
+	cmds, err := c.TxPipelined(ctx, read)
+	if err != nil && strings.HasPrefix(err.Error(), "TRYAGAIN") {
+		cmds, err = c.Pipelined(ctx, read)
+	}
+	if !errors.Is(err, redis.Nil) {
+		return err
+	}
+	for _, c := range cmds {
+		if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+	}
+	return nil
+}
+
+// findMany reads jobs of one partition without payloads and results. found has nil for a job that cannot be read: it has just gone,
 // or is the audit's business.
 func (v *View) findMany(ctx context.Context, ids []job.ID) (found []*job.Job, err error) {
 	all := make([]parts, len(ids))
-	_, err = v.redis.Read.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	err = inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
 		for i, id := range ids {
 			all[i] = readParts(ctx, p, id, false)
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil {
 		return nil, err
 	}
 	found = make([]*job.Job, len(ids))
@@ -136,6 +155,7 @@ func (v *View) findMany(ctx context.Context, ids []job.ID) (found []*job.Job, er
 			j.Payload = nil
 		}
 		if err == nil {
+			j.Result = nil
 			found[i] = &j
 		}
 	}
@@ -150,12 +170,12 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	}
 	var x parts
 	var lines *redis.StringSliceCmd
-	_, err := v.redis.Read.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	err := inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
 		x = readParts(ctx, p, id, false)
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil {
 		return nil, classify("attempts", err)
 	}
 	j, _ := x.job(id, false) // a history of a job that cannot be read has no generation

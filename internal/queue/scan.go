@@ -16,7 +16,7 @@ import (
 
 // This file is the audit's walk over a Redis. First it walks over every key of every partition, in the server's
 // own order: jobs and histories become suspects, keys that must expire get a time to live if they have none, and
-// unknown keys are reported. Then it walks over the members of the sets: a member without a hash was not met among
+// unknown keys are reported. Then it walks over the members of the sets: a member without a record was not met among
 // the keys. The walk may meet a job that moves meanwhile twice or not at all; the next walk meets it.
 
 // walked are the sets of a walk, by the scripts' names.
@@ -245,8 +245,28 @@ func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Findin
 	return found, nil
 }
 
-// scanSet reads members of a set. Members without a hash become suspects. s.Ask has the ids about which SQL is
-// asked: members without a hash, and all jobs that wait.
+// withoutRecord returns the ids that the walk over the keys does not meet.
+func (q *Queue) withoutRecord(ctx context.Context, partition int, ids []job.ID) (unseen []job.ID, err error) {
+	records := make([]*redis.IntCmd, len(ids))
+	_, err = q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			records[i] = p.Exists(ctx, Key(partition, "job")+string(id))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, classify("scan", err)
+	}
+	for i, id := range ids {
+		if records[i].Val() == 0 {
+			unseen = append(unseen, id)
+		}
+	}
+	return unseen, nil
+}
+
+// scanSet reads members of a set, or of a hash with a field per job. Members without a record become suspects.
+// s.Ask has the ids about which SQL is asked: those that Redis does not know otherwise, and all jobs that wait.
 func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64,
 	err error) {
 	count := int64(scanMembers)
@@ -268,15 +288,17 @@ func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor u
 	ask := set == "queue" || set == "scheduled"
 	for first := 0; first < len(ids); first += job.MaxBatch {
 		batch := ids[first:min(first+job.MaxBatch, len(ids))]
-		gone, err := q.missing(ctx, partition, batch)
+		unseen, err := q.withoutRecord(ctx, partition, batch)
 		if err != nil {
 			return s, 0, err
 		}
-		for _, id := range gone {
+		for _, id := range unseen {
 			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
 		}
 		if !ask {
-			batch = gone
+			if batch, err = q.missing(ctx, partition, unseen); err != nil {
+				return s, 0, err
+			}
 		}
 		for _, id := range batch {
 			if id.Partition() == partition { // otherwise the member is not a job id

@@ -103,6 +103,7 @@ func TestTakeOutboxBytes(t *testing.T) {
 			at := strings.LastIndexByte(text, '\n') + 1
 			return strings.Replace(text[:at], " 65536 ", " 2097152 ", 1) + strings.Repeat("x", 2<<20)
 		})
+		e.Edit(t, "ended", huge, func(text string) string { return strings.Replace(text, " 65536 ", " 2097152 ", 1) })
 		e.Redis.HIncrBy(t.Context(), queue.Key(0, "counters"), "outbox_bytes", 2<<20-64<<10)
 		e.Age(t, "outbox", time.Hour)
 		e.Age(t, "outbox", time.Hour, huge) // first in the outbox

@@ -110,7 +110,7 @@ func (a *audit) texts(id string, state job.Status) {
 	if ttl := a.Keys[suffix("job")+id].TTL; has && ttl >= 0 {
 		a.say("%s: %s, its record has a time to live of %s", id, state, ttl)
 	}
-	if h := a.Jobs[id]; has && whole(h["bytes"]) != int64(len(h["payload"])) {
+	if h := a.Jobs[id]; has && !state.Ended() && whole(h["bytes"]) != int64(len(h["payload"])) {
 		a.say("%s: %s bytes of payload, its head says %s", id, strconv.Itoa(len(h["payload"])), h["bytes"])
 	}
 	for _, name := range columnNames {
@@ -191,7 +191,10 @@ func (a *audit) place(id string, state job.Status) []string {
 	if a.Acknowledged(id) {
 		return nil
 	}
-	a.counted["outbox_bytes"] += int64(len(h["result"]) + len(h["payload"]))
+	a.counted["outbox_bytes"] += int64(len(h["result"]))
+	if state != job.Completed {
+		a.counted["outbox_bytes"] += whole(h["bytes"])
+	}
 	return []string{"outbox"}
 }
 

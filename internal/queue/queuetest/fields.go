@@ -57,8 +57,12 @@ type fields map[string]string
 // words reads the words of a text. The last name gets the rest of the text.
 func (f fields) words(text string, names []string, ok bool) {
 	words := strings.SplitN(text, " ", len(names))
-	if !ok || len(words) < len(names)-1 {
-		f["torn"] = text
+	needed := len(names)
+	if names[needed-1] == "options" {
+		needed--
+	}
+	if !ok || len(words) < needed {
+		f["torn"] = f["torn"] + "torn: " + text
 		return
 	}
 	for i, word := range words {
@@ -96,5 +100,7 @@ func (f fields) end(text string) {
 		return
 	}
 	f.words(cause, []string{"cause"}, true)
-	f["error"], f["result"] = parts[3][:n], parts[3][n:]
+	if f["error"] = parts[3][:n]; len(parts[3]) > n {
+		f["result"] = parts[3][n:]
+	}
 }
