@@ -60,7 +60,8 @@ for i = 3, #ARGV, 15 do
   if word == 'OK' then
     -- An earlier generation goes. The first write removes, so that a full Redis takes what follows.
     redis.call('DEL', job .. id, attempts .. id)
-    redis.call('HDEL', ended .. slice_of(id), id)
+    local had_end = redis.call('HDEL', ended .. slice_of(id), id) == 1
+    if had_end and redis.call('HLEN', ended .. slice_of(id)) == 1 then redis.call('DEL', ended .. slice_of(id)) end
     redis.call('HDEL', tried, id)
     redis.call('HDEL', checkpoints, id)
     put_in[id] = tonumber(generation)

@@ -350,7 +350,7 @@ func (w *walk) compare() {
 		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v", j.ID, h["generation"],
 			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != ""),
 			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v", j.ID, j.Generation, j.State, j.Attempt, j.Retries,
-				j.Cancel, j.Tried))
+				j.Cancel && !j.State.Ended(), j.Tried))
 	}
 	for _, owner := range []string{"ann", "bob"} {
 		w.equal(nil, snap.Owners[owner], w.model.Living(owner))
