@@ -109,7 +109,7 @@ func (s samples) snapshot() *Snapshot {
 			JobID: s.id(8000 + i*31), Tier: "PUBLIC"}
 		f.Text = s.text([]string{"taken back to its place, attempt 2 comes next", "ran for longer than 10 s: taken back",
 			"no retry is left: MAX_TIME_EXCEEDED", "closed after 5 errors in a row: Redis does not answer",
-			"taken back to its place", "ann gave it a new life"}[i])
+			"taken back to its place", "ann requeued it"}[i])
 		if kind == "gate" {
 			f.JobID = ""
 		}
@@ -320,7 +320,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 						[]string{s.text("one")}}, {"overtake", "A flood is overtaken", "One PAID job goes before twenty PUBLIC ones.",
 						nil}, {"crash", "A heartbeat stops", "The watch takes the job back to the place it had.", nil},
 						{"hang", "A job hangs", "Its maximum time ends it.", nil},
-						{"dead", "Retries are spent", "A dead letter, and a new life.", nil},
+						{"dead", "Retries are spent", "A dead letter, and a requeue.", nil},
 						{"full", "No room", "QUEUE_FULL, while a retry still enters.", nil},
 						{"redis", "Redis fails", "The gate closes, probes, and opens again.", nil}},
 					"/demo/play", "/demo/events", 3, 12,
@@ -330,7 +330,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		"about": func(w io.Writer) error {
 			return p.About(w, AboutView{s.frame("/about"), "go1.26", s.text("6d25f314"),
 				[]Decision{{s.text("Redis decides, SQL remembers"),
-					s.text("SQL being down stops nobody’s work; every step between the two may be repeated."), "/docs"},
+					s.text("SQL being down stops no work; every step between the two may be repeated."), "/docs"},
 					{"Claim is one script", "Between a pop and a second call a crash loses the job.", ""},
 					{"Two processing sets", "A process that died and a job that hangs are found by different clocks.", ""},
 					{"Two looks before a job is taken back", "A Redis that stood still has not killed anybody.", ""}},

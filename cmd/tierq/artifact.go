@@ -27,7 +27,7 @@ func (p program) artifactCommand() *cobra.Command {
 		Use: "artifact JOB_ID", Short: "Fetch the file a job made", Args: wants(1, 1, "one JOB_ID"),
 		Long: "Fetch the file a job made. It is written under the name that the job gave it into the working folder, or " +
 			"to --file; its name is printed.\n" +
-			"A file that exists is not overwritten without --force. What does not come whole is not kept.",
+			"A file that exists is not overwritten without --force. A file that does not arrive whole is deleted.",
 		Example: "  tierq jobs artifact 019de340-01fe-7a58-be69-567cd7d6b7d4 --file report.pdf",
 	}
 	file := cmd.Flags().String("file", "", "write to this `path`; - for standard output")

@@ -35,12 +35,11 @@ func (p program) doctorCommand() *cobra.Command {
 		Long: "Check the settings of this shell, the server, its stores, and what the audit found in Redis. Each line is " +
 			"ok, warn or fail, with\n" +
 			"what to do about it; a fail is exit code 1.\n\n" +
-			"With --repair the server goes over Redis at once: it puts right what is safe and sets aside what nobody can " +
-			"explain. It does the\n" +
-			"same by itself every ten minutes.",
+			"With --repair the server audits Redis at once: it repairs what is safe to repair, and moves entries that it\n" +
+			"cannot explain into quarantine. It does the same by itself every ten minutes.",
 		Example: "  tierq doctor\n  tierq doctor --repair\n  tierq doctor -o json",
 	}
-	repair := cmd.Flags().Bool("repair", false, "go over Redis now, and put right what is safe")
+	repair := cmd.Flags().Bool("repair", false, "audit Redis now, and repair what is safe to repair")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
 		d := diagnosis{Checks: []client.AuditCheck{p.checkSettings()},
 			Quarantine: client.Quarantine{Items: []client.QuarantinedJob{}}}
@@ -76,14 +75,14 @@ func (p program) checkSettings() client.AuditCheck {
 	if problems, ok := errors.AsType[*config.Problems](err); ok {
 		return client.AuditCheck{
 			Name: name, Status: checkFail, Detail: strings.Join(problems.List, "; "),
-			Fix: "correct them here: serve would not start; docs/SETTINGS.md has all",
+			Fix: "correct these settings: `tierq serve` would not start; docs/SETTINGS.md has all settings",
 		}
 	}
 	mode := "external mode"
 	if c.Embedded() {
 		mode = "embedded mode"
 	}
-	return client.AuditCheck{Name: name, Status: checkOK, Detail: "serve would start here, in " + mode}
+	return client.AuditCheck{Name: name, Status: checkOK, Detail: "`tierq serve` would start here, in " + mode}
 }
 
 func (s *session) checkServer(ctx context.Context) (check client.AuditCheck, reached bool) {
@@ -91,10 +90,10 @@ func (s *session) checkServer(ctx context.Context) (check client.AuditCheck, rea
 	ready, err := s.ready(ctx)
 	if err != nil {
 		check.Status, check.Detail = checkFail, brief(err)
-		check.Fix = "start one with `tierq serve`, or point --server / TIERQ_URL to yours"
+		check.Fix = "start a server with `tierq serve`, or point --server / TIERQ_URL to yours"
 		switch e, ok := errors.AsType[*client.Error](err); {
 		case ok && nobodyThere(e):
-			check.Detail = "there is none at " + s.server
+			check.Detail = "there is no server at " + s.server
 		case ok && stranger(e):
 			check.Detail = notTierq(s.server)
 		}
@@ -110,9 +109,9 @@ func (s *session) checkServer(ctx context.Context) (check client.AuditCheck, rea
 	switch ready.Status {
 	case "UP":
 	case "DEGRADED":
-		check.Status, check.Fix = checkWarn, "mend what it names; it goes on without it"
+		check.Status, check.Fix = checkWarn, "repair the part that it names; the server runs without it meanwhile"
 	default:
-		check.Status, check.Fix = checkFail, "mend what it names; it takes no jobs until then"
+		check.Status, check.Fix = checkFail, "repair the part that it names; the server accepts no jobs until then"
 	}
 	return check, true
 }

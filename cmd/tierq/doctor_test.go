@@ -40,13 +40,13 @@ func TestDoctor(t *testing.T) {
 		says    []string
 	}{
 		"well": {well, nil, 0,
-			[]string{"ok      settings  serve would start here, in embedded mode", "redis     fine"}},
+			[]string{"ok      settings  `tierq serve` would start here, in embedded mode", "redis     fine"}},
 		"degraded":       {ready(200, "DEGRADED"), nil, 0, []string{"warn    server", "gate DOWN: the outbox is full"}},
 		"out of service": {ready(503, "OUT_OF_SERVICE"), nil, 1, []string{"fail    server", "gate DOWN: the outbox is full"}},
 		"older":          {refuseAudit(404, "NOT_FOUND"), nil, 0, []string{"warn    audit", "older than this program"}},
 		"Redis is down":  {refuseAudit(503, "SYSTEM_UNHEALTHY"), nil, 1, []string{"fail    audit", "SYSTEM_UNHEALTHY"}},
 		"nobody there": {nil, []string{"TIERQ_URL=http://127.0.0.1:1"}, 1,
-			[]string{"fail    server    there is none at http://127.0.0.1:1", "tierq serve"}},
+			[]string{"fail    server    there is no server at http://127.0.0.1:1", "tierq serve"}},
 		"wrong settings": {well, []string{"TIERQ_WORKRS=3", "TIERQ_CAPACITY=no"}, 1,
 			[]string{"fail    settings", "TIERQ_WORKRS", "TIERQ_CAPACITY"}},
 	} {

@@ -117,7 +117,7 @@ func (o outcome) tell(w io.Writer) {
 	if stranger(e) {
 		line("tierq: %s (%s): point --server / TIERQ_URL to a server that does", notTierq(o.server), o.Error())
 		if e.Status >= 300 && e.Status < 400 {
-			line("  it redirects: name the address to which it does; a call is not sent on to somewhere else")
+			line("  it redirects, and tierq follows no redirect: name the address to which it redirects")
 		}
 	} else {
 		line("tierq: %s%s", strings.TrimSuffix(o.Error(), e.Error()), headline(e))
@@ -131,13 +131,13 @@ func (o outcome) tell(w io.Writer) {
 	case e.Unknown && e.Key != "":
 		line("  the same command again with --idempotency-key %s is safe", e.Key)
 	case e.Unknown && e.Detail == "":
-		line("  look whether it was done before you do it again")
+		line("  check whether it was done before you repeat it")
 	case errors.Is(e, client.ErrUnauthorized):
-		line("  the API key is --token or TIERQ_TOKEN")
+		line("  set the API key with --token or TIERQ_TOKEN")
 	case errors.Is(e, client.ErrChanged):
-		line("  somebody else changed it at the same time: look at it, then try again")
+		line("  another caller changed it at the same time: read it again, then try again")
 	case e.RetryAfter > 0:
-		line("  come again in %s", short(e.RetryAfter))
+		line("  try again in %s", short(e.RetryAfter))
 	}
 	if e.TraceID != "" {
 		line("  trace id: %s", e.TraceID)

@@ -27,7 +27,7 @@ func (d done) text() string {
 	case d.Error != "":
 		return d.Error
 	case d.Requested:
-		return "told to stop: it will end CANCELLED"
+		return "the job was told to stop: it will end CANCELLED"
 	case d.Requeued:
 		return "requeued"
 	}

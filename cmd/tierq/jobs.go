@@ -64,7 +64,7 @@ func walk[T any](l *paged, s *session, out *list[T], page func(limit int, cursor
 			}
 		}
 		if next == cursor && next != "" {
-			return fmt.Errorf("the list does not go on: its cursor stands still")
+			return fmt.Errorf("the server repeats one cursor: the list cannot go on")
 		}
 		if cursor = next; cursor == "" || !l.all && out.n >= l.limit {
 			break

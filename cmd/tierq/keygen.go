@@ -10,10 +10,9 @@ import (
 
 func (p program) keysGenerateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "generate", Short: "Print a new key that no store knows, for TIERQ_ADMIN_KEY", Args: noArgs,
-		Long: "Print a new key that no store knows, and change nothing. A server that is given it as TIERQ_ADMIN_KEY, or " +
-			"in the file that\n" +
-			"TIERQ_ADMIN_KEY_FILE names, takes it for an admin's: with it the other keys are made.",
+		Use: "generate", Short: "Print a new key for TIERQ_ADMIN_KEY, stored nowhere", Args: noArgs,
+		Long: "Print a new key, and store it nowhere. A server that gets it as TIERQ_ADMIN_KEY, or in the file that\n" +
+			"TIERQ_ADMIN_KEY_FILE names, treats it as an admin key, with which you make the other keys.",
 		Example: "  (umask 077; tierq keys generate > admin.key)\n  TIERQ_ADMIN_KEY_FILE=admin.key tierq",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(p.stdout, app.GenerateKey())

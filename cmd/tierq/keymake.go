@@ -17,8 +17,7 @@ func (p program) keysCreateCommand() *cobra.Command {
 	var store bool
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make an API key, and show it once", Args: noArgs,
-		Long: "Make an API key, and show it once. The first key closes a server that was open to everybody, and must be " +
-			"an admin's.\n\n" +
+		Long: "Make an API key, and show it once. The first key closes an open server, and must have the role admin.\n\n" +
 			"With --store the key is made in the store that the settings name (MYSQL_DSN, or the file under TIERQ_DATA_DIR), " +
 			"without a server:\n" +
 			"for the first key of a server that others can reach, and for the day on which the last admin key is lost.",
@@ -27,7 +26,7 @@ func (p program) keysCreateCommand() *cobra.Command {
 			"  tierq keys create --name root --role admin --store",
 	}
 	f := cmd.Flags()
-	f.StringVar(&k.Name, "name", "", "the key's `name`: whose it is, or what for")
+	f.StringVar(&k.Name, "name", "", "the key's `name`: who uses it, or for what")
 	f.StringVar(&role, "role", "", "its `role`, which is what it may do: submit, read-only or admin")
 	f.StringArrayVar(&tiers, "tier", nil, "a `tier` it may submit to; again for others (default: all)")
 	f.StringArrayVar(&k.Types, "type", nil, "a job `type` it may submit; again for others (default: all)")
@@ -36,12 +35,12 @@ func (p program) keysCreateCommand() *cobra.Command {
 	f.IntVar(
 		&k.InFlight, "in-flight", 0, "at most `n` jobs accepted and not ended (default: TIERQ_KEY_QUOTA of the server)",
 	)
-	f.StringVar(&expires, "expires", "", "opens nothing any more after this `time`, such as 90d or 12h (default: never)")
+	f.StringVar(&expires, "expires", "", "the key expires after this `time`, such as 90d or 12h (default: never)")
 	f.BoolVar(&store, "store", false, "make it in the store, without a server")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		k.Role = client.Role(role)
 		if k.Name == "" || k.Role == "" {
-			return misused("--name and --role are missing, or one of them")
+			return misused("--name and --role must both be set")
 		}
 		for _, name := range tiers {
 			tier, err := readTier(name)

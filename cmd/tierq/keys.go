@@ -67,14 +67,13 @@ func (s *session) stateOf(k *client.Key) string {
 
 func (p program) keysRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "rotate KEY_ID", Short: "Give an API key another secret, and show it once", Args: wants(1, 1, "a KEY_ID"),
-		Long: "Give an API key another secret, and show it once. The key stays the same, and its jobs its own. What " +
-			"opened before opens for --grace\n" +
-			"longer, so that it can be replaced everywhere.",
+		Use: "rotate KEY_ID", Short: "Give an API key a new secret, and show it once", Args: wants(1, 1, "a KEY_ID"),
+		Long: "Give an API key a new secret, and show it once. The key keeps its id and its jobs. The old secret stays\n" +
+			"valid for --grace, so that you can replace it everywhere.",
 		Example: "  tierq keys rotate k234567k234567ab\n  tierq keys rotate k234567k234567ab --grace 0s",
 	}
 	grace := cmd.Flags().String("grace", "24h",
-		"`time` for which the secret it had opens yet, such as 24h or 7d; at most 30d")
+		"`time` for which the old secret stays valid, such as 24h or 7d; at most 30d")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		left, err := readSpan("grace", *grace)
 		if err != nil {
@@ -94,7 +93,7 @@ func (p program) keysRotateCommand() *cobra.Command {
 func (p program) keysRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke KEY_ID...", Short: "Revoke API keys for good", Args: wants(1, maxIDs, "a KEY_ID"),
-		Long:    "Revoke API keys: they open nothing any more, for good, on every instance within two seconds. Their jobs go on.",
+		Long:    "Revoke API keys for good: every instance refuses them within two seconds. Their jobs run on.",
 		Example: "  tierq keys revoke k234567k234567ab",
 	}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, ids []string) error {

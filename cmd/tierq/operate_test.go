@@ -23,10 +23,10 @@ func TestRequeueAsks(t *testing.T) {
 		inStderr string
 	}{
 		"yes":       {"--all", world{tty: true, stdin: "y\n"}, 42, 0, true, "Requeue 42 dead letters? [y/N] "},
-		"no":        {"--all", world{tty: true, stdin: "\n"}, 42, 1, false, "nothing was done"},
-		"no answer": {"--all", world{tty: true}, 42, 1, false, "nothing was done"},
+		"no":        {"--all", world{tty: true, stdin: "\n"}, 42, 1, false, "not confirmed: no dead letter was requeued"},
+		"no answer": {"--all", world{tty: true}, 42, 1, false, "not confirmed: no dead letter was requeued"},
 		"nobody": {"--tier paid", world{stdin: "y\n"}, 42, 2, false,
-			"42 dead letters match, and nobody can be asked here: say --yes"},
+			"42 dead letters match, and tierq cannot ask without a terminal: add --yes"},
 		"said before":     {"--cause handler_error --yes", world{}, 42, 0, true, ""},
 		"only one":        {"--type SIMULATION", world{}, 1, 0, true, ""},
 		"one of many":     {"--all --limit 1", world{}, 42, 0, true, ""},

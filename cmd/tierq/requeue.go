@@ -36,12 +36,12 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	var all, dryRun, yes bool
 	var reason string
 	cmd := &cobra.Command{
-		Use: "requeue [JOB_ID...]", Short: "Give dead letters a new life", Args: wants(0, maxIDs, ""),
-		Long: "Give dead letters a new life: the same job, with a fresh budget of retries. Either by their ids, or all\n" +
-			"that pass the filters, the latest first, and no faster than the server's TIERQ_REQUEUE_RATE.\n\n" +
-			"More than one by filters asks on a terminal, and needs --yes elsewhere. It goes on until none is left that was\n" +
-			"dead when it began, or until --limit. A requeue that was stopped says how many it has done; the same command\n" +
-			"again does the rest.",
+		Use: "requeue [JOB_ID...]", Short: "Requeue dead letters", Args: wants(0, maxIDs, ""),
+		Long: "Requeue dead letters: each runs again as the same job, with all its retries. Name their ids, or filters:\n" +
+			"they requeue all that match, the latest first, at most TIERQ_REQUEUE_RATE of the server a second.\n\n" +
+			"For more than one match tierq asks on a terminal; elsewhere add --yes. It requeues all that were dead when it\n" +
+			"began, up to --limit. A requeue that was stopped says how many it has done; the same command again does the\n" +
+			"rest.",
 		Example: "  tierq dead requeue 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq dead requeue --cause HANDLER_ERROR " +
 			"--type SEND_EMAIL --dry-run\n" +
 			"  tierq dead requeue --tier paid --limit 100 --yes",
@@ -195,7 +195,8 @@ func (s *session) told(r requeued, limit int) error {
 // confirm asks a person on a terminal. Without a terminal it returns an error.
 func (s *session) confirm(ctx context.Context, n string) error {
 	if s.stdin == nil || !s.isTTY(s.stdin) || !s.isTTY(s.stderr) {
-		return misused("%s dead letters match, and nobody can be asked here: say --yes, or look with --dry-run", n)
+		return misused("%s dead letters match, and tierq cannot ask without a terminal: add --yes, or "+
+			"count them with --dry-run", n)
 	}
 	fmt.Fprintf(s.stderr, "Requeue %s dead letters? [y/N] ", n)
 	answer, _ := bufio.NewReader(s.stdin).ReadString('\n') // an incomplete answer counts as no
@@ -206,5 +207,5 @@ func (s *session) confirm(ctx context.Context, n string) error {
 	case "y", "yes":
 		return nil
 	}
-	return errors.New("nothing was done")
+	return errors.New("not confirmed: no dead letter was requeued")
 }

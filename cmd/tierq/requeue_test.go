@@ -75,8 +75,8 @@ func TestRequeueBeyondTheCount(t *testing.T) {
 		"only counted":   {12_000, "--all --dry-run", "10000 or more match\n", "", 12_000},
 		"counted, JSON":  {12_000, "--all --dry-run -o ndjson", counted, "", 12_000},
 		"few counted":    {120, "--all --dry-run", "120 match\n", "", 120},
-		"nobody asked":   {12_000, "--all", "", "10000 or more dead letters match, and nobody can be asked", 12_000},
-		"bound asked":    {12_000, "--all --limit 11000", "", "11000 dead letters match, and nobody can", 12_000},
+		"nobody asked":   {12_000, "--all", "", "10000 or more dead letters match, and tierq cannot ask", 12_000},
+		"bound asked":    {12_000, "--all --limit 11000", "", "11000 dead letters match, and tierq cannot ask", 12_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGraveyard(t, tc.dead)

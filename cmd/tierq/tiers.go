@@ -106,9 +106,8 @@ func (p program) tiersSetCommand() *cobra.Command {
 	var a client.Plan
 	cmd := &cobra.Command{
 		Use: "set TIER", Short: "Change a tier's plan, on every instance at once", Args: wants(1, 1, "a TIER"),
-		Long: "Change a tier's plan, on every instance at once. What is not named stays as it is, and what changes is " +
-			"shown. Jobs that wait keep\n" +
-			"their place. If somebody else changed the plan at the same time nothing is written.\n\n" +
+		Long: "Change a tier's plan, on every instance at once, and show the changes. Fields without a flag stay as they\n" +
+			"are. Jobs that wait keep their place. If another caller changed the plan meanwhile, tierq writes nothing.\n\n" +
 			"A time is 15s, 2m or 1h; a bare number is seconds.",
 		Example: "  tierq tiers set public --share 40 --max-retries 2\n  tierq tiers set paid --max-processing-time 2m --dry-run",
 	}
@@ -133,7 +132,7 @@ func (p program) tiersSetCommand() *cobra.Command {
 				s.say("%s %s", was.Tier, c)
 			}
 			if len(changes) == 0 {
-				s.say("%s is like that already", was.Tier)
+				s.say("%s has these values already", was.Tier)
 			}
 			if len(changes) == 0 || *dryRun {
 				return s.showPlan(next)

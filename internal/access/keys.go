@@ -1,12 +1,16 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"gorm.io/gorm"
 
 	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
@@ -33,13 +37,23 @@ func (s *Store) APIKeys(ctx context.Context) ([]job.StoredKey, error) {
 	}
 	keys := make([]job.StoredKey, len(rows))
 	for i := range rows {
-		var err error
-		if keys[i], err = rows[i].key(); err != nil { // the other keys must be read all the same
-			s.db.Log.Error("an API key cannot be read and opens nothing", "key_id", rows[i].ID, "err", err)
-			keys[i].Role, keys[i].Hash, keys[i].OldHash, keys[i].RevokedAt = "", [32]byte{}, [32]byte{}, keys[i].CreatedAt
-		}
+		keys[i] = s.keyOrRevoked(&rows[i]) // one unreadable row must not hide the other keys
 	}
 	return keys, nil
+}
+
+// keyOrRevoked returns the key of a row. A key whose row cannot be read is logged and returned as revoked, without a
+// role and a secret.
+func (s *Store) keyOrRevoked(row *apiKeyRow) job.StoredKey {
+	k, err := row.key()
+	if err != nil {
+		s.db.Log.Error("an API key cannot be read and is refused", "key_id", row.ID, "err", err)
+		k.Role, k.Hash, k.OldHash = "", [32]byte{}, [32]byte{}
+		if k.RevokedAt.IsZero() {
+			k.RevokedAt = k.CreatedAt
+		}
+	}
+	return k
 }
 
 // APIKey reads one API key; job.ErrNoKey if there is none with this id.
@@ -62,16 +76,19 @@ func (s *Store) APIKeysVersion(ctx context.Context) (version int64, err error) {
 	return version, nil
 }
 
-// AddAPIKey stores a new key, and returns it as it is stored. After job.ErrAmbiguous the key may be stored.
+// AddAPIKey stores a new key, and returns it as it is stored. After job.ErrAmbiguous the key may be stored; after any
+// other error it is not.
 func (s *Store) AddAPIKey(ctx context.Context, k job.StoredKey) (job.StoredKey, error) {
+	const verb = "add an API key"
 	insert, args, err := s.keyInsert(k)
 	if err != nil {
-		return k, fmt.Errorf("add an API key: %w", err)
+		return k, fmt.Errorf("%s: %w", verb, err)
 	}
-	if _, err = s.changeKey(ctx, "add an API key", insert, args...); err != nil {
+	added, _, err := s.changeKey(ctx, verb, k.ID, insert, args, (*apiKeyRow).key)
+	if err != nil {
 		return k, err
 	}
-	return s.APIKey(ctx, k.ID)
+	return added, nil
 }
 
 // AddFirstAPIKey stores a key if there is none, not even a revoked one. If several processes call it at once, added
@@ -115,35 +132,81 @@ func (s *Store) keyInsert(k job.StoredKey) (insert string, args []any, err error
 
 // RotateAPIKey gives a key another secret. The present secret stays valid until oldUntil; an older one ends now. It
 // returns job.ErrNoKey for a key that does not exist or was revoked. After job.ErrAmbiguous the key may have been
-// rotated.
+// rotated; after any other error it was not.
 func (s *Store) RotateAPIKey(ctx context.Context, id string, hash [32]byte, oldUntil time.Time) (job.StoredKey, error) {
+	const verb = "rotate an API key"
 	// The order matters: MySQL assigns one column after the other.
-	n, err := s.changeKey(ctx, "rotate an API key", "UPDATE api_keys SET old_hash = hash, old_until = ?, hash = ?, "+
-		"rotated_at = "+s.db.Dialect.Now+", version = version + 1 WHERE id = ? AND revoked_at IS NULL", oldUntil.UTC(),
-		hash[:], id)
+	k, changed, err := s.changeKey(ctx, verb, id, "UPDATE api_keys SET old_hash = hash, old_until = ?, hash = ?, "+
+		"rotated_at = "+s.db.Dialect.Now+", version = version + 1 WHERE id = ? AND revoked_at IS NULL",
+		[]any{oldUntil.UTC(), hash[:], id}, (*apiKeyRow).key)
 	switch {
 	case err != nil:
 		return job.StoredKey{}, err
-	case n == 0:
-		return job.StoredKey{}, fmt.Errorf("rotate an API key: %w", job.ErrNoKey)
+	case !changed:
+		return job.StoredKey{}, fmt.Errorf("%s: %w", verb, job.ErrNoKey)
 	}
-	return s.APIKey(ctx, id)
+	return k, nil
 }
 
 // RevokeAPIKey revokes a key. A repeat changes nothing, and keeps the time of the first revocation. It returns
-// job.ErrNoKey for a key that does not exist. After job.ErrAmbiguous the key may have been revoked.
+// job.ErrNoKey for a key that does not exist. After job.ErrAmbiguous the key may have been revoked; after any other
+// error it was not.
 func (s *Store) RevokeAPIKey(ctx context.Context, id string) (job.StoredKey, error) {
-	_, err := s.changeKey(ctx, "revoke an API key", "UPDATE api_keys SET revoked_at = "+s.db.Dialect.Now+
-		", version = version + 1 WHERE id = ? AND revoked_at IS NULL", id)
-	if err != nil {
-		return job.StoredKey{}, err
-	}
-	return s.APIKey(ctx, id)
+	// A key whose row cannot be read must be revocable too.
+	read := func(row *apiKeyRow) (job.StoredKey, error) { return s.keyOrRevoked(row), nil }
+	k, _, err := s.changeKey(ctx, "revoke an API key", id, "UPDATE api_keys SET revoked_at = "+s.db.Dialect.Now+
+		", version = version + 1 WHERE id = ? AND revoked_at IS NULL", []any{id}, read)
+	return k, err
 }
 
-func (s *Store) changeKey(ctx context.Context, verb, statement string, args ...any) (int64, error) {
-	n, err := s.db.Exec(ctx, statement, args)
-	return n, s.failed(verb, err)
+// changeKey runs a statement about one key, and reads the key's row in the same transaction: if the row cannot be
+// read, the statement changes nothing. So an answer never fails after its change was made. changed is false if the
+// statement found no row to change. The error is job.ErrNoKey if there is no such key, job.ErrAmbiguous if the
+// COMMIT's answer was lost, the error of read, and job.ErrUnavailable otherwise.
+func (s *Store) changeKey(ctx context.Context, verb, id, statement string, args []any,
+	read func(*apiKeyRow) (job.StoredKey, error)) (k job.StoredKey, changed bool, err error) {
+	var unreadable error
+	err = s.db.Transaction(ctx, []string{statement, apiKeyOf}, func(conn gorm.ConnPool) error {
+		done, err := conn.ExecContext(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		n, err := done.RowsAffected()
+		if err != nil {
+			return err
+		}
+		row, err := s.readKey(ctx, conn, id)
+		if err != nil {
+			return err
+		}
+		changed = n > 0
+		k, unreadable = read(row)
+		return unreadable
+	})
+	switch {
+	case err == nil:
+		return k, changed, nil
+	case unreadable != nil, errors.Is(err, job.ErrNoKey), errors.Is(err, job.ErrAmbiguous):
+		return job.StoredKey{}, false, fmt.Errorf("%s: %w", verb, err)
+	}
+	return job.StoredKey{}, false, database.Unavailable(verb, err)
+}
+
+// readKey reads the row of a key on the connection of a transaction; job.ErrNoKey if there is none.
+func (s *Store) readKey(ctx context.Context, conn gorm.ConnPool, id string) (*apiKeyRow, error) {
+	rows, err := conn.QueryContext(ctx, apiKeyOf, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return nil, cmp.Or(rows.Err(), job.ErrNoKey)
+	}
+	row := new(apiKeyRow)
+	if err := s.db.Write.ScanRows(rows, row); err != nil {
+		return nil, err
+	}
+	return row, rows.Close()
 }
 
 // failed returns the error of a change: job.ErrUnavailable if it was certainly not made, otherwise

@@ -171,6 +171,16 @@ func TestBrokenAPIKey(t *testing.T) {
 		if _, err := s.APIKey(ctx, bad.ID); err == nil || !strings.Contains(err.Error(), bad.ID) {
 			t.Errorf("asked for alone: %v", err)
 		}
+		_, err = s.RotateAPIKey(ctx, bad.ID, [32]byte{9}, time.Now())
+		if err == nil || !strings.Contains(err.Error(), bad.ID) {
+			t.Errorf("rotated: %v", err)
+		}
+		if keys, err := s.APIKeys(ctx); err != nil || !keys[0].RotatedAt.IsZero() {
+			t.Errorf("an error for a rotation that was made: %+v, %v", keys, err)
+		}
+		if k, err := s.RevokeAPIKey(ctx, bad.ID); err != nil || k.ID != bad.ID || k.Role != "" || k.RevokedAt.IsZero() {
+			t.Errorf("revoked: %+v, %v", k, err)
+		}
 		if k := keys[0]; k.ID != bad.ID || k.Role != "" || k.Hash != [32]byte{} || k.RevokedAt.IsZero() {
 			t.Errorf("%+v", k)
 		}

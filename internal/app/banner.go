@@ -36,7 +36,7 @@ func writeBanner(
 	fmt.Fprintf(&b, "  a restart     keeps %s\n", s.survives)
 	if first != "" {
 		fmt.Fprintf(&b, "  first key     %s\n", first)
-		fmt.Fprintf(&b, "                an admin's, shown this once: keep it, and make others with it (tierq keys create)\n")
+		fmt.Fprintf(&b, "                an admin key, shown only once: make other keys with it (tierq keys create)\n")
 	}
 	var roles []string
 	for _, r := range []struct {

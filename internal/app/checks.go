@@ -47,8 +47,8 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 
 func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	if err != nil {
-		return []httpapi.AuditCheck{check("redis", failing, "it does not answer",
-			"start it, or look at REDIS_URL; the log has the error")}
+		return []httpapi.AuditCheck{check("redis", failing, "Redis does not answer",
+			"start Redis, or correct REDIS_URL; the server's log has the error")}
 	}
 	if embedded {
 		return []httpapi.AuditCheck{check("redis", fine, "inside this process", "")}
@@ -64,7 +64,7 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	case (job.ServerMemory{Used: f.UsedMemory, Max: f.MaxMemory}).Over(80):
 		status, fix = warning, "raise maxmemory: ended jobs are forgotten early, and a full Redis refuses submits"
 	case f.Version == "" || f.Eviction == "":
-		status, fix = warning, "allow INFO and CONFIG GET, or make sure yourself that maxmemory-policy is noeviction"
+		status, fix = warning, "allow INFO and CONFIG GET, or check by hand that maxmemory-policy is noeviction"
 	}
 	parts := []string{orElse(f.Version, "version unknown"), orElse(f.Role, "role unknown"),
 		orElse(f.Eviction, "eviction unknown"), memory(f)}
@@ -74,13 +74,13 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	}
 	clock, skew := fine, ""
 	if f.ClockOffset.Abs() > 5*time.Second {
-		clock, skew = warning, "keep both clocks in step (NTP): Redis' decides, and log lines carry the host's"
+		clock, skew = warning, "synchronise both clocks (NTP): tierq decides by Redis' clock, log lines show the host's"
 	}
 	return []httpapi.AuditCheck{
 		check("redis", status, strings.Join(parts, ", "), fix),
 		hashesCheck(f.Durability),
 		check("redis latency", latency, f.Latency.Round(10*time.Microsecond).String()+" per round trip", slow),
-		check("redis clock", clock, f.ClockOffset.Round(time.Millisecond).String()+" ahead of this host's", skew),
+		check("redis clock", clock, f.ClockOffset.Round(time.Millisecond).String()+" ahead of this host's clock", skew),
 	}
 }
 
@@ -91,7 +91,7 @@ func hashesCheck(d queue.Durability) httpapi.AuditCheck {
 	detail := fmt.Sprintf("hash-max-listpack-value %d", d.Listpack)
 	switch {
 	case d.Listpack == 0:
-		return check("redis hashes", fine, "it does not say how compact they are", "")
+		return check("redis hashes", fine, "Redis does not tell hash-max-listpack-value", "")
 	case d.Listpack < queue.CompactHash:
 		return check("redis hashes", warning, detail+": "+looseHashes, "set hash-max-listpack-value 1024 in Redis")
 	}
@@ -128,33 +128,35 @@ func durability(f queue.Facts, err error, embedded, journaled bool) httpapi.Audi
 	const name, fix = "durability", "set appendonly yes in Redis, or TIERQ_JOURNAL=on"
 	switch {
 	case embedded:
-		return check(name, fine, "the accept journal has every job that lives", "")
+		return check(name, fine, "the accept journal has every job that has not ended", "")
 	case err != nil:
-		return check(name, warning, "Redis does not answer", "see redis")
+		return check(name, warning, "Redis does not answer", "see the check redis")
 	case journaled && f.AOF:
 		return check(name, fine, "AOF "+f.Fsync+" and the accept journal", "")
 	case journaled:
-		return check(name, fine, "the accept journal; Redis itself may lose jobs and gets them back", "")
+		return check(name, fine, "the accept journal: it restores the jobs that Redis loses", "")
 	case f.AOF && f.Fsync == "no":
-		return check(name, warning, "AOF, written when the system likes", "set appendfsync everysec, or TIERQ_JOURNAL=on")
+		return check(name, warning, "AOF with appendfsync no: a crash may lose the latest changes",
+			"set appendfsync everysec, or TIERQ_JOURNAL=on")
 	case f.AOF:
 		return check(name, fine, "AOF "+f.Fsync, "")
 	case !f.Known:
 		return check(name, warning, "Redis does not say whether it persists", fix)
 	case f.Save:
-		return check(name, warning, "snapshots only: a crash of Redis loses what came after the last one", fix)
+		return check(name, warning, "snapshots only: a crash of Redis loses the changes since the last snapshot", fix)
 	}
-	return check(name, warning, "Redis keeps nothing through a restart of its own", fix)
+	return check(name, warning, "Redis does not persist: a restart of Redis loses its jobs", fix)
 }
 
 func sqlCheck(f database.Facts, err error) httpapi.AuditCheck {
 	schema := fmt.Sprintf("%s, schema %d", f.Version, f.Schema)
 	switch {
 	case err != nil:
-		return check("sql", failing, "it does not answer", "start it, or look at MYSQL_DSN; outcomes wait in Redis meanwhile")
+		return check("sql", failing, "SQL does not answer",
+			"start the database, or correct MYSQL_DSN; outcomes wait in Redis meanwhile")
 	case !f.Strict:
 		return check("sql", failing, f.Version+", not strict",
-			"add STRICT_TRANS_TABLES to sql_mode: otherwise it cuts off what does not fit")
+			"add STRICT_TRANS_TABLES to sql_mode: otherwise the database cuts long values off")
 	case f.Schema < f.Newest:
 		return check("sql", failing, fmt.Sprintf("%s of %d", schema, f.Newest),
 			"restart a process of this build: it migrates the schema")
@@ -167,7 +169,8 @@ func sqlCheck(f database.Facts, err error) httpapi.AuditCheck {
 
 func gateCheck(g httpapi.Gate) httpapi.AuditCheck {
 	if !g.Open {
-		return check("gate", failing, "closed: "+g.Reason, "mend what it names; it opens by itself")
+		return check("gate", failing, "closed: "+g.Reason,
+			"repair the store that the reason names; the gate then opens by itself")
 	}
 	return check("gate", fine, "open", "")
 }
@@ -189,7 +192,7 @@ func workersCheck(workers []job.WorkerInfo) httpapi.AuditCheck {
 	case stuck > 0:
 		detail += fmt.Sprintf("; %d handlers do not return", stuck)
 		return check("workers", warning, detail,
-			"mend the handlers: they ignore their context; /readyz of their process says whether slots are lost to them")
+			"make the handlers return when their context ends; /readyz of their process shows the slots lost to them")
 	case len(versions) > 1:
 		return check("workers", warning, detail, "finish the rollout")
 	}
@@ -208,9 +211,9 @@ func outboxCheck(jobs, limit int64) httpapi.AuditCheck {
 	detail := fmt.Sprintf("%d jobs wait for SQL", jobs)
 	switch {
 	case jobs >= limit:
-		return check("outbox", failing, detail, "mend SQL: the gate stays closed until they are there")
+		return check("outbox", failing, detail, "repair SQL: the gate stays closed until SQL has these outcomes")
 	case jobs > limit/10:
-		return check("outbox", warning, detail, "look at SQL: it takes outcomes more slowly than jobs end")
+		return check("outbox", warning, detail, "find out why SQL is slow: jobs end faster than SQL stores their outcomes")
 	}
 	return check("outbox", fine, detail, "")
 }
@@ -220,8 +223,8 @@ func quarantineCheck(n int64) httpapi.AuditCheck {
 		return check(
 			"quarantine",
 			warning,
-			fmt.Sprintf("%d set aside", n),
-			"look at each: docs/operations/TROUBLESHOOTING.md, The audit",
+			fmt.Sprintf("%d entries set aside", n),
+			"inspect each entry: docs/operations/TROUBLESHOOTING.md, The audit",
 		)
 	}
 	return check("quarantine", fine, "empty", "")
@@ -233,20 +236,20 @@ const oldPass = 2 * time.Hour
 
 func auditCheck(r *job.AuditReport, now time.Time) httpapi.AuditCheck {
 	if r == nil {
-		return check("audit", fine, "no pass yet: the first one comes a minute after the start", "")
+		return check("audit", fine, "no pass yet: the first pass starts a minute after the server", "")
 	}
 	var findings int64
 	for _, t := range r.Totals {
 		findings += t.Count
 	}
-	detail := fmt.Sprintf("%d findings in %d looks, %s ago", findings, r.Looks,
+	detail := fmt.Sprintf("%d findings, %d jobs checked, %s ago", findings, r.Looks,
 		max(now.Sub(r.StartedAt), 0).Round(time.Second))
 	switch {
 	case findings > 0:
 		return check("audit", warning, detail,
-			"find out who edited Redis, or what it lost; tierq doctor --repair makes another pass")
+			"find out whether Redis was edited by hand or lost data; tierq doctor --repair starts another pass")
 	case !r.Whole:
-		return check("audit", warning, detail+": "+r.Problem, "mend that; the next pass comes in a minute")
+		return check("audit", warning, detail+": "+r.Problem, "repair that; the next pass starts within a minute")
 	case now.Sub(r.StartedAt) > oldPass:
 		return check("audit", warning, detail, "start a process with the recovery role (TIERQ_ROLES)")
 	}
@@ -256,15 +259,15 @@ func auditCheck(r *job.AuditReport, now time.Time) httpapi.AuditCheck {
 func diskCheck(dir string) httpapi.AuditCheck {
 	free, whole, err := diskSpace(dir)
 	if err != nil {
-		return check("disk", fine, "no data folder here", "")
+		return check("disk", fine, "this process has no data folder", "")
 	}
 	free, whole = free>>20, max(whole>>20, 1)
 	detail := fmt.Sprintf("%d MiB free of %d in the data folder", free, whole)
 	switch {
 	case free < 100:
-		return check("disk", failing, detail, "make room: SQLite, mail and files of jobs cannot be written soon")
+		return check("disk", failing, detail, "free disk space: soon SQLite, mail and files of jobs cannot be written")
 	case free < 1024:
-		return check("disk", warning, detail, "make room, or move TIERQ_DATA_DIR")
+		return check("disk", warning, detail, "free disk space, or move TIERQ_DATA_DIR")
 	}
 	return check("disk", fine, detail, "")
 }

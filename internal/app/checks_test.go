@@ -32,7 +32,7 @@ func TestRedisChecks(t *testing.T) {
 		"no limit":     {good(queue.Facts{UsedMemory: 80 << 30}), "redis", fine, "MiB used"},
 		"the default":  {hashes(64), "redis hashes", warning, "1,030 bytes instead of 490"},
 		"compact":      {hashes(1024), "redis hashes", fine, "1024"},
-		"it says none": {good(queue.Facts{}), "redis hashes", fine, "does not say"},
+		"it says none": {good(queue.Facts{}), "redis hashes", fine, "does not tell"},
 	} {
 		var found httpapi.AuditCheck
 		for _, one := range redisChecks(c.facts, nil, false) {

@@ -82,28 +82,28 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 	defer cancel()
 	added, err := v.stores.access.AddFirstAPIKey(call, key)
 	if err != nil {
-		v.log.Error("no admin key was made, so nobody can come in: start again, or use tierq keys create --store", "err", err)
+		v.log.Error("the first admin key could not be made: restart the server, or run tierq keys create --store", "err", err)
 		return ""
 	}
 	if err := v.keyring.Load(call); err != nil {
-		v.log.Warn("the keys are read again in a second", "err", err)
+		v.log.Warn("the API keys could not be read; trying again in a second", "err", err)
 	}
 	if !added {
 		return ""
 	}
-	v.log.Info("the first admin key was made; the banner shows it, once", "key_id", id)
+	v.log.Info("the first admin key was made; the banner shows it only this once", "key_id", id)
 	made := job.Change{At: v.view.Now(), Action: "key.create", Target: id, After: shown(&key.Key), Outcome: "done"}
 	if err := v.stores.access.AddChanges(call, []job.Change{made}); err != nil {
-		v.log.Warn("the key was made, but the log of changes does not say so", "key_id", id, "err", err)
+		v.log.Warn("the key was made, but its entry in the log of changes could not be written", "key_id", id, "err", err)
 	}
 	return text
 }
 
-// checkDoors returns an error if everybody on the network could do everything, unless TIERQ_INSECURE is on. The
+// checkDoors returns an error if every caller on the network could do everything, unless TIERQ_INSECURE is on. The
 // keys must be loaded.
 func (v *server) checkDoors() error {
 	if wide := v.config.Wide(); v.keyring.Open() && len(wide) > 0 && !v.config.Insecure {
-		return fmt.Errorf("%s can be reached from other machines, and there are no API keys: everybody there could do "+
+		return fmt.Errorf("%s can be reached from other machines, and there are no API keys: every caller could do "+
 			"everything. Make the first key (tierq keys "+
 			"create --store --name you --role admin, or TIERQ_ADMIN_KEY with what tierq keys generate prints), stay on "+
 			"127.0.0.1, or set TIERQ_INSECURE=on",
@@ -120,9 +120,9 @@ func (v *server) callers() (line, header string) {
 	case !v.admits():
 		return "", ""
 	case v.keyring.Open() && len(v.config.Wide()) > 0:
-		return "open: everybody who reaches it may do everything; tierq keys create --name you --role admin closes it", ""
+		return "open: every caller may do everything; tierq keys create --name you --role admin closes it", ""
 	case v.keyring.Open():
-		return "open: everybody on this machine may do everything; tierq keys create --name you --role admin closes it", ""
+		return "open: every caller on this machine may do everything; tierq keys create --name you --role admin closes it", ""
 	case v.config.AdminKey == "":
 		return fmt.Sprintf("only with an API key (%d were made)", v.keyring.Made()), bearer
 	}

@@ -53,7 +53,7 @@ func checkDurability(ctx context.Context, v *queue.View, log *slog.Logger) error
 	}
 	switch {
 	case err != nil || d.Eviction == "":
-		log.Warn("Redis does not say how it persists and evicts; it must not evict (maxmemory-policy noeviction)", "err", err)
+		log.Warn("Redis does not tell how it persists and evicts; set maxmemory-policy noeviction", "err", err)
 		return nil
 	case d.Eviction != "noeviction":
 		if d.Server != "" {
@@ -64,13 +64,13 @@ func checkDurability(ctx context.Context, v *queue.View, log *slog.Logger) error
 	case d.AOF:
 		log.Info("Redis persists", "appendfsync", d.Fsync, "redis", d.Version)
 	case !d.Known:
-		log.Warn("Redis has no append-only file: a crash of Redis loses what came last; set appendonly yes", "redis",
+		log.Warn("Redis has no append-only file: a crash of Redis loses the latest changes; set appendonly yes", "redis",
 			d.Version)
 	case d.Save:
-		log.Warn("Redis only takes snapshots: a crash of Redis loses what came after the last one; set appendonly yes",
+		log.Warn("Redis only takes snapshots: a crash of Redis loses the changes since the last one; set appendonly yes",
 			"redis", d.Version)
 	default:
-		log.Warn("Redis keeps nothing through a restart of its own; set appendonly yes", "redis", d.Version)
+		log.Warn("Redis does not persist: a restart of Redis loses its jobs; set appendonly yes", "redis", d.Version)
 	}
 	return nil
 }

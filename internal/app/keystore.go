@@ -38,7 +38,8 @@ func GenerateKey() string {
 func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger) (id, text string, err error) {
 	s, err := openStores(c, log)
 	if errors.Is(err, errInUse) {
-		return "", "", fmt.Errorf("TIERQ_DATA_DIR: a server runs on %s: leave out --store and talk to that", c.DataDir)
+		return "", "", fmt.Errorf("TIERQ_DATA_DIR: a running server uses %s: leave out --store, and the command "+
+			"calls that server", c.DataDir)
 	}
 	if err != nil {
 		return "", "", err
@@ -53,8 +54,8 @@ func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger)
 	if keys, err := s.access.APIKeys(ctx); err != nil {
 		return "", "", err
 	} else if len(keys) == 0 && c.AdminKey == "" && job.Role(k.Role) != job.RoleAdmin {
-		return "", "", errors.New("the first key must have the role admin: with another one nobody could make a second " +
-			"over the API")
+		return "", "", errors.New("the first key must have the role admin: over the API only an admin key makes " +
+			"further keys")
 	}
 	now := time.Now()
 	made, text, err := auth.NewKeys(auth.KeysOptions{Desk: s.access, Now: time.Now}).CreateKey(ctx, k.key(now))
@@ -63,7 +64,7 @@ func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger)
 	}
 	if err := s.access.AddChanges(ctx,
 		[]job.Change{{At: now, Action: "key.create", Target: made.ID, After: shown(&made), Outcome: "done"}}); err != nil {
-		log.Warn("the key was made, but the log of changes does not say so", "key", made.ID, "err", err)
+		log.Warn("the key was made, but its entry in the log of changes could not be written", "key", made.ID, "err", err)
 	}
 	return made.ID, text, nil
 }

@@ -50,7 +50,7 @@ func openOutgoing(ctx context.Context, c config.Config, embedded bool, version s
 		}
 	}
 	if !embedded && c.BlobURL == "" {
-		log.Warn("files that jobs make stay on the machine that made them: set TIERQ_BLOB_URL where several serve")
+		log.Warn("files that jobs make stay on this machine: set TIERQ_BLOB_URL if processes on other machines serve them")
 	}
 	if o.files, err = artifact.Open(ctx, where); err != nil {
 		return nil, fmt.Errorf("TIERQ_BLOB_URL: %w", err)
@@ -107,7 +107,7 @@ func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer
 	case master == "" && shared == "":
 		log.Warn("webhooks and callbacks are sent unsigned: set TIERQ_WEBHOOK_MASTER")
 	case master == "":
-		log.Warn("every receiver of webhooks can forge those of all API keys: set TIERQ_WEBHOOK_MASTER")
+		log.Warn("all API keys sign with one secret, so each receiver can forge every webhook: set TIERQ_WEBHOOK_MASTER")
 	}
 	return s, nil
 }

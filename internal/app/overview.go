@@ -155,7 +155,7 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 		}
 	}
 	dead, err := o.letters.look(ctx)
-	up(&h.Components.DB, err == nil, "DOWN", "outcomes wait in Redis until it is back", "DEGRADED")
+	up(&h.Components.DB, err == nil, "DOWN", "SQL does not answer: outcomes wait in Redis", "DEGRADED")
 	gate := o.gateState()
 	up(&h.Components.Gate, gate.Open, "OUT_OF_SERVICE", gate.Reason, "OUT_OF_SERVICE")
 	if s := o.gate.State(); len(s.Closed) > 0 {
@@ -165,7 +165,7 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 		}
 	}
 	v := o.viewPoller.last()
-	up(&h.Components.Redis, v.ok, "DOWN", "it does not answer", "DOWN")
+	up(&h.Components.Redis, v.ok, "DOWN", "Redis does not answer", "DOWN")
 	h.Components.Job.Status = "UP"
 	details := &h.Components.Job.Details
 	for _, level := range v.levels.Tiers {

@@ -33,10 +33,10 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	}
 	if _, err := r.sql.look(ctx); err != nil {
 		report.Status = "DEGRADED"
-		check("sql", "DOWN", "outcomes wait in Redis until it is back")
+		check("sql", "DOWN", "SQL does not answer: outcomes wait in Redis")
 	} else if r.sqlDown() {
 		report.Status = "DEGRADED"
-		check("sql", "DOWN", "it answers, and takes no rows: outcomes wait in Redis")
+		check("sql", "DOWN", "SQL answers but stores no rows: outcomes wait in Redis")
 	} else {
 		check("sql", "UP", "")
 	}
@@ -54,7 +54,8 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	if r.pool != nil {
 		if s := r.pool(); s.Wedged > 0 {
 			report.Status = worse(report.Status)
-			check("workers", "DOWN", fmt.Sprintf("%d of %d slots are lost to handlers that ignore their context: restart the process", s.Wedged, s.Slots))
+			check("workers", "DOWN", fmt.Sprintf("%d of %d slots are lost to handlers that ignore their context: "+
+				"restart the process", s.Wedged, s.Slots))
 			if s.Wedged >= s.Slots && !r.accepts {
 				report.Ready, report.Status = false, "OUT_OF_SERVICE"
 			}
@@ -69,7 +70,7 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 
 // partitionsClosed says which partitions take no jobs while others do.
 func partitionsClosed(g admission.GateState) string {
-	return fmt.Sprintf("%d of %d partitions are closed, their server fails: %s", len(g.Closed), g.Partitions,
+	return fmt.Sprintf("%d of %d partitions are closed because their Redis server fails: %s", len(g.Closed), g.Partitions,
 		strings.Trim(fmt.Sprint(g.Closed), "[]"))
 }
 

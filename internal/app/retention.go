@@ -77,13 +77,13 @@ func retentionCheck(last recovery.RetentionReport, ran, rows bool, now time.Time
 	detail := fmt.Sprintf("%d old jobs deleted since the start, last run %s ago", last.Total, ago)
 	switch {
 	case !rows:
-		return check(name, fine, "other processes delete old jobs: those with the recovery role", "")
+		return check(name, fine, "processes with the recovery role delete old jobs; this process does not", "")
 	case !ran:
-		return check(name, fine, "no run yet: the first one comes within ten minutes of the start", "")
+		return check(name, fine, "no run yet: the first run starts within ten minutes of the server's start", "")
 	case last.Problem != "":
-		return check(name, warning, detail+": "+last.Problem, "mend that: what is old stays until then")
+		return check(name, warning, detail+": "+last.Problem, "repair that: old jobs stay in SQL until then")
 	case !last.Whole:
-		return check(name, fine, detail+", and there is more", "")
+		return check(name, fine, detail+", more old jobs are left", "")
 	}
 	return check(name, fine, detail, "")
 }

@@ -255,15 +255,16 @@ func TestRetentionCheck(t *testing.T) {
 	now := time.Now()
 	at := now.Add(-time.Minute)
 	for want, got := range map[string]httpapi.AuditCheck{
-		"ok other processes delete old jobs: those with the recovery role ": retentionCheck(
+		"ok processes with the recovery role delete old jobs; this process does not ": retentionCheck(
 			recovery.RetentionReport{Problem: "no mail"}, true, false, now),
-		"ok no run yet: the first one comes within ten minutes of the start ": retentionCheck(
+		"ok no run yet: the first run starts within ten minutes of the server's start ": retentionCheck(
 			recovery.RetentionReport{}, false, true, now),
 		"ok 7 old jobs deleted since the start, last run 1m0s ago ": retentionCheck(
 			recovery.RetentionReport{At: at, Total: 7, Whole: true}, true, true, now),
-		"ok 7 old jobs deleted since the start, last run 1m0s ago, and there is more ": retentionCheck(
+		"ok 7 old jobs deleted since the start, last run 1m0s ago, more old jobs are left ": retentionCheck(
 			recovery.RetentionReport{At: at, Total: 7}, true, true, now),
-		"warn 0 old jobs deleted since the start, last run 1m0s ago: SQL is away mend that: what is old stays until then": retentionCheck(
+		"warn 0 old jobs deleted since the start, last run 1m0s ago: SQL is away " +
+			"repair that: old jobs stay in SQL until then": retentionCheck(
 			recovery.RetentionReport{At: at, Problem: "SQL is away"}, true, true, now),
 	} {
 		if said := got.Status + " " + got.Detail + " " + got.Fix; said != want || got.Name != "retention" {

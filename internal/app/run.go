@@ -35,7 +35,7 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	began := time.Now()
 	queue.LogTo(o.Log)
 	if c.Exposed != "" {
-		o.Log.Warn("every user of this machine may read a file with a secret: chmod 600 it", "files", c.Exposed)
+		o.Log.Warn("every user of this machine can read these secret files: chmod 600 them", "files", c.Exposed)
 	}
 	stores, err := openStores(c, o.Log)
 	if err != nil {
@@ -90,7 +90,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	case broken = <-failed(server.health):
 	}
 	if broken != nil {
-		o.Log.Error("an HTTP server ended by itself", "err", broken)
+		o.Log.Error("an HTTP server stopped without being told to", "err", broken)
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()

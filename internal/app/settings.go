@@ -42,7 +42,7 @@ func (c *comparer) compare(workers []job.WorkerInfo) {
 	for _, d := range differences(c.here, workers) {
 		key := difference{setting: d.setting, there: d.there}
 		if now[key] = true; !c.told[key] {
-			c.log.Warn("a setting differs between processes that should have it alike",
+			c.log.Warn("a setting differs between processes: set it to one value on all of them",
 				"setting", d.setting, "here", d.here, "there", d.there, "worker", d.worker)
 		}
 	}
@@ -56,7 +56,7 @@ func settingsCheck(here map[string]string, workers []job.WorkerInfo) httpapi.Aud
 		lines = append(lines, fmt.Sprintf("%s is %s here and %s in %s", d.setting, d.here, d.there, d.worker))
 	}
 	if len(lines) > 0 {
-		return check("settings", warning, strings.Join(lines, "; "), "set them alike on every process")
+		return check("settings", warning, strings.Join(lines, "; "), "set them to the same values on every process")
 	}
-	return check("settings", fine, "alike on this process and on those that run jobs", "")
+	return check("settings", fine, "the same on this process and on those that run jobs", "")
 }

@@ -69,18 +69,18 @@ func (v *server) waitFor(ctx context.Context, setting string, try func(ctx conte
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("stopped before it was up: %w", err)
+			return fmt.Errorf("stopped before the store answered: %w", err)
 		case v.stores.mode == "embedded":
 			return err
 		case errors.Is(err, job.ErrDenied), errors.Is(err, job.ErrUntrusted), !errors.Is(err, job.ErrUnavailable) &&
 			!errors.Is(err, job.ErrAmbiguous):
 			return fmt.Errorf("%s: %w", setting, err)
 		case time.Now().After(deadline):
-			return fmt.Errorf("%s: no use after %s: %w", setting, bootPatience, err)
+			return fmt.Errorf("%s: the store still fails after %s: %w", setting, bootPatience, err)
 		}
 		if time.Since(said) > bootSayEvery {
 			said = time.Now()
-			v.log.Warn("a store is not there yet, trying again", "setting", setting, "err", err, "giving_up_in",
+			v.log.Warn("a store does not answer yet; trying again", "setting", setting, "err", err, "giving_up_in",
 				time.Until(deadline).Round(time.Second))
 		}
 		select {

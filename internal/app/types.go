@@ -22,7 +22,7 @@ func offer(r *handler.Registry, only []string) (offered, error) {
 	for _, typ := range only {
 		if !slices.Contains(all, typ) {
 			known := strings.Join(all, ", ")
-			return offered{}, fmt.Errorf("TIERQ_TYPES: %s is no job type of this server; there are %s", typ, known)
+			return offered{}, fmt.Errorf("TIERQ_TYPES: this server has no job type %s; it has %s", typ, known)
 		}
 	}
 	return offered{r, only}, nil
@@ -52,6 +52,6 @@ func (v *server) typesWarning() string {
 	if !v.config.Roles.API || v.config.Types != "" || v.keyring.Open() {
 		return ""
 	}
-	return "every API key without types of its own submits every job type, SIMULATION too, which is for trying tierq out: " +
-		"set TIERQ_TYPES to those that you use, or to all"
+	return "API keys without a list of types submit every job type, also SIMULATION, which is for trying tierq out: " +
+		"set TIERQ_TYPES to the types that you use, or to all"
 }

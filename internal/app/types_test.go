@@ -83,7 +83,7 @@ func TestTypes_UnknownOnes(t *testing.T) {
 	t.Parallel()
 	a := newAging(t)
 	_, err := offer(a.server.registry, []string{"SEND_EMAIL", "CALLBACK"})
-	if err == nil || !strings.Contains(err.Error(), "CALLBACK is no job type of this server; there are EMAIL, ") {
+	if err == nil || !strings.Contains(err.Error(), "this server has no job type CALLBACK; it has EMAIL, ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -149,13 +149,13 @@ func (p *viewPoller) lookAtRun(ctx context.Context) (began bool) {
 // tellLoss logs and counts the jobs that Redis had at the last read and lacks now, at the first read of its new
 // incarnation.
 func (p *viewPoller) tellLoss(last *view, now queue.Levels) {
-	gone, journal := missing(last.levels, now), "on: what is missing is given back"
+	gone, journal := missing(last.levels, now), "on: missing jobs are restored"
 	if !p.journal {
-		journal = "off: what is missing is lost, but for requeued jobs and callbacks"
+		journal = "off: missing jobs are lost, except requeued jobs and callbacks"
 	}
 	p.missing(gone)
-	p.log.Warn("Redis began anew", "jobs_before", unfinished(last.levels), "jobs_now", unfinished(now), "missing", gone,
-		"last_seen", last.at.UTC(), "journal", journal)
+	p.log.Warn("Redis has a new incarnation", "jobs_before", unfinished(last.levels), "jobs_now", unfinished(now),
+		"missing", gone, "last_seen", last.at.UTC(), "journal", journal)
 }
 
 // unfinished returns how many jobs have no outcome in SQL yet.
@@ -188,7 +188,7 @@ func (p *viewPoller) Stop(ctx context.Context) error {
 	err := p.Loop.Stop(ctx)
 	if self := p.self(); self != nil {
 		if gone := p.queue.Unregister(ctx, self.Name); gone != nil {
-			p.log.Debug("could not say good-bye; the entry runs out by itself", "err", gone)
+			p.log.Debug("could not unregister this process; its entry expires by itself", "err", gone)
 		}
 	}
 	return err

@@ -119,7 +119,7 @@ func (v *server) wireWork() {
 	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{
 		Log: log, Owes: owes(v.plans), Give: func(ctx context.Context, rows []job.JournalRow, since time.Time) {
 			if _, err := v.ledger.GiveRows(ctx, rows, since); err != nil {
-				log.Warn("callbacks come later", "jobs", len(rows), "err", err)
+				log.Warn("callbacks could not be submitted now; the reconciler submits them", "jobs", len(rows), "err", err)
 			}
 			wake()
 		},

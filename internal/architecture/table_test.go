@@ -77,7 +77,7 @@ var table = []room{
 		dir: "internal/archive", rooms: []string{job, loops, failpoint, database}, libs: []string{gorm},
 		inTests: []string{goose, mysql},
 	},
-	{dir: "internal/access", rooms: []string{job, database}},
+	{dir: "internal/access", rooms: []string{job, database}, libs: []string{gorm}},
 	{
 		dir:     "internal/admission",
 		rooms:   []string{job, loops, failpoint},
@@ -119,7 +119,7 @@ var table = []room{
 		},
 		inFile: map[string][]string{"redis.go": {miniredis}},
 	},
-	{dir: "internal/config", libs: []string{env, godotenv}},
+	{dir: "internal/config", rooms: []string{job}, libs: []string{env, godotenv}},
 
 	{
 		dir: "internal/app",

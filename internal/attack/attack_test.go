@@ -53,9 +53,10 @@ func TestEveryAttackIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\| (A\d+) \|.*$`).FindAllStringSubmatch(string(page), -1) {
-		rows[m[1]] = m[0]
+	rows := map[string]string{} // the page's points: "- **A01**: ..." and the indented lines below it
+	for _, point := range strings.Split(string(page), "\n- **")[1:] {
+		id, text, _ := strings.Cut(point, "**: ")
+		rows[id], _, _ = strings.Cut(text, "\n\n")
 	}
 	seen := map[string]bool{}
 	for _, a := range All() {
@@ -64,7 +65,7 @@ func TestEveryAttackIsThere(t *testing.T) {
 		}
 		seen[a.ID] = true
 		// An attack that is not tried here names the test that tries it. The attack's row names that test too.
-		tests := regexp.MustCompile(`[^, |]+`).FindAllString(rows[a.ID], -1)
+		tests := regexp.MustCompile(`[^,\s]+`).FindAllString(rows[a.ID], -1)
 		if test := regexp.MustCompile(`Test\w+`).FindString(a.why); a.try == nil &&
 			(test == "" || !slices.Contains(tests, test)) {
 			t.Errorf("%s is tried by %q, which is not in its row", a.ID, test)

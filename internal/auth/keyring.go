@@ -93,7 +93,7 @@ func NewKeyring(o KeyringOptions) (*Keyring, error) {
 	if o.Admin != "" {
 		id, secret, ok := Parse(o.Admin)
 		if !ok {
-			return nil, errors.New(AdminName + ": is no key: write what tierq keys generate prints")
+			return nil, errors.New(AdminName + ": is not an API key: write the output of tierq keys generate")
 		}
 		k.admin = newHolding(job.StoredKey{Key: job.Key{ID: id, Name: AdminName, Role: job.RoleAdmin}, Hash: Hash(secret)},
 			nil)

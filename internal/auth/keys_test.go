@@ -92,7 +92,7 @@ func TestKeysThatCannotBe(t *testing.T) {
 		{"tiers", func(k *job.Key) { k.Tiers = []job.Tier{"PAID", "PAID"} }},
 		{"tiers", func(k *job.Key) { k.Role, k.Tiers = job.RoleReadOnly, []job.Tier{"PAID"} }},
 		{"types", func(k *job.Key) { k.Types = []string{"A B"} }},
-		{"types", func(k *job.Key) { k.Types = []string{strings.Repeat("A", 101)} }},
+		{"types", func(k *job.Key) { k.Types = []string{strings.Repeat("A", 65)} }},
 		{"types", func(k *job.Key) { k.Types = many }},
 		{"rate", func(k *job.Key) { k.Rate = -1 }},
 		{"rate", func(k *job.Key) { k.Rate = math.NaN() }},
@@ -122,5 +122,31 @@ func TestKeysThatCannotBe(t *testing.T) {
 	}
 	if !slices.ContainsFunc(d.store.keys, func(k job.StoredKey) bool { return k.Role == job.RoleAdmin }) {
 		t.Error("no admin's key was made")
+	}
+}
+
+// A key names job types by the rule of submits: a longer name could never be submitted. A key that an earlier version
+// stored with a longer name still opens, and submits its other types.
+func TestTypesOfKeys_AreTypesOfSubmits(t *testing.T) {
+	d := newDesk(t, "")
+	longest, tooLong := strings.Repeat("A", job.MaxTypeName), strings.Repeat("A", job.MaxTypeName+1)
+	if _, header := d.make(t, job.Key{Name: "ci", Role: job.RoleSubmit, Types: []string{longest}}); header == "" {
+		t.Error("the longest name is refused")
+	}
+	_, _, err := d.keys.CreateKey(t.Context(), job.Key{Name: "ci", Role: job.RoleSubmit, Types: []string{tooLong}})
+	if !isAbout(err, "types") || !strings.Contains(err.Error(), "1 to 64 capital letters") {
+		t.Errorf("one more character: %v", err)
+	}
+	id, secret, text := Mint()
+	d.store.keys = append(d.store.keys, job.StoredKey{
+		Key: job.Key{ID: id, Name: "old", Role: job.RoleSubmit, Types: []string{tooLong, "REPORT"}}, Hash: Hash(secret),
+	})
+	if err := d.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	key, ok := d.Authenticate([]string{"Bearer " + text})
+	caller := job.Caller{Key: key}
+	if !ok || !caller.MayType("REPORT") || caller.MayType("SEND_EMAIL") {
+		t.Errorf("a stored key with a longer name: %+v, %t", caller, ok)
 	}
 }

@@ -23,10 +23,7 @@ const (
 	century     = 100 * 365 * 24 * time.Hour
 )
 
-var (
-	tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
-	typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,99}$`)
-)
+var tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
 
 // check returns a *job.PayloadError for a key that cannot be made.
 func check(k *job.Key, now time.Time) error {
@@ -38,8 +35,8 @@ func check(k *job.Key, now time.Time) error {
 		return bad("role", "is none: use submit, read-only, admin or worker")
 	case len(k.Tiers) > maxList || !each(k.Tiers, func(t job.Tier) bool { return tierName.MatchString(string(t)) }):
 		return bad("tiers", "wants at most 100 different names of tiers: capital letters, digits and _, at most 31")
-	case len(k.Types) > maxList || !each(k.Types, typeName.MatchString):
-		return bad("types", "wants at most 100 different job types: capital letters, digits and _")
+	case len(k.Types) > maxList || !each(k.Types, job.IsTypeName):
+		return bad("types", "wants at most 100 different job types; a job type "+job.TypeNameRule)
 	case k.Role != job.RoleSubmit && k.Role != job.RoleAdmin && len(k.Tiers)+len(k.Types) > 0:
 		return bad("tiers", "and types are for keys that submit")
 	case math.IsNaN(k.Rate) || k.Rate != 0 && (k.Rate < minRate || k.Rate > maxRate):

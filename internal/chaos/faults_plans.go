@@ -103,15 +103,16 @@ func (c *cluster) tookPlan(t job.Tier, p put) {
 	c.put[t] = p
 }
 
-// bringPlans stores the run's plans through the first server that serves. Later calls do nothing.
+// bringPlans stores the run's plans through the first server that serves. It skips plans that a server has stored, or
+// may have stored. If the server dies between two plans, the next call, for the next server, stores the rest.
 func (c *cluster) bringPlans(ctx context.Context, s *server) error {
-	c.notes.Lock()
-	brought := len(c.put) > 0
-	c.notes.Unlock()
-	if brought {
-		return nil
-	}
 	for _, p := range plans() {
+		c.notes.Lock()
+		_, brought := c.put[p.Tier]
+		c.notes.Unlock()
+		if brought {
+			continue
+		}
 		body, status := bodyOf(&p), 0
 		var err error
 		end := time.Now().Add(10 * time.Second)

@@ -83,7 +83,7 @@ func table(out io.Writer, rows []caught) (errs []error) {
 			fmt.Fprintf(t, "%s\tnothing\t%s\t%d\t%v\n", r.name, r.took.Round(time.Second), r.runs, firstLine(r.err.Error()))
 			errs = append(errs, fmt.Errorf("%s: %w", r.name, r.err))
 		case r.all == "":
-			fmt.Fprintf(t, "%s\tnobody objected\t%s\t%d\t\n", r.name, r.took.Round(time.Second), r.runs)
+			fmt.Fprintf(t, "%s\tno rule objected\t%s\t%d\t\n", r.name, r.took.Round(time.Second), r.runs)
 		default:
 			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", r.name, r.all, r.took.Round(time.Second), r.runs, firstLine(r.by.String()))
 		}

@@ -72,7 +72,7 @@ var mutationsOfFaults = []mutation{
 		edits: []edit{{"lua/claim.lua", "if not earlier_claim then change_counter(tier, 'fresh', -1) end", ""}},
 	},
 	{
-		name:  "EXPIRE on a live job",
+		name:  "EXPIRE on a living job",
 		want:  "S10",
 		only:  "F01|F10",
 		sleep: 500 * time.Millisecond,
@@ -121,7 +121,7 @@ var mutationsOfFaults = []mutation{
 		}},
 	},
 	{
-		name:    "nothing is given back",
+		name:    "nothing restored to a Redis that lost jobs",
 		want:    "S1",
 		journal: true,
 		only:    "F19|F17",
@@ -130,7 +130,7 @@ var mutationsOfFaults = []mutation{
 		}},
 	},
 	{
-		name:    "given back although it is there",
+		name:    "restored although Redis has it",
 		want:    "S2 S5 S6 S9",
 		journal: true,
 		only:    "F17",
@@ -141,7 +141,7 @@ var mutationsOfFaults = []mutation{
 		},
 	},
 	{
-		name:    "arrival lost when it is given back",
+		name:    "arrival lost when a job is restored",
 		want:    "S15",
 		journal: true,
 		only:    "F19|F17",
@@ -149,7 +149,7 @@ var mutationsOfFaults = []mutation{
 		edits:   []edit{{"lua/restore.lua", "if arrived == 0 then", "if true then"}},
 	},
 	{
-		name:    "due time lost when it is given back",
+		name:    "due time lost when a job is restored",
 		want:    "S15",
 		journal: true,
 		only:    "F19|F17",
@@ -157,19 +157,19 @@ var mutationsOfFaults = []mutation{
 		edits:   []edit{{"lua/restore.lua", "elseif due > now then", "elseif false then"}},
 	},
 	{
-		name:  "a job is anybody's",
+		name:  "a job belongs to every key",
 		want:  "S17",
 		edits: []edit{{"internal/httpapi/passage.go", "if err == nil && !callerOf(c).Sees(j.Owner) {", "if false {"}},
 	},
 	{
-		name: "nobody is called back",
+		name: "no callback is sent",
 		want: "S21",
 		edits: []edit{{
 			"internal/app/outgoing.go", `if o.CallbackURL == "" || o.Status == job.Cancelled {`, "if true {",
 		}},
 	},
 	{
-		name:  "a quota is not looked at",
+		name:  "a quota is not checked",
 		want:  "S9",
 		sleep: 1500 * time.Millisecond, // more jobs come than the workers can run
 		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(descriptor, class.quota) then",

@@ -10,7 +10,7 @@ import (
 var mutationsOfWalks = []mutation{
 	{name: control, inside: true, only: "F0|F10|F46", sleep: 500 * time.Millisecond},
 	{
-		name:   "embedded: nothing is given back",
+		name:   "embedded: nothing restored",
 		want:   "S1",
 		inside: true,
 		only:   "F01",
@@ -27,7 +27,7 @@ var mutationsOfWalks = []mutation{
 		edits:  []edit{{"internal/worker/claim_journal.go", "err = j.journal.Claimed(ctx, reply.Leases)", "err = nil"}},
 	},
 	{
-		name:   "embedded: the tried arrive after their first try",
+		name:   "embedded: a callback gets a new arrival after its first try",
 		want:   "S15",
 		inside: true,
 		only:   "F01",
@@ -64,7 +64,7 @@ var mutationsOfWalks = []mutation{
 			"if version == 0 {\n					pipe.HSet(ctx, planKey(p.Tier), planFields(p))\n				}\n				if tiers"}},
 	},
 	{
-		name: "a killed first start is not gone on with",
+		name: "a broken first start is not continued",
 		want: "L9",
 		edits: []edit{
 			{

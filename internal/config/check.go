@@ -79,12 +79,12 @@ const embeddedMost = 100_000
 
 func (l *loader) checkEmbedded(c Config) {
 	if !l.bad["TIERQ_ROLES"] && !c.Roles.All() {
-		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set "+
+		l.problem("TIERQ_ROLES", "embedded mode needs all of api,worker,recovery: its stores serve one process; set "+
 			"REDIS_URL and MYSQL_DSN to share the work")
 	}
 	// after a start with another number, jobs would be left in partitions that nothing reads
 	if !l.bad["TIERQ_PARTITIONS"] && c.Partitions > 1 {
-		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode: there is one Redis, and it goes with the process; set "+
+		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode, which has one Redis inside the process; set "+
 			"REDIS_URL and MYSQL_DSN for more")
 	}
 	for _, limit := range []struct {
@@ -92,7 +92,7 @@ func (l *loader) checkEmbedded(c Config) {
 		value int
 	}{{"TIERQ_CAPACITY", c.Capacity}, {"TIERQ_SCHEDULED_LIMIT", c.ScheduledLimit}} {
 		if !l.bad[limit.name] && limit.value > embeddedMost {
-			l.problem(limit.name, fmt.Sprintf("must be at most %d in embedded mode: each claim costs it all jobs that wait; "+
+			l.problem(limit.name, fmt.Sprintf("must be at most %d in embedded mode: each claim reads all waiting jobs; "+
 				"set REDIS_URL and MYSQL_DSN for more", embeddedMost))
 		}
 	}
@@ -148,7 +148,7 @@ func (l *loader) checkAddr(c Config) {
 		l.checkListener("TIERQ_OPS_ADDR", c.OpsAddr)
 	}
 	if c.OpsAddr != "" && c.OpsAddr == c.Addr && c.Roles.API && !strings.HasSuffix(c.Addr, ":0") {
-		l.problem("TIERQ_OPS_ADDR", "is TIERQ_ADDR: the API serves these pages there already")
+		l.problem("TIERQ_OPS_ADDR", "is the same as TIERQ_ADDR, where the API serves these pages already")
 	}
 }
 
@@ -184,7 +184,7 @@ func (l *loader) checkOutgoing(c Config) {
 	if u, err := url.Parse(c.OTLPEndpoint); err == nil && !l.bad["OTEL_EXPORTER_OTLP_ENDPOINT"] &&
 		(u.User != nil || cutPassword(u)) {
 		l.problem("OTEL_EXPORTER_OTLP_ENDPOINT",
-			"has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS")
+			"has a user or a password, which is not sent: put it into OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	for one := range strings.FieldsSeq(c.WebhookSecret) {
 		secret, ok := strings.CutPrefix(one, "whsec_")
@@ -213,7 +213,7 @@ func (l *loader) checkMasters(c Config) {
 				"must be whmaster_ and 32 to 64 bytes in base64: write whmaster_$(openssl rand -base64 32)")
 		case slices.Contains(strings.Fields(c.WebhookSecret), "whsec_"+text):
 			l.problem("TIERQ_WEBHOOK_MASTER",
-				"is TIERQ_WEBHOOK_SECRET, which receivers have: they could sign in every key's name; write another")
+				"is TIERQ_WEBHOOK_SECRET, which receivers know: they could sign for every key; write another one")
 		}
 	}
 }

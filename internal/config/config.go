@@ -16,13 +16,13 @@ import (
 // Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and
 // why bound it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
-	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on, another one for each process of a host: the API; without the api role /livez, /readyz and /actuator/health only. Beyond loopback the API is only where keys were made, or with TIERQ_INSECURE=on"`
+	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on, each process of a host needs its own: the API; without the api role /livez, /readyz and /actuator/health only. Beyond loopback the API is only where keys were made, or with TIERQ_INSECURE=on"`
 	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /debug/pprof, /livez and /readyz only, in processes of any role; beyond loopback it wants an operator's key; unset: none, and the API serves them"`
 	RedisURL string `env:"REDIS_URL" secret:"yes" doc:"redis://, rediss:// or unix:// URL; unset together with MYSQL_DSN: embedded mode"`
 	MySQLDSN string `env:"MYSQL_DSN" secret:"yes" doc:"user:password@tcp(host:3306)/database; unset together with REDIS_URL: embedded mode"`
 	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data" doc:"folder of the embedded SQLite file, of mail that has no server, and of files that jobs make"`
 
-	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery" doc:"what this process does; some of them only in external mode"`
+	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery" doc:"what this process does; external mode may leave some of them out"`
 	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000" why:"a slot is a goroutine and an entry of every heartbeat" doc:"jobs this process runs at once"`
 
 	Capacity       int `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL. Embedded mode: at most 100000"`
@@ -55,9 +55,9 @@ type Config struct {
 	PayloadLimit int `env:"TIERQ_PAYLOAD_LIMIT" envDefault:"64KiB" unit:"bytes" min:"1" max:"512KiB" why:"one script call stays within 1 MiB" doc:"largest payload of a job; above it 413"`
 	ResultLimit  int `env:"TIERQ_RESULT_LIMIT" envDefault:"64KiB" unit:"bytes" min:"1" max:"512KiB" why:"one script call stays within 1 MiB" doc:"largest result of a job; above it the job fails with RESULT_TOO_LARGE"`
 
-	DrainTimeout time.Duration `env:"TIERQ_DRAIN_TIMEOUT" envDefault:"30s" min:"0s" max:"1h" why:"whoever stops the process waits for it" doc:"how long a stopping process lets running jobs finish before it gives them back"`
+	DrainTimeout time.Duration `env:"TIERQ_DRAIN_TIMEOUT" envDefault:"30s" min:"0s" max:"1h" why:"a process manager kills a process that stops too slowly" doc:"how long a stopping process lets running jobs finish before it gives them back"`
 
-	Insecure       bool   `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: a server without API keys is open, in external mode too, and TIERQ_ADDR and TIERQ_OPS_ADDR may be reached from other machines, by everybody"`
+	Insecure       bool   `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: a server without API keys is open, in external mode too, and every caller on the network may reach TIERQ_ADDR and TIERQ_OPS_ADDR"`
 	AdminKey       string `env:"TIERQ_ADMIN_KEY" secret:"yes" doc:"tq_<id>_<secret>, as tierq keys generate prints one: an admin key that needs no store, to make the others with"`
 	AnonymousRate  int    `env:"TIERQ_ANONYMOUS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make without a key where there are keys: submits to PUBLIC, and polls of jobs submitted so; 0: none"`
 	AnonymousTypes string `env:"TIERQ_ANONYMOUS_TYPES" envDefault:"SIMULATION,GENERATE_PDF" doc:"job types that may be submitted without a key where TIERQ_ANONYMOUS_RATE lets strangers submit, with commas between them; CALLBACK lets them name a callbackUrl. Types that send mail or call out make the server a relay for strangers"`
@@ -66,20 +66,20 @@ type Config struct {
 	KeyQuota       int    `env:"TIERQ_KEY_QUOTA" envDefault:"10000" min:"0" max:"1000000000" why:"living jobs are kept in Redis' memory" doc:"jobs that have not ended which a submit key may have that has no quota of its own; beyond it 429; 0: any number"`
 	AddressRate    int    `env:"TIERQ_ADDRESS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make, over all keys and without one: pages, their files and the API description count too, health does not; 0: any number"`
 	Types          string `env:"TIERQ_TYPES" doc:"job types that submits may name, such as SEND_EMAIL,SEND_WEBHOOK; all: every type that this server runs; unset: every type too, and where there are API keys a warning at each start"`
-	TrustedProxies string `env:"TIERQ_TRUSTED_PROXIES" doc:"networks such as 10.1.0.0/16, with commas between them, whose X-Forwarded-For says where a request came from; unset: nobody's"`
+	TrustedProxies string `env:"TIERQ_TRUSTED_PROXIES" doc:"networks such as 10.1.0.0/16, with commas between them, whose X-Forwarded-For says where a request came from; unset: the header is not read"`
 	Redact         string `env:"TIERQ_REDACT" envDefault:"SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body" doc:"members of payloads and results that read-only keys do not see: TYPE:member,member with spaces between the types; TYPE:* hides all; none: nothing is hidden"`
 	Connections    int    `env:"TIERQ_CONNECTIONS" envDefault:"8192" min:"16" max:"1000000" why:"each takes a descriptor and about 20 KiB" doc:"connections that a listener holds at once; one more takes the place of the one that was idle longest"`
-	PerAddress     int    `env:"TIERQ_ADDRESS_CONNECTIONS" envDefault:"0" min:"0" max:"1000000" why:"a listener has no more" doc:"connections of a listener that one address may have, of IPv6 a /64; one more takes the place of an idle one of its own, or is closed; a proxy in TIERQ_TRUSTED_PROXIES has as many as it likes; 0: a quarter of TIERQ_CONNECTIONS, and on this machine as many as one likes"`
+	PerAddress     int    `env:"TIERQ_ADDRESS_CONNECTIONS" envDefault:"0" min:"0" max:"1000000" why:"a listener has no more" doc:"connections of a listener that one address may have, of IPv6 a /64; one more takes the place of an idle one of its own, or is closed; a proxy in TIERQ_TRUSTED_PROXIES has no such limit; 0: a quarter of TIERQ_CONNECTIONS, and no limit for this machine"`
 	H2C            bool   `env:"TIERQ_H2C" envDefault:"off" doc:"on: TIERQ_ADDR also speaks HTTP/2 without TLS, to clients that begin with it; for a proxy in front"`
-	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on" doc:"off: no /demo, where everybody plays scenarios on small queues in the memory of a server without API keys, eight at a time at most; where there are keys there is none"`
+	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on" doc:"off: no /demo, on which visitors of a server without API keys play scenarios on small queues in its memory, at most eight at a time; a server with keys has no /demo"`
 	CAFile         string `env:"TIERQ_CA_FILE" doc:"PEM file of authorities that Redis, MySQL and the mail server may be signed by, beside the system's"`
 
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`
 	BlobURL       string `env:"TIERQ_BLOB_URL" doc:"where the files that jobs make are kept: file:///folder or s3://bucket?region=...; unset: under TIERQ_DATA_DIR"`
 	WebhookMaster string `env:"TIERQ_WEBHOOK_MASTER" secret:"yes" doc:"whmaster_<base64>: each API key's own secret and key pair, which sign its webhooks and callbacks, are derived from it; for no receiver; the same on every process; several with spaces between them while one is replaced, the new one first; unset: embedded mode makes one under TIERQ_DATA_DIR, external mode has none"`
-	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs everybody's webhooks and callbacks beside TIERQ_WEBHOOK_MASTER, for receivers that share it from before; each of them can forge every message, so unset it once all verify with a key's own; unset: embedded mode takes webhook-secret under TIERQ_DATA_DIR if a version before left one"`
+	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs the webhooks and callbacks of all keys beside TIERQ_WEBHOOK_MASTER, for receivers that share it from before; each of them can forge every message, so unset it once all verify with a key's own; unset: embedded mode takes webhook-secret under TIERQ_DATA_DIR if a version before left one"`
 	EgressAllow   string `env:"TIERQ_EGRESS_ALLOW" doc:"networks such as 10.1.0.0/16 that webhooks, callbacks and forwarding may reach although they are private, with commas between them"`
-	RequeueRate   int    `env:"TIERQ_REQUEUE_RATE" envDefault:"500" min:"1" max:"100000" why:"a bulk requeue must not push everybody else aside" doc:"dead letters per second that a bulk requeue brings back"`
+	RequeueRate   int    `env:"TIERQ_REQUEUE_RATE" envDefault:"500" min:"1" max:"100000" why:"a bulk requeue must leave capacity for submits" doc:"dead letters per second that a bulk requeue brings back"`
 	OTLPEndpoint  string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of an OpenTelemetry collector (OTLP over HTTP); unset: no traces are sent"`
 
 	LogLevel  slog.Level `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`

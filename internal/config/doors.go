@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 // Wide returns the listeners of this process that other machines can reach, as NAME=address. Without API keys
@@ -71,8 +73,8 @@ func (c Config) StrangersRate() int {
 func parseTypes(text string) (types []string, err error) {
 	for one := range strings.SplitSeq(text, ",") {
 		one = strings.TrimSpace(one)
-		if !redactedType.MatchString(one) {
-			return nil, fmt.Errorf("%q is no job type: write names such as SIMULATION,GENERATE_PDF", one)
+		if !job.IsTypeName(one) {
+			return nil, fmt.Errorf("%q is not a job type: write names such as SIMULATION,GENERATE_PDF", one)
 		}
 		if !slices.Contains(types, one) {
 			types = append(types, one)
@@ -102,7 +104,7 @@ func isKey(text string) bool {
 // checkDoors checks the settings about callers. It repeats nothing of an admin key.
 func (l *loader) checkDoors(c Config) {
 	if c.AdminKey != "" && !isKey(c.AdminKey) && !l.bad["TIERQ_ADMIN_KEY"] {
-		l.problem("TIERQ_ADMIN_KEY", "is no key: write what tierq keys generate prints")
+		l.problem("TIERQ_ADMIN_KEY", "is not an API key: write the output of tierq keys generate")
 	}
 	if !l.bad["TIERQ_TRUSTED_PROXIES"] {
 		networks, err := parseNetworks(c.TrustedProxies)
@@ -111,7 +113,7 @@ func (l *loader) checkDoors(c Config) {
 		}
 		for _, n := range networks {
 			if n.Bits() == 0 {
-				l.problem("TIERQ_TRUSTED_PROXIES", n.String()+" is everybody: anyone could say where he calls from")
+				l.problem("TIERQ_TRUSTED_PROXIES", n.String()+" contains every address: any caller could claim any address")
 			}
 		}
 	}
@@ -122,8 +124,8 @@ func (l *loader) checkDoors(c Config) {
 		l.problem("TIERQ_REDACT", err.Error())
 	}
 	for _, typ := range c.TypesOn() {
-		if !redactedType.MatchString(typ) && !l.bad["TIERQ_TYPES"] {
-			l.problem("TIERQ_TYPES", fmt.Sprintf("%q is no job type: write SEND_EMAIL,SEND_WEBHOOK, or all", typ))
+		if !job.IsTypeName(typ) && !l.bad["TIERQ_TYPES"] {
+			l.problem("TIERQ_TYPES", fmt.Sprintf("%q is not a job type: write SEND_EMAIL,SEND_WEBHOOK, or all", typ))
 		}
 	}
 	if c.CAFile != "" && !l.bad["TIERQ_CA_FILE"] {
@@ -133,10 +135,7 @@ func (l *loader) checkDoors(c Config) {
 	}
 }
 
-var (
-	redactedType   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,99}$`)
-	redactedMember = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
-)
+var redactedMember = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
 // parseRedact reads TYPE:member,member with spaces between the types; "none" hides nothing.
 func parseRedact(text string) (map[string][]string, error) {
@@ -146,15 +145,15 @@ func parseRedact(text string) (map[string][]string, error) {
 	}
 	for one := range strings.FieldsSeq(text) {
 		typ, members, _ := strings.Cut(one, ":")
-		if !redactedType.MatchString(typ) || members == "" {
+		if !job.IsTypeName(typ) || members == "" {
 			return nil, fmt.Errorf("%q is not TYPE:member,member", one)
 		}
 		if types[typ] != nil {
-			return nil, fmt.Errorf("%s is there twice", typ)
+			return nil, fmt.Errorf("%s is named twice", typ)
 		}
 		for member := range strings.SplitSeq(members, ",") {
 			if member != "*" && !redactedMember.MatchString(member) {
-				return nil, fmt.Errorf("%q of %s is no member: write letters, digits, _, . or -, or * for all", member, typ)
+				return nil, fmt.Errorf("%q of %s is not a member: write letters, digits, _, . or -, or * for all", member, typ)
 			}
 			types[typ] = append(types[typ], member)
 		}

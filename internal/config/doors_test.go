@@ -17,7 +17,7 @@ import (
 
 const aKey = "tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A"
 
-// There is no admin key by default. A text that is no key stops the start, and the problem does not show it.
+// There is no admin key by default. A text that is not an API key stops the start, and the problem does not show it.
 func TestAdminKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	c, problems := load(t)
@@ -36,7 +36,7 @@ func TestAdminKey(t *testing.T) {
 		"Bearer " + aKey, "tq_" + strings.Repeat("a", 60),
 	} {
 		_, problems := load(t, "TIERQ_ADMIN_KEY="+text)
-		if len(problems) != 1 || !strings.Contains(problems[0], "is no key") || strings.Contains(problems[0], text) {
+		if len(problems) != 1 || !strings.Contains(problems[0], "is not an API key") || strings.Contains(problems[0], text) {
 			t.Errorf("%s: %q", text, problems)
 		}
 	}
@@ -89,17 +89,18 @@ func TestDoorProblems(t *testing.T) {
 		"TIERQ_REDACT=A":                             "is not TYPE:member,member",
 		"TIERQ_REDACT=A:":                            "is not TYPE:member,member",
 		"TIERQ_REDACT=email:to":                      "is not TYPE:member,member",
-		"TIERQ_REDACT=A:x A:y":                       "A is there twice",
-		"TIERQ_REDACT=A:x,,y":                        "is no member",
+		"TIERQ_REDACT=A:x A:y":                       "A is named twice",
+		"TIERQ_REDACT=A:x,,y":                        "is not a member",
 		"TIERQ_TRUSTED_PROXIES=10.0.0.1":             "is no network",
-		"TIERQ_TRUSTED_PROXIES=10.0.0.0/8,0.0.0.0/0": "is everybody",
-		"TIERQ_TRUSTED_PROXIES=::/0":                 "is everybody",
-		"TIERQ_TYPES=SEND_EMAIL,all":                 "is no job type",
-		"TIERQ_TYPES=SEND_EMAIL,":                    "is no job type",
+		"TIERQ_TRUSTED_PROXIES=10.0.0.0/8,0.0.0.0/0": "contains every address",
+		"TIERQ_TRUSTED_PROXIES=::/0":                 "contains every address",
+		"TIERQ_TYPES=SEND_EMAIL,all":                 "is not a job type",
+		"TIERQ_TYPES=SEND_EMAIL,":                    "is not a job type",
+		"TIERQ_TYPES=" + strings.Repeat("A", 65):     "is not a job type",
 		"TIERQ_ADDRESS_RATE=-1":                      "must be 0 to 1000000",
 		"TIERQ_ANONYMOUS_RATE=x":                     "is not a whole number",
-		"TIERQ_ANONYMOUS_TYPES=email":                "is no job type",
-		"TIERQ_ANONYMOUS_TYPES=A,,B":                 "is no job type",
+		"TIERQ_ANONYMOUS_TYPES=email":                "is not a job type",
+		"TIERQ_ANONYMOUS_TYPES=A,,B":                 "is not a job type",
 		"TIERQ_ANONYMOUS_TOTAL=-1":                   "must be 0 to 1000000",
 		"TIERQ_CONNECTIONS=15":                       "must be 16 to 1000000",
 		"TIERQ_H2C=maybe":                            "neither on nor off",

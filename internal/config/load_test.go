@@ -102,7 +102,7 @@ func TestProblems(t *testing.T) {
 	}{
 		"redis alone":       {[]string{"REDIS_URL=redis://h:1"}, "MYSQL_DSN: not set, but REDIS_URL is"},
 		"mysql alone":       {[]string{"MYSQL_DSN=u:p@tcp(h:1)/d"}, "REDIS_URL: not set, but MYSQL_DSN is"},
-		"roles in embedded": {[]string{"TIERQ_ROLES=api"}, "embedded mode needs api,worker,recovery"},
+		"roles in embedded": {[]string{"TIERQ_ROLES=api"}, "embedded mode needs all of api,worker,recovery"},
 		"capacity in embedded": {[]string{"TIERQ_CAPACITY=100001"},
 			`TIERQ_CAPACITY="100001": must be at most 100000 in embedded mode`},
 		"delayed in embedded": {[]string{"TIERQ_CAPACITY=100000", "TIERQ_SCHEDULED_LIMIT=100001"},
@@ -239,7 +239,7 @@ func TestOpsAddr(t *testing.T) {
 	}
 	for setting, says := range map[string]string{
 		"TIERQ_OPS_ADDR=9090":           "is not host:port",
-		"TIERQ_OPS_ADDR=127.0.0.1:8080": "is TIERQ_ADDR",
+		"TIERQ_OPS_ADDR=127.0.0.1:8080": "is the same as TIERQ_ADDR",
 	} {
 		if _, problems := load(t, setting); len(problems) != 1 || !strings.Contains(problems[0], says) {
 			t.Errorf("%s: %q", setting, problems)

@@ -95,7 +95,7 @@ func parseAges(text string) (Ages, []error) {
 		case err != nil:
 			err = fmt.Errorf("%q %w", strings.TrimSpace(part), err)
 		case !named && i > 0:
-			err = fmt.Errorf("%q: an age without a name stands first, and is that of all others", value)
+			err = fmt.Errorf("%q: only the first age may have no name; it is for all that have none of their own", value)
 		case twice:
 			err = fmt.Errorf("%q: %s has an age already", strings.TrimSpace(part), name)
 		case named:
@@ -111,7 +111,8 @@ func parseAges(text string) (Ages, []error) {
 		}
 	}
 	if first, _, _ := strings.Cut(text, ","); strings.Contains(first, "=") {
-		problems = append(problems, errors.New("must begin with the age of all others: write 90d,"+text))
+		problems = append(problems, errors.New("must begin with an age without a name, for all that have none of their own: "+
+			"write 90d,"+text))
 	}
 	return a, problems
 }
@@ -124,7 +125,7 @@ func nameOfAge(name string) error {
 	case tiered && slices.Contains(outcomeWords, word) && tierName.MatchString(tier):
 		return nil
 	case name == "history" || name == "artifacts":
-		return fmt.Errorf("%q has no age: the history and the files of a job go with its outcome", name)
+		return fmt.Errorf("%q cannot have an age: the history and the files of a job are deleted with its outcome", name)
 	}
 	words := strings.Join(ageWords, ", ")
 	return fmt.Errorf("%q is none of %s, nor a tier and one of the first three, like PUBLIC.results", name, words)
@@ -142,14 +143,14 @@ func parseAge(text string) (time.Duration, error) {
 		unit = ageUnits[text[len(text)-1:]]
 	}
 	if unit == 0 {
-		return 0, errors.New("is no age: write 36h, 90d, 2w, 1y, or 0 for ever")
+		return 0, errors.New("is not an age: write 36h, 90d, 2w, 1y, or 0 for ever")
 	}
 	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
 	if err != nil || n < 0 || strings.HasPrefix(text, "+") {
-		return 0, errors.New("is no age: write 36h, 90d, 2w, 1y, or 0 for ever")
+		return 0, errors.New("is not an age: write 36h, 90d, 2w, 1y, or 0 for ever")
 	}
 	if n > math.MaxInt64/int64(unit) || time.Duration(n)*unit > mostAge || time.Duration(n)*unit < leastAge {
-		return 0, errors.New("must be 24h to 100y, or 0 for ever: within a day an outcome may come again")
+		return 0, errors.New("must be 24h to 100y, or 0 for ever: an outcome may be written again within a day")
 	}
 	return time.Duration(n) * unit, nil
 }

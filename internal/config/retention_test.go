@@ -71,11 +71,11 @@ func TestSQLRetentionFollowsRedis(t *testing.T) {
 // Every mistake is reported, all of them together, and an age below Redis' retention is a mistake.
 func TestSQLRetentionProblems(t *testing.T) {
 	for text, want := range map[string][]string{
-		"90":                          {`"90" is no age`},
-		"90 days":                     {`"90 days" is no age`},
-		"d":                           {`"d" is no age`},
-		"-1d":                         {`"-1d" is no age`},
-		"+2d":                         {`"+2d" is no age`},
+		"90":                          {`"90" is not an age`},
+		"90 days":                     {`"90 days" is not an age`},
+		"d":                           {`"d" is not an age`},
+		"-1d":                         {`"-1d" is not an age`},
+		"+2d":                         {`"+2d" is not an age`},
 		"1h":                          {"must be 24h to 100y"},
 		"101y":                        {"must be 24h to 100y"},
 		"9223372036854775807y":        {"must be 24h to 100y"},
@@ -83,13 +83,13 @@ func TestSQLRetentionProblems(t *testing.T) {
 		"90d,public.results=7d":       {`"public.results" is none of`},
 		"90d,PUBLIC=7d":               {`"PUBLIC" is none of`},
 		"90d,PUBLIC.changes=7d":       {`"PUBLIC.changes" is none of`},
-		"90d,history=7d":              {"go with its outcome"},
-		"90d,artifacts=7d":            {"go with its outcome"},
-		"90d,30d":                     {"stands first"},
-		"dead=7d":                     {"must begin with the age of all others: write 90d,dead=7d"},
+		"90d,history=7d":              {"are deleted with its outcome"},
+		"90d,artifacts=7d":            {"are deleted with its outcome"},
+		"90d,30d":                     {"only the first age may have no name"},
+		"dead=7d":                     {"for all that have none of their own: write 90d,dead=7d"},
 		"90d,dead=7d,dead=8d":         {"dead has an age already"},
-		"90d,,":                       {`"" is no age`, `"" is no age`},
-		"x,letters=7d,dead=1m,mails=": {`"x" is no age`, `"letters" is none`, `"dead=1m" is no age`, `"mails=" is no age`},
+		"90d,,":                       {`"" is not an age`, `"" is not an age`},
+		"x,letters=7d,dead=1m,mails=": {`"x" is not`, `"letters" is none`, `"dead=1m" is not an age`, `"mails=" is not`},
 	} {
 		_, problems := load(t, "TIERQ_SQL_RETENTION="+text)
 		if len(problems) != len(want) {

@@ -93,7 +93,7 @@ func TestExternalIsOpenOnRequestOnly(t *testing.T) {
 	wants(t, given.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusUnauthorized, "UNAUTHORIZED")
 	wants(t, given.asks(root, http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")
 	open := c.start("TIERQ_INSECURE=on", "TIERQ_ROLES=api")
-	if text := open.Output(); aWholeKey.MatchString(text) || !strings.Contains(text, "open: everybody on this machine") {
+	if text := open.Output(); aWholeKey.MatchString(text) || !strings.Contains(text, "open: every caller on this") {
 		t.Errorf("the banner:\n%s", open.Output())
 	}
 	wants(t, open.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")

@@ -63,7 +63,7 @@ func TestFirstKeyCloses(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")
 	for _, s := range []*server{a, b} {
-		if !strings.Contains(s.Output(), "open: everybody on this machine may do everything; tierq keys create") {
+		if !strings.Contains(s.Output(), "open: every caller on this machine may do everything; tierq keys create") {
 			t.Errorf("the banner does not say that it is open:\n%s", s.Output())
 		}
 		soon(t, "", http.StatusOK, s)
@@ -210,7 +210,7 @@ func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 		"empty value": {append(wide, "TIERQ_ADMIN_KEY="), 1, []string{"TIERQ_INSECURE=on"}},
 		"empty file":  {append(wide, file(" \n")), 2, []string{"TIERQ_ADMIN_KEY_FILE", "is empty"}},
 		"no file":     {append(wide, "TIERQ_ADMIN_KEY_FILE=/nowhere"), 2, []string{"cannot be read"}},
-		"a word":      {append(wide, file("changeme")), 2, []string{"TIERQ_ADMIN_KEY", "is no key"}},
+		"a word":      {append(wide, file("changeme")), 2, []string{"TIERQ_ADMIN_KEY", "is not an API key"}},
 		"the metrics": {[]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_DATA_DIR=" + dir}, 1,
 			[]string{"TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_INSECURE=on"}},
 	} {
@@ -222,7 +222,7 @@ func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 		}
 	}
 	s := startServer(t, bin, append(wide, "TIERQ_INSECURE=on")...)
-	if !strings.Contains(s.Output(), "open: everybody who reaches it may do everything") {
+	if !strings.Contains(s.Output(), "open: every caller may do everything") {
 		t.Errorf("the banner:\n%s", s.Output())
 	}
 	if code, _ := s.terminate(20 * time.Second); code != 0 {

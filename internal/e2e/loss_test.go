@@ -44,8 +44,8 @@ func TestLossIsCounted(t *testing.T) {
 			} else {
 				c.restartRedisEmpty()
 			}
-			api.waitFor("Redis began anew", 15*time.Second)
-			said := line(api.Output(), "Redis began anew")
+			api.waitFor("Redis has a new incarnation", 15*time.Second)
+			said := line(api.Output(), "Redis has a new incarnation")
 			t.Logf("evidence: %s", said)
 			for _, part := range []string{`"jobs_before":5`, `"jobs_now":0`, `"missing":5`, `"journal":"off`} {
 				if !strings.Contains(said, part) {
@@ -59,7 +59,7 @@ func TestLossIsCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			worker.waitFor("the ending came too late: the lease was lost", 10*time.Second)
-			worker.waitFor("the lease is lost; what its handler returns is dropped", 10*time.Second)
+			worker.waitFor("the lease is lost; the result of its handler is dropped", 10*time.Second)
 			testkit.Eventually(t, 10*time.Second, "the gate is open again", func() (bool, string) {
 				a := do(t, http.MethodGet, api.base+"/readyz", "")
 				return a.status == http.StatusOK, string(a.body)
@@ -78,7 +78,7 @@ func TestLossIsCounted(t *testing.T) {
 					t.Errorf("exit %d", code)
 				}
 			}
-			if n := strings.Count(api.Output(), "Redis began anew"); n != 1 {
+			if n := strings.Count(api.Output(), "Redis has a new incarnation"); n != 1 {
 				t.Errorf("it is said %d times", n)
 			}
 		})

@@ -149,8 +149,8 @@ func TestSessions(t *testing.T) {
 	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	a.waitFor("Redis began anew", 15*time.Second)
-	b.waitFor("Redis began anew", 15*time.Second)
+	a.waitFor("Redis has a new incarnation", 15*time.Second)
+	b.waitFor("Redis has a new incarnation", 15*time.Second)
 	annsBrowser.is(a, "")
 	annsBrowser.logsIn(a, ann.Key)
 	annsBrowser.is(b, name)

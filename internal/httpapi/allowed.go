@@ -11,7 +11,7 @@ import (
 )
 
 // reportType is the job type that counts other jobs. A caller needs a key to submit such a job, and must be an
-// operator to count everybody's jobs.
+// operator to count all jobs.
 const reportType = "REPORT"
 
 // mayTier returns an error if the caller may not submit to the tier.
@@ -20,17 +20,17 @@ func mayTier(c *gin.Context, tier job.Tier) error {
 	if caller.MayTier(tier) {
 		return nil
 	}
-	return refusal(caller, "this key submits to "+list(caller.Key.Tiers)+" only")
+	return refusal(caller, "this key may submit to "+list(caller.Key.Tiers)+" only")
 }
 
 // mayType returns an error if the caller may not submit jobs of the type.
 func mayType(caller *job.Caller, typ string) error {
 	switch {
 	case !caller.MayType(typ) && anonymous(caller):
-		return &problem{kind: forbidden, detail: "without a key only jobs of type " + list(caller.Key.Types) +
-			" are taken"}
+		return &problem{kind: forbidden, detail: "a caller without a key may submit jobs of type " +
+			list(caller.Key.Types) + " only"}
 	case !caller.MayType(typ):
-		return &problem{kind: forbidden, detail: "this key submits jobs of type " + list(caller.Key.Types) + " only"}
+		return &problem{kind: forbidden, detail: "this key may submit jobs of type " + list(caller.Key.Types) + " only"}
 	case typ == reportType && anonymous(caller):
 		return &problem{kind: forbidden, detail: "a " + reportType + " counts its submitter's jobs: submit it with a key"}
 	}
@@ -44,10 +44,10 @@ func mayCallBack(caller *job.Caller) error {
 	case caller.MayType(job.CallbackType):
 		return nil
 	case anonymous(caller):
-		return &problem{kind: forbidden, detail: "without a key no callbackUrl is taken"}
+		return &problem{kind: forbidden, detail: "a caller without a key may not set callbackUrl"}
 	}
-	return &problem{kind: forbidden, detail: "this key takes no callbackUrl: " + job.CallbackType +
-		" is not among its types, " + list(caller.Key.Types)}
+	return &problem{kind: forbidden, detail: "this key may not set callbackUrl: " + job.CallbackType +
+		" is not one of its types, " + list(caller.Key.Types)}
 }
 
 func list[T ~string](names []T) string {
@@ -69,7 +69,7 @@ func (a *api) overQuota(err error, s *job.Submission) error {
 		who = "this address without a key"
 	}
 	return &problem{
-		kind: rateLimited, detail: fmt.Sprintf(who+" has as many jobs under way as it may: %d", s.Quota),
+		kind: rateLimited, detail: fmt.Sprintf(who+" has reached its quota of %d jobs that have not ended", s.Quota),
 		retry: a.Submit.Hint(s.Tier),
 	}
 }

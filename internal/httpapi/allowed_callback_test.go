@@ -48,7 +48,7 @@ func TestAllowed_CallbackURL(t *testing.T) {
 				t.Errorf("%s, %s: %d, want %d: %s", path, kind, rec.Code, want, rec.Body)
 			}
 			if strings.HasPrefix(kind, "a bound") && rec.Code == 403 && !strings.Contains(rec.Body.String(),
-				"no callbackUrl") {
+				"not set callbackUrl") {
 				t.Errorf("%s, %s: it does not say why: %s", path, kind, rec.Body)
 			}
 		}

@@ -35,7 +35,7 @@ func TestAllowed_AnotherTier(t *testing.T) {
 			header = []string{"Idempotency-Key", "k"}
 		}
 		body := wantProblem(t, r.json("POST", c[0], c[1], header...), 403, "FORBIDDEN")
-		if body["detail"] != "this key submits to PUBLIC only" || r.submitted != nil {
+		if body["detail"] != "this key may submit to PUBLIC only" || r.submitted != nil {
 			t.Errorf("%s %s: %v, submitted %v", c[0], c[1], body, r.submitted)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAllowed_AnotherType(t *testing.T) {
 		r := newRooms(t)
 		r.behind(publicPair)
 		if body := wantProblem(t, r.json("POST", c[0], c[1]), 403,
-			"FORBIDDEN"); body["detail"] != "this key submits jobs of type PAIR only" || r.submitted != nil {
+			"FORBIDDEN"); body["detail"] != "this key may submit jobs of type PAIR only" || r.submitted != nil {
 			t.Errorf("%s %s: %v, submitted %v", c[0], c[1], body, r.submitted)
 		}
 	}
@@ -143,7 +143,7 @@ func TestAllowed_Strangers(t *testing.T) {
 	r.behind(bound)
 	for _, body := range []string{`{"type":"PAIR","payload":{"A":1}}`, `{"type":"SEND_EMAIL"}`, `{"type":"CALLBACK"}`} {
 		says := wantProblem(t, r.json("POST", "/public/submit", body), 403, "FORBIDDEN")
-		if says["detail"] != "without a key only jobs of type SIMULATION are taken" {
+		if says["detail"] != "a caller without a key may submit jobs of type SIMULATION only" {
 			t.Errorf("%s: %v", body, says)
 		}
 	}
@@ -166,7 +166,7 @@ func TestAllowed_Quota(t *testing.T) {
 	r.behind(publicPair)
 	rec := r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`)
 	if body := wantProblem(t, rec, 429,
-		"RATE_LIMITED"); body["detail"] != "this key has as many jobs under way as it may: 5" {
+		"RATE_LIMITED"); body["detail"] != "this key has reached its quota of 5 jobs that have not ended" {
 		t.Errorf("%v", body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")
@@ -177,7 +177,7 @@ func TestAllowed_Quota(t *testing.T) {
 	r.behind(stranger)
 	rec = r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`)
 	body := wantProblem(t, rec, 429, "RATE_LIMITED")
-	if body["detail"] != "this address without a key has as many jobs under way as it may: 2" {
+	if body["detail"] != "this address without a key has reached its quota of 2 jobs that have not ended" {
 		t.Errorf("%v", body)
 	}
 	r.behind(publicPair)
@@ -186,7 +186,7 @@ func TestAllowed_Quota(t *testing.T) {
 	}
 	rec = r.json("POST", "/public/submit/batch", `[{"type":"PAIR","payload":{"A":1}},{"type":"PAIR","payload":{"A":1}}]`)
 	if rec.Code != 202 || strings.Count(rec.Body.String(), `"errorCode":"RATE_LIMITED"`) != 1 ||
-		!strings.Contains(rec.Body.String(), "as it may: 5") {
+		!strings.Contains(rec.Body.String(), "its quota of 5 jobs") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")

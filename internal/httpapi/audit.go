@@ -67,7 +67,7 @@ func (a *api) runAudit(c *gin.Context) error {
 	audit, err := a.Audit.RunAudit(ctx)
 	a.repaired(c, &audit, err)
 	if err != nil {
-		return inDoubt(err, "The pass stopped half-way. What it found by then is put right; send this again.")
+		return inDoubt(err, "The pass stopped half-way. Its findings so far are repaired; send this again.")
 	}
 	return a.writeAudit(c, &audit)
 }

@@ -20,9 +20,8 @@ import (
 // The advice to a caller whose change may or may not have been made.
 const (
 	cancelInDoubt  = "The job may or may not have been cancelled. Poll it, or cancel it again: the answer is the same."
-	requeueInDoubt = "The job may or may not get a new life. Poll it, or send this again: under the same " +
-		"Idempotency-Key it is the same promise; " +
-		"without one, a 409 may be about this very request."
+	requeueInDoubt = "The job may or may not be requeued. Poll it, or repeat this with the same Idempotency-Key, which " +
+		"requeues it once. Without a key, a 409 to the second request may mean that the first one requeued it."
 )
 
 // noFields is the shape of a body that has no fields: {}. Such a request may also have no body.

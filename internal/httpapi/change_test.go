@@ -109,7 +109,7 @@ func TestRequeue_OfOnesOwn(t *testing.T) {
 	rec = r.do("POST", retry, "")
 	wantProblem(t, rec, 429, "RATE_LIMITED")
 	if rec.Header().Get("Retry-After") == "" ||
-		!strings.Contains(rec.Body.String(), "as many jobs under way as it may: 7") {
+		!strings.Contains(rec.Body.String(), "reached its quota of 7 jobs") {
 		t.Error(rec.Header(), rec.Body)
 	}
 

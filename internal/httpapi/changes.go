@@ -59,7 +59,7 @@ func (a *api) noted(v any) []byte {
 	}
 	text, err := encode(v)
 	if err != nil {
-		a.Log.Error("a change cannot be written down whole", "err", err)
+		a.Log.Error("a change could not be encoded for the log of changes", "err", err)
 		return nil
 	}
 	return text

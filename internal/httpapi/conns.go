@@ -141,7 +141,7 @@ func (s *seats) sendAway() bool {
 	least := s.missed.first()
 	if now := time.Now(); now.Sub(s.said) > time.Minute {
 		s.said = now
-		s.log.Warn("every connection is taken; new ones take the place of idle ones, or wait", "connections", s.taken,
+		s.log.Warn("all connections are in use; a new one replaces an idle one, or waits", "connections", s.taken,
 			"address", s.Addr().String())
 	}
 	s.mu.Unlock()

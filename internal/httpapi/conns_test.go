@@ -155,7 +155,7 @@ func TestSeats_WhoGoesFirst(t *testing.T) {
 	if err := s.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(said.String(), "every connection is taken"); n != 1 {
+	if n := strings.Count(said.String(), "all connections are in use"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, said)
 	}
 	if s.listener.taken != 0 {

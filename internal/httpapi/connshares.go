@@ -15,7 +15,7 @@ type sharer struct {
 }
 
 // exempt reports whether an address may have any number of connections: the address of a trusted proxy, whose
-// connections are everybody's; a loopback address, unless PerAddress is set; and an invalid one, because
+// connections are those of all its clients; a loopback address, unless PerAddress is set; and an invalid one, because
 // connections without an address cannot be told apart.
 func (l Limits) exempt(from netip.Addr) bool {
 	if !from.IsValid() || l.PerAddress <= 0 && from.IsLoopback() {
@@ -58,7 +58,7 @@ func (s *seats) welcome(c *seated) bool {
 	}
 	if now := time.Now(); now.Sub(s.named) > time.Minute {
 		s.named = now
-		s.log.Warn("an address has its share of the connections; its new ones take the place of its idle ones, or are closed",
+		s.log.Warn("an address uses its whole share of the connections; a new one replaces an idle one, or is closed",
 			"from", p.network.String(), "connections", p.taken, "address", s.Addr().String())
 	}
 	least := p.missed.first()

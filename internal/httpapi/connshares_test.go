@@ -80,7 +80,7 @@ func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	if err := s.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(said.String(), "an address has its share"); n != 1 ||
+	if n := strings.Count(said.String(), "an address uses its whole share"); n != 1 ||
 		!strings.Contains(said.String(), "from=127.0.0.2/32 connections=3") {
 		t.Errorf("said %d times:\n%s", n, &said)
 	}

@@ -48,7 +48,7 @@ var pageParams = params[pageQuery]{
 	"size": func(q *pageQuery, value string) (err error) { q.size, err = whole(value, 1, pageMost); return err },
 }
 
-// deadPage serves GET /jobs/dead: everybody's dead letters for an operator, the caller's own for others.
+// deadPage serves GET /jobs/dead: all dead letters for an operator, the caller's own for others.
 func (a *api) deadPage(c *gin.Context) error {
 	q := pageQuery{size: pageLimit}
 	if err := pageParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -138,7 +138,7 @@ func (a *api) deadExport(c *gin.Context) error {
 // the connection.
 func (a *api) breakOff(c *gin.Context, what string, err error) error {
 	if c.Request.Context().Err() == nil {
-		a.Log.Warn("an answer was broken off", "what", what, "err", err, "trace_id", traceOf(c))
+		a.Log.Warn("an answer was cut off", "what", what, "err", err, "trace_id", traceOf(c))
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -86,8 +86,8 @@ func (a *asked) setType(v jsontext.Value) error {
 		return reason("must be a string")
 	}
 	name := v[1 : len(v)-1] // not unescaped: a name with an escape is refused for its backslash
-	if !typeName(string(name)) {
-		return reason("a job type has 1 to 64 capital letters, digits and _, and starts with a letter")
+	if !job.IsTypeName(string(name)) {
+		return reason("a job type " + job.TypeNameRule)
 	}
 	a.typ = string(name)
 	return nil
@@ -176,16 +176,6 @@ func (a *asked) runsAt(now time.Time) (time.Duration, time.Time, error) {
 		return 0, time.Time{}, invalid("runAt", "is more than 365 days ahead")
 	}
 	return 0, a.runAt, nil
-}
-
-func typeName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'A' || c > 'Z') && (i == 0 || (c < '0' || c > '9') && c != '_') {
-			return false
-		}
-	}
-	return len(s) >= 1 && len(s) <= 64
 }
 
 // tierNamed returns the tier that a text names, in capitals or, as in paths, in small letters; "" if the text

@@ -136,7 +136,7 @@ type Overview interface {
 type Route struct {
 	Method, Path string
 	Handler      http.Handler
-	Permission   Permission // required: the zero value lets nobody in
+	Permission   Permission // required: the zero value refuses every caller
 }
 
 // Deps has what the handlers need. A field that is not marked as optional is required for its routes.
@@ -155,7 +155,7 @@ type Deps struct {
 	Overview  Overview
 	Charts    Charts
 	Audit     Audits
-	Doors     Doors   // nil = an open server: everybody may do everything
+	Doors     Doors   // nil = an open server: every caller may do everything
 	Keys      Keys    // optional: without it no keys are made or listed
 	Changes   Changes // optional: without it nothing is recorded
 

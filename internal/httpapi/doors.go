@@ -32,7 +32,7 @@ type Doors interface {
 	// SpendIdempotency charges n submits with an Idempotency-Key to the number of such keys that the caller may have
 	// at once. Allowance.RetryIn > 0 means that all n are refused.
 	SpendIdempotency(ctx context.Context, c *job.Caller, n int) job.Allowance
-	// Open says whether there are no keys, so that everybody may do everything.
+	// Open says whether there are no keys, so that every caller may do everything.
 	Open() bool
 }
 

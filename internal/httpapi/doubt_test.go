@@ -24,8 +24,8 @@ func TestChange_InDoubt(t *testing.T) {
 		"DELETE cancels":       {"DELETE", "/admin" + jobKnown, "", true, "cancel it again"},
 		"DELETE cancels, /api": {"DELETE", "/api" + jobKnown, "", true, "cancel it again"},
 		"POST cancels":         {"POST", "/api" + jobKnown + "/cancel", "", true, "cancel it again"},
-		"retry":                {"POST", jobKnown + "/retry", "", true, "the same promise"},
-		"resubmit":             {"POST", "/admin" + jobKnown + "/resubmit", "", true, "the same promise"},
+		"retry":                {"POST", jobKnown + "/retry", "", true, "requeues it once"},
+		"resubmit":             {"POST", "/admin" + jobKnown + "/resubmit", "", true, "requeues it once"},
 		"plan":                 {"PUT", "/admin/tiers/GOLD", goldPlan, false, "look at the tier"},
 		"bulk requeue":         {"POST", "/admin/dead/requeue", `{"limit":5}`, false, "look which are left"},
 	} {

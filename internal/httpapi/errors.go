@@ -21,16 +21,16 @@ type kind struct {
 var (
 	invalidRequest = &kind{http.StatusBadRequest, "INVALID_REQUEST", "The request is not valid."}
 	unauthorized   = &kind{http.StatusUnauthorized, "UNAUTHORIZED",
-		"This needs an API key that is valid, in the header Authorization: Bearer tq_..."}
-	forbidden        = &kind{http.StatusForbidden, "FORBIDDEN", "This is not open to you."}
+		"This needs a valid API key in the header Authorization: Bearer tq_..."}
+	forbidden        = &kind{http.StatusForbidden, "FORBIDDEN", "You may not do this."}
 	jobNotFound      = &kind{http.StatusNotFound, "JOB_NOT_FOUND", "There is no job with this id."}
 	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
-	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "There is nothing at this address."}
+	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "This address does not exist."}
 	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
 	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED",
-		"It was changed by somebody else meanwhile."}
+		"Another caller changed it in the meantime."}
 	payloadTooLarge  = &kind{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The request is too large."}
 	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
 		"The body must be JSON in UTF-8, not compressed."}
@@ -40,7 +40,7 @@ var (
 		"This Idempotency-Key was used with another body."}
 	rateLimited   = &kind{http.StatusTooManyRequests, "RATE_LIMITED", "Too many requests. Please try again later."}
 	internalError = &kind{http.StatusInternalServerError, "INTERNAL",
-		"Something went wrong inside. Its cause is in the server's log under this trace id."}
+		"Internal error. The server's log has the cause under this trace id."}
 	systemUnhealthy = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY",
 		"System is currently unavailable due to high load. Please try again later."}
 	queueFull = &kind{http.StatusServiceUnavailable, "QUEUE_FULL",
@@ -48,7 +48,7 @@ var (
 	outcomeUnknown = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN",
 		"The job may or may not have been accepted. Poll it before you submit it again."}
 	changeUnknown = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN",
-		"The change may or may not have been made. Look, or send it again."}
+		"The change may or may not have been made. Check, or send it again."}
 )
 
 // table maps the errors of the other rooms to the kinds that users see. An error that is not in the table is
@@ -61,7 +61,7 @@ var table = []struct {
 	{job.ErrUnauthorized, unauthorized, ""},
 	{job.ErrForbidden, forbidden, ""},
 	{job.ErrRateLimited, rateLimited, ""},
-	{job.ErrQuota, rateLimited, "this key has as many jobs under way as it may"},
+	{job.ErrQuota, rateLimited, "this key has reached its quota of jobs that have not ended"},
 	{job.ErrLivingFull, queueFull, tooManyLive},
 	{job.ErrQueueFull, queueFull, ""},
 	{job.ErrUnhealthy, systemUnhealthy, ""},
@@ -79,7 +79,7 @@ var table = []struct {
 	{
 		job.ErrNotKept,
 		systemUnhealthy,
-		"SQL does not answer, so that the reason cannot be kept, and nothing was changed: without a reason it needs no SQL",
+		"SQL does not answer, so the reason cannot be stored and the change was not made; without a reason it needs no SQL",
 	},
 	{job.ErrUnavailable, systemUnhealthy, aStoreIsAway},
 	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // for a read; inDoubt handles a change
@@ -88,7 +88,7 @@ var table = []struct {
 const tooManyLive = "too many jobs of this tier have not ended (they wait, are scheduled, run, or wait for a retry), " +
 	"or too many bytes of them"
 
-const aStoreIsAway = "a store that this needs does not answer"
+const aStoreIsAway = "a store that this request needs does not answer"
 
 // fieldError names what is wrong with one field, parameter or header.
 type fieldError struct {

@@ -91,8 +91,8 @@ func filterTier(value string) (job.Tier, error) {
 }
 
 func filterType(value string) (string, error) {
-	if !typeName(value) {
-		return "", reason("is not a job type's name")
+	if !job.IsTypeName(value) {
+		return "", reason("is not a job type's name: a job type " + job.TypeNameRule)
 	}
 	return value, nil
 }

@@ -35,7 +35,7 @@ func FuzzKeyBody(f *testing.F) {
 				t.Errorf("made %+v", k) // the first key of an open server must be an admin's
 			}
 			if slices.ContainsFunc(k.Tiers, func(tier job.Tier) bool { return tierNamed(string(tier)) != tier }) ||
-				slices.ContainsFunc(k.Types, func(typ string) bool { return !typeName(typ) }) {
+				slices.ContainsFunc(k.Types, func(typ string) bool { return !job.IsTypeName(typ) }) {
 				t.Errorf("made for %q, %q", k.Tiers, k.Types)
 			}
 		}
@@ -76,7 +76,7 @@ func FuzzRequeueBody(f *testing.F) {
 			t.Errorf("%d with a limit of %d", rec.Code, limit)
 		}
 		if limit > 0 && (asked.Tier != "" && tierNamed(string(asked.Tier)) != asked.Tier ||
-			asked.Type != "" && !typeName(asked.Type) ||
+			asked.Type != "" && !job.IsTypeName(asked.Type) ||
 			asked.Cause != "" && causes[string(asked.Cause)] == "" || asked.Status != "" || asked.Owner != nil) {
 			t.Errorf("asked for %+v", asked)
 		}

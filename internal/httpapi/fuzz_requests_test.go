@@ -55,7 +55,7 @@ func FuzzQuery(f *testing.F) {
 			}
 		}
 		for _, f := range filters {
-			if f.Tier != "" && tierNamed(string(f.Tier)) != f.Tier || f.Type != "" && !typeName(f.Type) || f.Cause != "" &&
+			if f.Tier != "" && tierNamed(string(f.Tier)) != f.Tier || f.Type != "" && !job.IsTypeName(f.Type) || f.Cause != "" &&
 				causes[string(f.Cause)] == "" || f.Owner != nil {
 				t.Errorf("filtered by %+v", f)
 			}

@@ -92,7 +92,8 @@ type reasonBody struct {
 func (a *api) reasons(c *gin.Context, j *job.Job) *[]reasonBody {
 	kept, err := a.Jobs.Reasons(c.Request.Context(), j)
 	if err != nil {
-		a.Log.WarnContext(c.Request.Context(), "the reasons of changes cannot be read", "job_id", j.ID, "err", err)
+		a.Log.WarnContext(c.Request.Context(), "the reasons of cancels and requeues could not be read",
+			"job_id", j.ID, "err", err)
 		return nil
 	}
 	hidden := slices.Contains(a.veilFor(c, j.Type), everything)

@@ -122,7 +122,7 @@ var listParams = params[listQuery]{
 	"traceId": (*listQuery).setTrace, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 
-// list serves GET /admin/jobs and GET /api/jobs: everybody's jobs for an operator, the caller's own for others.
+// list serves GET /admin/jobs and GET /api/jobs: all jobs for an operator, the caller's own for others.
 func (a *api) list(c *gin.Context) error {
 	q := listQuery{page: page{limit: pageLimit}}
 	if err := listParams.read(c.Request.URL.RawQuery, &q); err != nil {

@@ -32,7 +32,7 @@ var keyShape = shape[keyAsked]{members: map[string]member[keyAsked]{
 	"name": func(k *keyAsked, v jsontext.Value) error {
 		k.seen = append(k.seen, "name")
 		if k.Name = text(v); v.Kind() != '"' || k.Name == "" {
-			return reason("must be a text: whose key it is, or what for")
+			return reason("must be a text that says who uses the key, or for what")
 		}
 		return nil
 	},

@@ -69,7 +69,7 @@ func (a *api) createKey(c *gin.Context) error {
 		return err
 	}
 	if a.Keys == nil {
-		return &problem{kind: forbidden, detail: "this server keeps no keys"}
+		return &problem{kind: forbidden, detail: "this server has no store for API keys"}
 	}
 	body, err := a.readBody(c)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *api) createKey(c *gin.Context) error {
 	}
 	if k.Role != job.RoleAdmin && a.open() {
 		return &problem{kind: needsAdmin,
-			detail: "the first key must be an admin's: it closes the server, and nobody could make a second one"}
+			detail: "the first key must have the role admin: it closes the server, and only an admin key makes further keys"}
 	}
 	k.CreatedBy = callerOf(c).Owner()
 	made, text, err := a.Keys.CreateKey(c.Request.Context(), k)
@@ -92,7 +92,7 @@ func (a *api) createKey(c *gin.Context) error {
 	a.changed(c, "key.create", made.ID, nil, &shown, err)
 	if err != nil {
 		return keyError(inDoubt(err, "The key may or may not have been made, and its text is lost: list the keys, revoke "+
-			"it if it is there, and make another."))
+			"this one if it is listed, and make another."))
 	}
 	shown.Key, shown.Webhook = text, a.webhookOf(&job.Caller{Key: made})
 	return write(c, http.StatusCreated, &shown)
@@ -119,9 +119,9 @@ func (a *api) rotateKey(c *gin.Context) error {
 		GraceSeconds int64 `json:"graceSeconds"`
 	}{int64(asked.grace / time.Second)}, err)
 	if err != nil {
-		return keyError(inDoubt(err, "The key may or may not have another secret, whose text is lost: look at its "+
-			"rotatedAt. The secret that you have opens as "+
-			"long as it would have, if you do not rotate the key once more before."))
+		return keyError(inDoubt(err, "The key may or may not have a new secret, and the text of that is lost: rotatedAt of "+
+			"the key tells. Your present secret stays valid for the grace period, unless you rotate the key again before "+
+			"that ends."))
 	}
 	shown := keyOf(&k)
 	shown.Key, shown.Webhook = text, a.webhookOf(&job.Caller{Key: k})

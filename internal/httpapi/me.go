@@ -16,7 +16,7 @@ type meBody struct {
 	Name     *string   `json:"name"`     // of the caller's key; null = no key was shown
 	Role     *job.Role `json:"role"`     // the same
 	Admin    bool      `json:"admin"`    // the caller may change things that are not his own
-	Operator bool      `json:"operator"` // the caller sees everybody's jobs and all figures
+	Operator bool      `json:"operator"` // the caller sees all jobs and all figures
 	Submits  bool      `json:"submits"`
 	Secure   bool      `json:"secure"` // the request came over TLS
 	Tiers    []meTier  `json:"tiers"`  // that the caller may submit to, best first

@@ -101,7 +101,7 @@ func (s *shape[T]) readObject(body []byte, into *T) error {
 		return badJSON(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return &problem{kind: invalidRequest, detail: "there is something after the JSON object"}
+		return &problem{kind: invalidRequest, detail: "the body goes on after the JSON object"}
 	}
 	return refuseFields(wrong)
 }

@@ -79,7 +79,7 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 		}
 		c.Keys = v.keys
 		if !p.allows(&v.caller) {
-			return refusal(&v.caller, "a key with the role "+string(v.caller.Key.Role)+" does not open this")
+			return refusal(&v.caller, "a key with the role "+string(v.caller.Key.Role)+" may not do this")
 		}
 		if err := a.spend(c, 1); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (a *api) countAddress(r *http.Request) error {
 	return a.Doors.CountAddress(r.Context(), a.address(r))
 }
 
-// open reports whether there are no keys, so that everybody may do everything.
+// open reports whether there are no keys, so that every caller may do everything.
 func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
 
 // caller returns the caller of a request. A key is read from the header Authorization only, a session from a
@@ -141,8 +141,8 @@ var crossOrigin http.CrossOriginProtection
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
 		return &problem{kind: forbidden,
-			detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's " +
-				"proxy: make a key, or set TIERQ_INSECURE=on"}
+			detail: "a server without API keys answers only requests that name localhost in the header Host and come through " +
+				"no proxy: make a key, or set TIERQ_INSECURE=on"}
 	}
 	if crossOrigin.Check(r) != nil {
 		return &problem{kind: forbidden, detail: "a page of another site may not do this"}

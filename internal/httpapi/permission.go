@@ -8,7 +8,7 @@ type Permission int
 
 // The permissions. The handlers check further which jobs a caller sees, and to which tiers he may submit.
 const (
-	forNobody    Permission = iota // the zero value: nobody gets in, not even to an open server
+	forNobody    Permission = iota // the zero value: every caller is refused, also by an open server
 	ForEverybody                   // needs no key, and reads none; charged to the rate of the address
 	// needs no key, and is charged to no rate; for health, and for handlers that authenticate the caller themselves
 	Uncounted
@@ -16,8 +16,8 @@ const (
 	ForTierSubmits // to submit jobs to the tier of the path; strangers may submit only here
 	ForOwners      // to look at one job
 	ForOwnersToAct // to change one job
-	ForLists       // to list the caller's own jobs, or with an operator's key everybody's
-	ForOperators   // to see everybody's jobs and all figures
+	ForLists       // to list the caller's own jobs, or with an operator's key all jobs
+	ForOperators   // to see all jobs and all figures
 	ForAdmins      // to change things that are not the caller's own
 )
 

@@ -134,7 +134,7 @@ func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 	defer cancel()
 	ahead, err := a.Line.Position(ctx, j)
 	if err != nil {
-		a.Log.DebugContext(ctx, "no position", "job_id", j.ID, "err", err)
+		a.Log.DebugContext(ctx, "the position of a job could not be read", "job_id", j.ID, "err", err)
 		return nil, nil
 	}
 	return &ahead, secondsFor(ahead+1, a.Line.Rate())

@@ -72,9 +72,8 @@ func (a *api) spendIdempotency(c *gin.Context, n int) error {
 	if left.RetryIn <= 0 {
 		return nil
 	}
-	detail := fmt.Sprintf("%d submits with an Idempotency-Key are more than stand at once for one API key, %d: come "+
-		"again later, "+
-		"or submit without it what may run twice", n, left.Burst)
+	detail := fmt.Sprintf("%d more Idempotency-Keys exceed the limit of %d for one API key: submit again later, "+
+		"or without a key those jobs that may run twice", n, left.Burst)
 	if n > left.Burst {
 		return &problem{kind: payloadTooLarge, detail: detail}
 	}

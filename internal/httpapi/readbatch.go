@@ -101,7 +101,7 @@ func splitArray(text []byte) ([][]byte, error) {
 		return nil, badJSON(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, &problem{kind: invalidRequest, detail: "there is something after the JSON array"}
+		return nil, &problem{kind: invalidRequest, detail: "the body goes on after the JSON array"}
 	}
 	return items, nil
 }

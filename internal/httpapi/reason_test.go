@@ -82,7 +82,7 @@ func TestReasonsAreLogged(t *testing.T) {
 		return "", fmt.Errorf("cancel: %w: %w", job.ErrNotKept, job.ErrUnavailable)
 	}
 	body := wantProblem(t, r.json("POST", "/api"+jobKnown+"/cancel", `{"reason":"x"}`), 503, "SYSTEM_UNHEALTHY")
-	if detail := fmt.Sprint(body["detail"]); !strings.Contains(detail, "nothing was changed") {
+	if detail := fmt.Sprint(body["detail"]); !strings.Contains(detail, "the change was not made") {
 		t.Errorf("%v", body)
 	}
 }

@@ -90,7 +90,8 @@ func (a *api) fileVeiled(c *gin.Context, id job.ID) error {
 		return err
 	}
 	return &problem{kind: forbidden,
-		detail: "a read-only key does not see the files of " + j.Type + " jobs: TIERQ_REDACT hides what they are made of"}
+		detail: "a read-only key does not see the files of " + j.Type +
+			" jobs: TIERQ_REDACT hides the payloads that they are made of"}
 }
 
 // redact replaces the values of the members with these names by "***", at any depth and in any case; everything

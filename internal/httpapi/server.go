@@ -39,7 +39,7 @@ type Limits struct {
 	PerAddress  int  // of one address; if not positive a quarter, and no bound for this machine
 	H2C         bool // also HTTP/2 without TLS, for clients that begin with it; the header Upgrade is ignored
 
-	TrustedProxies []netip.Prefix // have no bound of their own: their connections are everybody's
+	TrustedProxies []netip.Prefix // have no bound of their own: their connections are those of all their clients
 }
 
 // NewServer prepares a server for the address host:port, which the named setting has. It does not bind the address.
@@ -119,7 +119,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.serving = true
 	if files, tooFew := scarce(s.limits.Connections); tooFew {
-		s.log.Warn("this process may open too few files for its connections: raise its limit (ulimit -n), or lower "+
+		s.log.Warn("the limit of open files is too low for this process' connections: raise its limit (ulimit -n), or lower "+
 			"TIERQ_CONNECTIONS",
 			"files", files, "connections", s.limits.Connections, "setting", s.setting)
 	}

@@ -131,7 +131,7 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 	}
 	if asked.callback != "" {
 		if a.CheckURL == nil {
-			return invalid("callbackUrl", "this server calls nobody back")
+			return invalid("callbackUrl", "this server sends no callbacks")
 		}
 		if err := a.CheckURL(asked.callback); err != nil {
 			return invalid("callbackUrl", shorten(err.Error()))

@@ -27,7 +27,7 @@ var (
 	ErrUnauthorized = errors.New("no key, or none that opens anything") // names neither the key nor the fault
 	ErrForbidden    = errors.New("this key does not open that")
 	ErrRateLimited  = errors.New("too many requests")
-	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and will not be
+	ErrQuota        = errors.New("this key has reached its quota") // not accepted, and will not be
 	ErrNoKey        = errors.New("no such key")
 
 	ErrBadPlan    = errors.New("bad plan")

@@ -79,10 +79,7 @@ func DefaultPlans() []Plan {
 	}
 }
 
-var (
-	tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
-	typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-)
+var tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
 
 // reserved has the first path segments that other routes use, which no tier may have as its name.
 var reserved = map[Tier]bool{
@@ -119,7 +116,10 @@ func (p Plan) Check() error {
 		return bad("backoff for %d types, at most 100", len(p.TypeBackoff))
 	}
 	for typ, b := range p.TypeBackoff {
-		if !typeName.MatchString(typ) || !b.served() {
+		switch {
+		case !IsTypeName(typ):
+			return bad("backoff of type %q: a job type %s", typ, TypeNameRule)
+		case !b.served():
 			return bad("backoff of type %q wants base >= 0, factor >= 1, cap >= base and jitter in 0..1", typ)
 		}
 	}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -48,6 +49,9 @@ func TestPlanCheck(t *testing.T) {
 		"backoff shrinks":  func(p *Plan) { p.Backoff.Factor = 0.5 },
 		"cap below base":   func(p *Plan) { p.Backoff.Cap = time.Second },
 		"jitter over 1":    func(p *Plan) { p.Backoff.Jitter = 2 },
+		"a long type": func(p *Plan) {
+			p.TypeBackoff = map[string]Backoff{strings.Repeat("A", MaxTypeName+1): p.Backoff}
+		},
 	} {
 		p := DefaultPlans()[0]
 		change(&p)

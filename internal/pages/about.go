@@ -19,32 +19,33 @@ const (
 // decisions are the design decisions, each with its reason in a sentence or two.
 var decisions = []web.Decision{
 	{Title: "Redis decides, SQL remembers",
-		Reason: "What happens to a job is decided once, inside one Lua script. SQL gets the outcome in batches and may be " +
-			"away: every step between the two can be repeated, and none loses or doubles an outcome."},
-	{Title: "Whoever writes shows the lease",
-		Reason: "A claim hands out job, attempt and a token. A worker that was taken for dead and comes back changes " +
-			"nothing: neither the status nor the attempt alone would tell it from its successor."},
-	{Title: "One clock", Reason: "Every time that matters is Redis’ own, read inside the script. A host whose clock is " +
-		"wrong does the same as one whose clock is right."},
-	{Title: "Two watches", Reason: "A process that died stops its heartbeat; a job that hangs does not. So there are " +
-		"two deadlines, and a watch for each."},
+		Reason: "One Lua script decides each step of a job, exactly once. SQL gets the outcome in batches and may be " +
+			"down meanwhile: tierq repeats the steps between the two stores, and none loses or doubles an outcome."},
+	{Title: "Every report shows the lease",
+		Reason: "A claim hands out a lease: job id, attempt and token. A worker that lost its lease changes nothing with " +
+			"a late report. Status and attempt alone would not tell it from the worker that has the job now."},
+	{Title: "One clock", Reason: "Scripts read each time that matters from Redis’ clock. A host whose clock is wrong " +
+		"decides the same as other hosts."},
+	{Title: "Two watches", Reason: "A dead process stops its heartbeats; a job that hangs does not. So a running job " +
+		"has two deadlines, and a watch for each."},
 	{Title: "Two looks before a job is taken back",
-		Reason: "A Redis that stood still for a moment has not killed anybody: only who was late at an earlier look as " +
-			"well has crashed."},
+		Reason: "A watch takes a job back only if its deadline had passed at an earlier look too. So a Redis that stood " +
+			"still for a moment does not make living workers look dead."},
 	{Title: "A retry keeps its place",
-		Reason: "A job’s score is its tier and its arrival, for life. What was accepted is never refused later, and a " +
-			"crash costs nobody his turn."},
-	{Title: "The accept journal", Reason: "Accepted jobs are written to SQL as well, so that a Redis that came back " +
-		"with less than it had costs no job.", Link: adr + "0014-accept-journal.md"},
+		Reason: "A job’s score is its tier and its arrival, and never changes. An accepted job is never refused later, " +
+			"and keeps its place in the queue after a crash."},
+	{Title: "The accept journal", Reason: "SQL has a row for each accepted job too. If Redis loses jobs, tierq restores " +
+		"them from these rows.", Link: adr + "0014-accept-journal.md"},
 	{Title: "No distributed lock",
-		Reason: "What must not happen twice is refused by the script that would do it. A lock would only make it seldom.",
+		Reason: "The script itself refuses to do a step twice. A lock can expire early, and would only make that rare.",
 		Link:   adr + "0008-no-distributed-lock.md"},
 	{Title: "Events come from the scripts",
-		Reason: "Who moves a job tells of it in the same step. Streams are hints all the same: the job itself is the truth.",
-		Link:   adr + "0009-events-from-the-scripts.md"},
+		Reason: "The script that moves a job publishes the event in the same step. Events are hints: readers read the " +
+			"job itself.",
+		Link: adr + "0009-events-from-the-scripts.md"},
 	{Title: "Pages without a framework",
-		Reason: "Templates, plain forms and one stream. Nothing to build, nothing from another host, and every action " +
-			"works without a script.", Link: adr + "0022-pages-without-a-framework.md"},
+		Reason: "Templates, plain forms and one stream. The pages need no build step and no other host, and every " +
+			"action works without JavaScript.", Link: adr + "0022-pages-without-a-framework.md"},
 }
 
 var documents = []web.Link{
@@ -53,16 +54,20 @@ var documents = []web.Link{
 	{
 		Text:  "Architecture",
 		Href:  repository + "docs/ARCHITECTURE.md",
-		About: "the rooms and how a job passes through them",
+		About: "the packages, and how a job flows through them",
 	},
 	{
 		Text:  "Operations",
 		Href:  repository + "docs/operations/TROUBLESHOOTING.md",
-		About: "running it: settings, failures, upgrades",
+		About: "how to run tierq: settings, failures, upgrades",
 	},
 	{Text: "Security", Href: repository + "docs/SECURITY.md", About: "keys, roles, limits"},
-	{Text: "Dependencies", Href: repository + "docs/DEPENDENCIES.md", About: "what else the binary is made of, and why"},
-	{Text: "Proof", Href: repository + "docs/proof/PROOF.md", About: "how it was tried to lose a job"},
+	{
+		Text:  "Dependencies",
+		Href:  repository + "docs/DEPENDENCIES.md",
+		About: "the libraries in the binary, and why it needs them",
+	},
+	{Text: "Proof", Href: repository + "docs/proof/PROOF.md", About: "what was run to break tierq"},
 }
 
 // licences are tierq's own licence and those of the third-party files in the pages; web/VENDOR.md lists the same.

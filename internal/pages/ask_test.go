@@ -323,7 +323,7 @@ func TestSaid(t *testing.T) {
 	if got := textOf(s.one("p", "class", "note is-ok")); got != "Requeued 1,204 dead letters." {
 		t.Errorf("%q", got)
 	}
-	if got := s.alert(); got != "Requeued 1 of 3. The latest trouble: its state does not allow that any more." {
+	if got := s.alert(); got != "Requeued 1 of 3. The latest error: the job's state does not allow that any more." {
 		t.Errorf("%q", got)
 	}
 	for _, site := range []string{"cross-site", "same-site"} {

@@ -98,7 +98,7 @@ func (p *Pages) tellRequeue(r *http.Request, id, what string) {
 	}
 	who := p.who(r).Name
 	if who == "" {
-		who = "somebody"
+		who = "a visitor"
 	}
 	p.o.Hub.Tell(feedEvent, web.FeedItem{At: p.o.Now().Truncate(time.Millisecond), Kind: "requeue", JobID: id,
 		Text: who + " " + what})

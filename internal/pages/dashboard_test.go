@@ -200,12 +200,13 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 	o := newOps()
 	o.hub = NewHub(HubOptions{Snapshot: func(context.Context) (any, error) { return nil, job.ErrUnavailable }})
 	o.refuses("GET /api/stats", 503, "SYSTEM_UNHEALTHY", "A store that this needs does not answer.")
-	holds(t, o.open(t, "/dashboard", nil), 200, "data-heal", "A store that this needs does not answer.", "No numbers now",
+	holds(t, o.open(t, "/dashboard", nil), 200, "data-heal", "A store that this page needs does not answer.",
+		"No numbers now",
 		"data-live=\"/dashboard/stream?after=")
 
 	o.refuses("GET /api/stats", 500, "INTERNAL", "Something went wrong inside.")
 	w := o.open(t, "/dashboard", nil)
-	holds(t, w, 500, "Something went wrong inside")
+	holds(t, w, 500, "Internal error")
 	lacks(t, w, "data-heal")
 
 	o.says("GET /api/me", 200, `{"open":false,"name":"bob","role":"submit","submits":true}`)

@@ -50,7 +50,7 @@ func TestDead_AreListed(t *testing.T) {
 		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"from: no",`+
 			`"errors":[{"field":"from","reason":"must be a time"}]}`)
 	holds(t, o.open(t, "/dashboard/dead?from=yesterday", nil), 400, "from: must be a time", `value="yesterday"`)
-	o.refuses("GET /admin/dead", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
+	o.refuses("GET /admin/dead", 503, "SYSTEM_UNHEALTHY", "a store that this request needs does not answer")
 	w = o.open(t, "/dashboard/dead", nil)
 	holds(t, w, 503, "data-heal")
 	lacks(t, w, "No dead letters")
@@ -91,10 +91,10 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 	// The value one, from the pressed button, wins over a scope.
 	goes(t, o.open(t, "/dashboard/dead/requeue",
 		url.Values{"one": {opsID}, "scope": {"all"}, "id": {opsOther}, "tier": {"PAID"}}), "/dashboard/dead", "done",
-		"It gets a new life.")
+		"The dead letter was requeued.")
 	o.did(t, "POST /jobs/"+opsID+"/retry")
 	if items, _ := o.hub.Recent(9); len(items) != 1 ||
-		!strings.Contains(string(items[0].Data), "ann gave it a new life") ||
+		!strings.Contains(string(items[0].Data), "ann requeued it") ||
 		!strings.Contains(string(items[0].Data), `"kind":"requeue"`) {
 		t.Errorf("the feed: %+v", items)
 	}
@@ -106,17 +106,17 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 	o.refuses("POST /jobs/"+opsID+"/retry", 409, "INVALID_STATE_TRANSITION", "the job is PENDING")
 	goes(
 		t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
-		"/dashboard/dead", "trouble", "Requeued 2 of 3. The latest trouble: its state does not allow that",
+		"/dashboard/dead", "trouble", "Requeued 2 of 3. The latest error: the job's state does not allow that",
 	)
 	goes(
 		t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble",
-		"It was not requeued: its state does not allow that",
+		"The dead letter was not requeued: the job's state does not allow that",
 	)
 	// An error of the server stops the rest.
-	o.refuses("POST /jobs/"+opsOther+"/retry", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
+	o.refuses("POST /jobs/"+opsOther+"/retry", 503, "SYSTEM_UNHEALTHY", "a store that this request needs does not answer")
 	goes(
 		t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
-		"/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store does not answer",
+		"/dashboard/dead", "trouble", "Requeued 0 of 3. The latest error: Redis or SQL does not answer",
 	)
 	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
 	// The key was revoked meanwhile.
@@ -187,14 +187,14 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	o.says("POST /admin/dead/requeue", 200, `{"matched":1300,"requeued":90}`)
 	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "Requeued 90 of 1,204")
 	o.refuses("POST /admin/dead/requeue", 504, "OUTCOME_UNKNOWN", "Some of the dead letters may get a new life")
-	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "it may or may not have been done")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "The change may or may not")
 	o.refuses("POST /admin/dead/requeue", 403, "FORBIDDEN", "the role read-only may not do this")
-	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "the key does not open this")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "the key may not do this")
 
 	filter.Del("confirmed")
 	holds(t, o.open(t, "/dashboard/dead/requeue", filter), 403, "may not do this")
 	o.says("POST /admin/dead/requeue", 200, `{"matched":0,"requeued":0}`)
-	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "nothing was requeued")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "none was requeued")
 	o.says("POST /admin/dead/requeue", 200, `{"matched":10000,"requeued":0}`)
 	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}}), 200, "Requeue 10,000 dead letters?",
 		"There may be more")

@@ -88,7 +88,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !known {
-		is = problem(http.StatusNotFound, "NOT_FOUND", "There is nothing at this address.")
+		is = problem(http.StatusNotFound, "NOT_FOUND", "This address does not exist.")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	for name, value := range is.header {

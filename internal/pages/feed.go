@@ -89,7 +89,7 @@ func (f *Feed) Look(g web.Gate) {
 		}
 	}
 	if was := f.open || !f.looked; was != g.Open {
-		text := "open again: submits are let in"
+		text := "open again: submits are accepted"
 		if !g.Open {
 			text = "closed: " + g.Reason
 		}
@@ -193,9 +193,9 @@ func (f *Feed) item(e *job.Event) (item web.FeedItem, wanted bool) {
 	case job.Scheduled:
 		item.Text = why + ": it waits" + next
 	case job.Cancelled:
-		item.Text = why + ": cancelled, as was asked for"
+		item.Text = why + ": cancelled, as requested"
 	default:
-		item.Text = why + ", and what is kept of it is broken: put aside"
+		item.Text = why + ", and its data in Redis is broken: moved to quarantine"
 	}
 	return item, takenBack
 }

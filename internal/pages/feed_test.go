@@ -74,7 +74,7 @@ func TestFeed_TellsTheGatesChanges(t *testing.T) {
 	for _, g := range []web.Gate{open, open, closed, closed, open, open} {
 		f.Look(g)
 	}
-	same(t, toldBy(t, h), "gate closed: 5 consecutive errors of the store", "gate open again: submits are let in")
+	same(t, toldBy(t, h), "gate closed: 5 consecutive errors of the store", "gate open again: submits are accepted")
 	h = NewHub(HubOptions{})
 	newFeed(h, nil).Look(closed) // a process that starts during an outage
 	same(t, toldBy(t, h), "gate closed: 5 consecutive errors of the store")
@@ -93,8 +93,8 @@ func TestFeed_TellsWhatTheWatchesTookBack(t *testing.T) {
 	same(t, toldBy(t, h), "crashed 0 its worker stopped: taken back to its place",
 		"stuck 1 it ran for longer than 10 s: taken back to its place",
 		"stuck 2 it ran for too long: taken back to its place", "dead 1 failed for good: HEARTBEAT_STOPPED",
-		"crashed 2 its worker stopped: cancelled, as was asked for",
-		"crashed 0 its worker stopped, and what is kept of it is broken: put aside")
+		"crashed 2 its worker stopped: cancelled, as requested",
+		"crashed 0 its worker stopped, and its data in Redis is broken: moved to quarantine")
 	// The same recovery within moments arrived in the other way; later it is another crash.
 	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Paid})
 	if n := len(toldBy(t, h)); n != 6 {
@@ -147,7 +147,7 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 		e(opsThird, job.Cancelled, 1, job.HeartbeatStopped)
 		same(t, toldBy(t, h), "crashed 0 its worker stopped: taken back to its place, attempt 2 comes next",
 			"stuck 1 it ran for longer than 10 s: it waits, attempt 2 comes next", "dead 1 failed for good: MAX_TIME_EXCEEDED",
-			"dead 2 failed for good: PERMANENT_ERROR", "crashed 2 its worker stopped: cancelled, as was asked for")
+			"dead 2 failed for good: PERMANENT_ERROR", "crashed 2 its worker stopped: cancelled, as requested")
 
 		wires[0].Close() // the subscription ended: another one begins
 		synctest.Wait()

@@ -25,7 +25,7 @@ func hint(s *web.Snapshot, oldCount bool) string {
 	case len(s.Workers) == 0 && waiting > 0:
 		return fmt.Sprintf("%s, and no process runs jobs.", jobsWait(waiting))
 	case oldCount:
-		return "SQL does not answer: jobs that end wait in the outbox, and the count of dead letters is an old one."
+		return "SQL does not answer: jobs that end wait in the outbox, and the count of dead letters is out of date."
 	case stuck == 1:
 		return "1 slot is held by a handler that does not return."
 	case stuck > 1:

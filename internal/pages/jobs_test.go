@@ -66,9 +66,9 @@ func TestJobs_AreFiltered(t *testing.T) {
 		`"errors":[{"field":"cursor","reason":"is not a cursor of this list"}]}`)
 	holds(t, o.open(t, "/dashboard/jobs?cursor=<b>", nil), 400, "cursor: is not a cursor of this list")
 
-	o.refuses("GET /api/jobs", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
+	o.refuses("GET /api/jobs", 503, "SYSTEM_UNHEALTHY", "a store that this request needs does not answer")
 	w = o.open(t, "/dashboard/jobs", nil)
-	holds(t, w, 503, "data-heal", "a store that this needs does not answer")
+	holds(t, w, 503, "data-heal", "a store that this request needs does not answer")
 	lacks(t, w, "No job matches")
 }
 

@@ -126,13 +126,13 @@ func (p *Pages) postLogin(w http.ResponseWriter, r *http.Request) {
 		if e.RetryAfter > 0 {
 			s := strconv.Itoa(int(e.RetryAfter / time.Second))
 			w.Header().Set("Retry-After", s)
-			trouble += " It makes sense again in " + s + " s."
+			trouble += " Try again in " + s + " s."
 		}
 		p.showLogin(w, r, e.Status, next, trouble)
 	}
 }
 
-const wrongKey = "That key opens nothing here: it is wrong, has expired or was revoked."
+const wrongKey = "This key is not valid: it is wrong, has expired or was revoked."
 
 // begin gives the browser a session for a key that the API has just accepted, in place of an earlier session.
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, key, next string, secure bool) {
@@ -141,14 +141,14 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, key, next string, 
 	case errors.Is(err, job.ErrUnauthorized):
 		p.showLogin(w, r, http.StatusUnauthorized, next, wrongKey)
 	case err != nil:
-		p.o.Log.WarnContext(r.Context(), "no session was begun", "err", err)
+		p.o.Log.WarnContext(r.Context(), "a session could not be stored", "err", err)
 		p.showLogin(
 			w, r, http.StatusServiceUnavailable, next,
-			"The key is right, but no session can be kept now: Redis does not answer, or is full.",
+			"The key is valid, but the server cannot store a session now: Redis does not answer, or is full.",
 		)
 	default:
 		if err := p.endSession(r); err != nil {
-			p.o.Log.WarnContext(r.Context(), "the session before this login was not ended", "err", err)
+			p.o.Log.WarnContext(r.Context(), "the session before this login could not be ended", "err", err)
 		}
 		dropKey(w, r, secure)
 		p.setSession(w, secure, text, lasts)
@@ -163,7 +163,7 @@ func (p *Pages) postLogout(w http.ResponseWriter, r *http.Request) {
 	dropKey(w, r, secure)
 	p.setSession(w, secure, "", 0)
 	if err != nil {
-		p.o.Log.WarnContext(r.Context(), "a session was not ended", "err", err)
+		p.o.Log.WarnContext(r.Context(), "a session could not be ended", "err", err)
 		p.back(w, "/", nil, "", say("logout_half", ""))
 		return
 	}

@@ -73,8 +73,8 @@ func TestLogin_NoSession(t *testing.T) {
 		status int
 		alert  string
 	}{
-		"away":    {job.ErrUnavailable, 503, "no session can be kept now"},
-		"revoked": {job.ErrUnauthorized, 401, "That key opens nothing here"},
+		"away":    {job.ErrUnavailable, 503, "the server cannot store a session now"},
+		"revoked": {job.ErrUnauthorized, 401, "This key is not valid"},
 	} {
 		f := newFace(t, strangerMe).say("with a key", ok(annMe))
 		f.logins.err = c.err
@@ -90,7 +90,7 @@ func TestLogin_Refused(t *testing.T) {
 	t.Attr("proves", "A06")
 	often := problem(429, "RATE_LIMITED", "Too many requests.")
 	often.header["Retry-After"] = "3"
-	const wrong = "That key opens nothing here: it is wrong, has expired or was revoked."
+	const wrong = "This key is not valid: it is wrong, has expired or was revoked."
 	for name, c := range map[string]struct {
 		api    reply
 		key    string
@@ -103,10 +103,10 @@ func TestLogin_Refused(t *testing.T) {
 		"no key at all":        {ok(annMe), "tq_a; Domain=evil.example", 401, wrong},
 		"with a line end":      {ok(annMe), "tq_a\r\nX: y", 401, wrong},
 		"too long":             {ok(annMe), strings.Repeat("a", 129), 401, wrong},
-		"too often":            {often, aKey, 429, "Too many requests. It makes sense again in 3 s."},
+		"too often":            {often, aKey, 429, "Too many requests. Try again in 3 s."},
 		"away":                 {problem(503, "SYSTEM_UNHEALTHY", "x is away"), aKey, 503, "x is away"},
 		"forbidden":            {problem(403, "FORBIDDEN", "no"), aKey, 403, "no"},
-		"nonsense":             {ok(`[`), aKey, 500, "Its cause is in the server's log under this trace id."},
+		"nonsense":             {ok(`[`), aKey, 500, "The server's log has the cause under this trace id."},
 	} {
 		f := newFace(t, strangerMe).say("with a key", c.api)
 		s := f.do("POST", "/login", key(c.key, "/dashboard")).status(c.status)
@@ -271,7 +271,7 @@ func TestFail_ToTheLogin(t *testing.T) {
 		f.pages.fail(w, r, &apiError{Status: http.StatusUnauthorized})
 	}))
 	s := f.get("/x").status(http.StatusForbidden)
-	s.shows(s.main(), "The key that is logged in does not open this.")
+	s.shows(s.main(), "The key that you logged in with may not do this.")
 }
 
 // An error page reloads itself only after a GET, and only if the error may be temporary.

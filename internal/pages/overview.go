@@ -82,10 +82,10 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 
 // The texts about a store that is down.
 const (
-	redisAway = "Redis does not answer. Jobs that run go on, and what was accepted is not lost; new jobs are refused " +
-		"until it is back."
-	sqlAway   = "SQL does not answer. Jobs go on; their outcomes wait in Redis until it is back."
-	storeAway = "A store that this needs does not answer. What was accepted is not lost."
+	redisAway = "Redis does not answer. Running jobs go on, and accepted jobs are not lost. The server refuses new jobs " +
+		"until Redis answers."
+	sqlAway   = "SQL does not answer. Jobs go on; their outcomes wait in Redis until SQL answers."
+	storeAway = "A store that this page needs does not answer. Accepted jobs are not lost."
 )
 
 // health returns the state of the parts, the number of dead letters, and a text for users about what is down; "" =

@@ -46,7 +46,7 @@ func TestOverview_SomethingIsDown(t *testing.T) {
 	redisDown := strings.NewReplacer(`"redis":{"status":"UP"}`, `"redis":{"status":"DOWN","detail":"it does not answer"}`,
 		`{"status":"UP","components"`, `{"status":"DOWN","components"`).Replace(allUp)
 	sqlDown := strings.Replace(allUp, `"db":{"status":"UP"}`, `"db":{"status":"DOWN","detail":"outcomes wait"}`, 1)
-	away := problem(503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
+	away := problem(503, "SYSTEM_UNHEALTHY", "a store that this request needs does not answer")
 	for name, c := range map[string]struct {
 		me            string
 		health, stats reply
@@ -57,13 +57,13 @@ func TestOverview_SomethingIsDown(t *testing.T) {
 		"sql": {openMe, ok(sqlDown), ok(someStats),
 			[]string{"SQL does not answer.", "SQL outcomes wait DOWN", "PAID 1,204"}},
 		"redis, for all": {strangerMe, reply{503, `{"status":"DOWN"}`, nil}, away,
-			[]string{"A store that this needs does not answer.", "tierq DOWN"}},
-		"the figures alone": {openMe, ok(allUp), away, []string{"a store that this needs does not answer", "Redis UP"}},
+			[]string{"A store that this page needs does not answer.", "tierq DOWN"}},
+		"the figures alone": {openMe, ok(allUp), away, []string{"a store that this request needs", "Redis UP"}},
 		"too many": {openMe, problem(503, "SYSTEM_UNHEALTHY", "x"), away,
-			[]string{"A store that this needs does not answer.", "Nothing is known now."}},
+			[]string{"A store that this page needs does not answer.", "Nothing is known now."}},
 		"asks too much": {openMe, ok(allUp), problem(429, "RATE_LIMITED", "Too many requests."),
 			[]string{"Too many requests."}},
-		"figures of no sense": {openMe, ok(allUp), ok(`{"tiers":7}`), []string{"Its cause is in the server's log"}},
+		"figures of no sense": {openMe, ok(allUp), ok(`{"tiers":7}`), []string{"The server's log has the cause"}},
 	} {
 		s := newFace(t, c.me).say("GET /actuator/health", c.health).say("GET /api/stats", c.stats).get("/").status(200)
 		s.shows(s.one("body", "", ""), c.says...)
@@ -140,7 +140,7 @@ func TestLost(t *testing.T) {
 	f := newFace(t, `{"open":true}`)
 	w := httptest.NewRecorder()
 	f.pages.Lost().ServeHTTP(w, httptest.NewRequest("GET", "/nowhere/<b>", nil))
-	if w.Code != 404 || !strings.Contains(w.Body.String(), "There is nothing here") ||
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "This page does not exist") ||
 		strings.Contains(w.Body.String(), "/<b>") || w.Header().Get("Content-Security-Policy") == "" {
 		t.Errorf("%d %v\n%s", w.Code, w.Header(), w.Body)
 	}

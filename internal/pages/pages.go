@@ -130,7 +130,7 @@ func visitOf(r *http.Request) *visit {
 
 // caller is the caller of a page, as the API knows them.
 type caller struct {
-	Open     bool   `json:"open"` // there are no keys: everybody may do everything
+	Open     bool   `json:"open"` // there are no keys: every caller may do everything
 	Name     string `json:"name"` // of the caller's key; "" = no key
 	Role     string `json:"role"`
 	Admin    bool   `json:"admin"`
@@ -163,7 +163,7 @@ func (p *Pages) who(r *http.Request) caller {
 		p.setSession(v.w, me.Secure || r.TLS != nil, "", 0)
 	}
 	if err != nil {
-		p.o.Log.DebugContext(r.Context(), "nobody says who looks", "err", err)
+		p.o.Log.DebugContext(r.Context(), "the caller of a page could not be read", "err", err)
 	}
 	if me.Open {
 		me.Admin, me.Operator, me.Submits = true, true, true
@@ -208,7 +208,7 @@ func (p *Pages) gate(r *http.Request) *web.Gate {
 	case "UP", "DEGRADED":
 		return &web.Gate{Open: true}
 	case "OUT_OF_SERVICE":
-		return &web.Gate{Reason: "the server takes no jobs at present"}
+		return &web.Gate{Reason: "the server accepts no jobs at present"}
 	}
 	return nil
 }
@@ -237,8 +237,8 @@ const private = "private, no-store"
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, write func(io.Writer) error) {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
-		p.o.Log.ErrorContext(r.Context(), "a page cannot be written", "err", err)
-		http.Error(w, "Something went wrong inside. Its cause is in the server's log.", http.StatusInternalServerError)
+		p.o.Log.ErrorContext(r.Context(), "a page could not be written", "err", err)
+		http.Error(w, "Internal error. The server's log has the cause.", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()

@@ -22,7 +22,7 @@ type planField struct {
 	part  func(*client.Plan) *float64
 }
 
-const nextWait = "waits that have begun stay as they are"
+const nextWait = "waits that have begun do not change"
 
 var planFields = []planField{
 	{
@@ -31,22 +31,22 @@ var planFields = []planField{
 		whole: func(p *client.Plan) *int { return &p.Priority },
 	},
 	{
-		name: "maxRetries", title: "Retries", effect: "jobs that are here already keep theirs",
+		name: "maxRetries", title: "Retries", effect: "jobs in the queue keep their number",
 		value: func(v *web.PlanValues) *string { return &v.MaxRetries },
 		whole: func(p *client.Plan) *int { return &p.MaxRetries },
 	},
 	{
-		name: "heartbeatTimeout", title: "Heartbeat timeout", effect: "holds from a running job's next heartbeat on",
+		name: "heartbeatTimeout", title: "Heartbeat timeout", effect: "applies to a running job from its next heartbeat on",
 		value: func(v *web.PlanValues) *string { return &v.HeartbeatTimeout },
 		span:  func(p *client.Plan) *time.Duration { return &p.HeartbeatTimeout },
 	},
 	{
-		name: "maxProcessingTime", title: "Maximum time", effect: "holds for attempts that begin from now on",
+		name: "maxProcessingTime", title: "Maximum time", effect: "applies to attempts that begin from now on",
 		value: func(v *web.PlanValues) *string { return &v.MaxProcessingTime },
 		span:  func(p *client.Plan) *time.Duration { return &p.MaxProcessingTime },
 	},
 	{
-		name: "share", title: "Share of capacity", unit: " %", effect: "submits are refused from there on; what waits stays",
+		name: "share", title: "Share of capacity", unit: " %", effect: "submits above it are refused; waiting jobs stay",
 		value: func(v *web.PlanValues) *string { return &v.Share }, whole: func(p *client.Plan) *int { return &p.Share },
 	},
 	{

@@ -135,7 +135,7 @@ func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
 	p.change(w, r, func(id string, why any) (string, error) {
 		err := p.ask(r, http.MethodPost, "/jobs/"+id+"/retry", why, nil)
 		if err == nil {
-			p.tellRequeue(r, id, "gave it a new life")
+			p.tellRequeue(r, id, "requeued it")
 		}
 		return say("job_requeued", ""), err
 	})

@@ -157,15 +157,15 @@ func TestPoll_Refused(t *testing.T) {
 		heals  bool
 	}{
 		"400": {problem(400, "INVALID_REQUEST", "id: is odd"), 400, "id: is odd", false},
-		"403": {problem(403, "FORBIDDEN", "a key with the role worker does not open this"), 403,
-			"a key with the role worker does not open this", false},
+		"403": {problem(403, "FORBIDDEN", "a key with the role worker may not do this"), 403,
+			"a key with the role worker may not do this", false},
 		"404": {notThere, 404, "There is no such job", false},
 		"429": {problem(429, "RATE_LIMITED", "Too many requests."), 429, "429 Too many requests Too many requests.",
 			false},
 		"500": {problem(500, "INTERNAL", "Its cause is in the log."), 500, "Trace trace-of-api", false},
-		"503": {problem(503, "SYSTEM_UNHEALTHY", "a store is away"), 503, "It cannot be looked up now", true},
+		"503": {problem(503, "SYSTEM_UNHEALTHY", "a store is away"), 503, "The job cannot be read now", true},
 		"504": {problem(504, "OUTCOME_UNKNOWN", "who knows"), 504, "who knows", false},
-		"nonsense": {ok("["), 500, "Something went wrong inside Its cause is in the server's log under this trace id. " +
+		"nonsense": {ok("["), 500, "Internal error The server's log has the cause under this trace id. " +
 			"Trace trace-of-page", false},
 	} {
 		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, c.api).get(pollJob).status(c.status)
@@ -340,7 +340,7 @@ func TestForms_OfOtherSites(t *testing.T) {
 			if got := f.api.changes(); len(got) > 0 || s.Header().Get("Set-Cookie") != "" {
 				t.Errorf("%s %s: %q %v", path, name, got, s.Header())
 			}
-			s.shows(s.main(), "This is not open to you")
+			s.shows(s.main(), "You may not do this")
 		}
 	}
 }

@@ -16,16 +16,16 @@ import (
 
 // titles are short texts for users about statuses; for other statuses the status' own name is used.
 var titles = map[int]string{
-	http.StatusBadRequest:            "That was not understood",
-	http.StatusForbidden:             "This is not open to you",
-	http.StatusNotFound:              "There is nothing here",
+	http.StatusBadRequest:            "The request is not valid",
+	http.StatusForbidden:             "You may not do this",
+	http.StatusNotFound:              "This page does not exist",
 	http.StatusConflict:              "That cannot be done now",
-	http.StatusPreconditionFailed:    "Somebody else was faster",
-	http.StatusRequestEntityTooLarge: "That is too much",
-	http.StatusUnprocessableEntity:   "That does not fit",
+	http.StatusPreconditionFailed:    "Another caller changed this first",
+	http.StatusRequestEntityTooLarge: "The request is too large",
+	http.StatusUnprocessableEntity:   "The values are not valid",
 	http.StatusTooManyRequests:       "Too many requests",
-	http.StatusInternalServerError:   "Something went wrong inside",
-	http.StatusServiceUnavailable:    "Not now",
+	http.StatusInternalServerError:   "Internal error",
+	http.StatusServiceUnavailable:    "Not available now",
 	http.StatusGatewayTimeout:        "It may or may not have been done",
 }
 
@@ -65,10 +65,10 @@ func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
 		return e
 	}
 	e := &apiError{Status: http.StatusInternalServerError, Code: "INTERNAL",
-		Detail: "Its cause is in the server's log under this trace id."}
+		Detail: "The server's log has the cause under this trace id."}
 	if errors.Is(err, context.DeadlineExceeded) {
 		e = &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY",
-			Detail: "The server did not answer itself in time."}
+			Detail: "The server's own API did not answer in time."}
 	}
 	if v := visitOf(r); v != nil {
 		e.TraceID = v.trace
@@ -80,7 +80,7 @@ func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
 // toLogin sends the browser to the login, and from there to next.
 func (p *Pages) toLogin(w http.ResponseWriter, r *http.Request, next string) {
 	if p.who(r).Name != "" { // the caller is logged in: the login would lead back here
-		e := &apiError{Status: http.StatusForbidden, Detail: "The key that is logged in does not open this."}
+		e := &apiError{Status: http.StatusForbidden, Detail: "The key that you logged in with may not do this."}
 		p.fail(w, r, e)
 		return
 	}

@@ -91,8 +91,8 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 	v := web.ConfirmView{
 		Frame: p.frame(r), Title: "Requeue " + letterCount(n) + "?", Button: "Requeue " + thousands(n),
 		Action: deadPath + "/requeue", Back: deadPath,
-		Detail: "Each gets a new life: the same id, fresh retries, a new arrival. They come back at a bounded rate, which " +
-			"may take a minute.",
+		Detail: "Each keeps its id, and gets all its retries again and a new arrival. The server limits the rate of " +
+			"requeues, so this may take a minute.",
 		Fields: []web.Field{{Name: "scope", Value: "all"}, {Name: "expected", Value: strconv.FormatInt(n, 10)}},
 	}
 	if counted.Matched >= mostRequeue {
@@ -152,7 +152,7 @@ func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble stri
 		err := p.ask(r, http.MethodPost, "/jobs/"+string(id)+"/retry", nil, nil)
 		if err == nil {
 			good++
-			p.tellRequeue(r, string(id), "gave it a new life")
+			p.tellRequeue(r, string(id), "requeued it")
 			continue
 		}
 		reason, bad := p.reason(r, err)

@@ -26,9 +26,9 @@ func plainly(text string) formText {
 
 var formTexts = map[string]formText{
 	"cancelled":    plainly("The job is cancelled."),
-	"cancel_asked": plainly("Its worker was told. It ends CANCELLED, whatever it still does."),
-	"job_requeued": plainly("The job gets a new life: fresh retries, a new arrival."),
-	"one_requeued": plainly("It gets a new life."),
+	"cancel_asked": plainly("Its worker was told to stop. The job will end CANCELLED."),
+	"job_requeued": plainly("The job was requeued: it has all its retries again and a new arrival."),
+	"one_requeued": plainly("The dead letter was requeued."),
 	"requeued": {numbers: 1, text: func(n []int64, _ string) string {
 		return "Requeued " + letterCount(n[0]) + "."
 	}},
@@ -36,41 +36,41 @@ var formTexts = map[string]formText{
 		return fmt.Sprintf("The plan is stored as version %d.", n[0])
 	}},
 
-	"nothing_chosen": plainly("Nothing was chosen, and nothing was requeued."),
-	"none_selected":  plainly("No dead letter was selected: nothing was requeued."),
-	"none_passes":    plainly("No dead letter passes this filter any more: nothing was requeued."),
+	"nothing_chosen": plainly("You chose no dead letter, so none was requeued."),
+	"none_selected":  plainly("You selected no dead letter, so none was requeued."),
+	"none_passes":    plainly("No dead letter matches this filter any more, so none was requeued."),
 	"too_many": {numbers: 1, text: func(n []int64, _ string) string {
-		return fmt.Sprintf("%d were selected, at most %d are taken at once: nothing was requeued.", n[0], mostChosen)
+		return fmt.Sprintf("You selected %d dead letters; one requeue takes at most %d: none was requeued.", n[0], mostChosen)
 	}},
 	"rest_here": {numbers: 2, text: func(n []int64, _ string) string {
-		return "Requeued " + thousands(n[0]) + " of " + thousands(n[1]) + "; the rest is still here. Send it again for those."
+		return "Requeued " + thousands(n[0]) + " of " + thousands(n[1]) + "; requeue again for the rest."
 	}},
 	"not_requeued": {reason: true, text: func(_ []int64, reason string) string {
-		return "It was not requeued: " + reason
+		return "The dead letter was not requeued: " + reason
 	}},
 	"some_requeued": {numbers: 2, reason: true, text: func(n []int64, reason string) string {
-		return fmt.Sprintf("Requeued %d of %d. The latest trouble: %s", n[0], n[1], reason)
+		return fmt.Sprintf("Requeued %d of %d. The latest error: %s", n[0], n[1], reason)
 	}},
 	"refused": {reason: true, text: func(_ []int64, reason string) string {
-		return "That was refused: " + reason
+		return "The server refused that: " + reason
 	}},
-	"logout_half": plainly("This browser has forgotten its session, but the session itself could not be ended: Redis does " +
-		"not answer. It ends within 12 hours; revoke the key to end it at once."),
+	"logout_half": plainly("This browser has deleted its cookie, but the server could not end the session: Redis " +
+		"does not answer. The session ends within 12 hours; revoke the key to end it at once."),
 }
 
 // reasons are short texts for the API's refusals. For a code that is not in this list the text of INTERNAL is
 // used.
 var reasons = map[string]string{
 	"INVALID_REQUEST":          "the request is not valid.",
-	"UNAUTHORIZED":             "the key does not open this any more.",
-	"FORBIDDEN":                "the key does not open this.",
+	"UNAUTHORIZED":             "the key is not valid any more.",
+	"FORBIDDEN":                "the key may not do this.",
 	"JOB_NOT_FOUND":            "there is no job with this id.",
-	"INVALID_STATE_TRANSITION": "its state does not allow that any more.",
+	"INVALID_STATE_TRANSITION": "the job's state does not allow that any more.",
 	"RATE_LIMITED":             "too many requests; try again in a while.",
 	"QUEUE_FULL":               "the queue is full; try again in a while.",
-	"SYSTEM_UNHEALTHY":         "a store does not answer now; try again in a while.",
-	"OUTCOME_UNKNOWN":          "the answer was lost, so it may or may not have been done: look before you send it again.",
-	"INTERNAL":                 "something went wrong inside; its cause is in the server's log.",
+	"SYSTEM_UNHEALTHY":         "Redis or SQL does not answer; try again in a while.",
+	"OUTCOME_UNKNOWN":          "the answer was lost. The change may or may not have been made: check first.",
+	"INTERNAL":                 "internal error; the server's log has the cause.",
 }
 
 // say encodes a text for an address. reason, the API's code of a refusal, is "" for texts without one.

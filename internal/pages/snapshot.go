@@ -185,7 +185,7 @@ func (h *Hub) runOnce() {
 	case h.failing == words(err):
 		return // the listeners know
 	default:
-		h.Log.Warn("the dashboard has no news", "err", err)
+		h.Log.Warn("the dashboard's figures could not be read", "err", err)
 		h.failing = words(err)
 		reason, _ := json.Marshal(map[string]string{"reason": h.failing}) // cannot fail for a string
 		h.stale = message{h.stale.number + 1, event("stale", "", reason)}
@@ -211,9 +211,9 @@ func (h *Hub) read(ctx context.Context) (data []byte, err error) {
 func words(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "a store that this needs did not answer in time"
+		return "a store that this request needs did not answer in time"
 	case errors.Is(err, job.ErrUnavailable), errors.Is(err, job.ErrAmbiguous):
-		return "a store that this needs does not answer"
+		return "a store that this request needs does not answer"
 	}
-	return "something went wrong inside; the cause is in the server's log"
+	return "internal error; the server's log has the cause"
 }

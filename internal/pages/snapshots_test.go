@@ -230,7 +230,7 @@ func TestHint(t *testing.T) {
 			"1 job waits, and no process runs jobs."},
 		"nothing to do": {func(s *web.Snapshot) { s.Workers, s.Tiers[0].Depth, s.Tiers[1].Depth = nil, 0, 0 }, false, ""},
 		"no SQL": {func(s *web.Snapshot) { s.Workers[0].Stuck = 1 }, true,
-			"SQL does not answer: jobs that end wait in the outbox, and the count of dead letters is an old one."},
+			"SQL does not answer: jobs that end wait in the outbox, and the count of dead letters is out of date."},
 		"stuck": {func(s *web.Snapshot) { s.Workers[0].Stuck, s.Workers[1].Stuck = 1, 2 }, false,
 			"3 slots are held by handlers that do not return."},
 		"one stuck": {func(s *web.Snapshot) { s.Workers[0].Stuck = 1 }, false,

@@ -56,7 +56,7 @@ func TestHub_MakesOneSnapshotASecondForAllWhileSomebodyListens(t *testing.T) {
 func TestHub_TheFeedIsResumed(t *testing.T) {
 	inBubble(t, HubOptions{}, func(t *testing.T, h *Hub, s *source) {
 		s.set(func(s *source) { s.err = job.ErrUnavailable }) // only the feed works
-		const stale = "stale a store that this needs does not answer"
+		const stale = "stale a store that this request needs does not answer"
 		tell := func(from, to int) {
 			for n := from; n <= to; n++ {
 				h.Tell("recovery", map[string]int{"n": n})
@@ -153,15 +153,15 @@ func TestHub_SaysThatItIsStaleAndHeals(t *testing.T) {
 		expect(t, "well", a.got(), "retry: 2000, s1")
 		s.set(func(s *source) { s.err = fmt.Errorf("redis at hunter2: %w", job.ErrUnavailable) })
 		pass(5 * time.Second)
-		expect(t, "said once", a.got(), "stale a store that this needs does not answer")
+		expect(t, "said once", a.got(), "stale a store that this request needs does not answer")
 		expect(t, "to who comes now as well", listen(h, "").got(),
-			"retry: 2000, s1, stale a store that this needs does not answer")
+			"retry: 2000, s1, stale a store that this request needs does not answer")
 		s.set(func(s *source) { s.hang = true })
 		pass(10 * time.Second)
-		expect(t, "another reason", a.got(), "stale a store that this needs did not answer in time")
+		expect(t, "another reason", a.got(), "stale a store that this request needs did not answer in time")
 		s.set(func(s *source) { s.hang, s.dies = false, true })
 		pass(5 * time.Second)
-		expect(t, "what is not his to know", a.got(), "stale something went wrong inside; the cause is in the server's log")
+		expect(t, "what is not his to know", a.got(), "stale internal error; the server's log has the cause")
 		s.set(func(s *source) { s.dies, s.err = false, errors.New("hunter2") })
 		pass(5 * time.Second)
 		expect(t, "the same", a.got(), "")
@@ -174,7 +174,7 @@ func TestHub_SaysThatItIsStaleAndHeals(t *testing.T) {
 			t.Errorf("who comes after it: %q", got)
 		}
 	})
-	if n := strings.Count(log.String(), "no news"); n != 3 || !strings.Contains(log.String(), "hunter2") {
+	if n := strings.Count(log.String(), "could not be read"); n != 3 || !strings.Contains(log.String(), "hunter2") {
 		t.Errorf("logged %d times:\n%s", n, &log)
 	}
 }

@@ -19,9 +19,9 @@ func (p *Pages) getSubmit(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	v := web.SubmitView{Frame: p.frame(r), Values: web.SubmitValues{Tier: q.Get("tier"), Type: q.Get("type")}}
 	if me := p.who(r); !me.Submits && v.Trouble == "" {
-		v.Trouble = "Submitting takes an API key: log in first."
+		v.Trouble = "You need an API key to submit: log in first."
 		if me.Name != "" {
-			v.Trouble = "The key that is logged in does not submit jobs."
+			v.Trouble = "The key that you logged in with may not submit jobs."
 		}
 	}
 	p.showSubmit(w, r, http.StatusOK, v)
@@ -212,7 +212,7 @@ func (p *Pages) refuseSubmit(w http.ResponseWriter, r *http.Request, v web.Submi
 	case e.Code == "IDEMPOTENCY_MISMATCH":
 		v.Errors = []web.FieldError{{Field: "idempotencyKey", Reason: "was used with another job"}}
 	case e.Status == http.StatusUnauthorized:
-		v.Trouble = "This takes an API key. What you typed stays here: log in in another tab, and submit again."
+		v.Trouble = "You need an API key. Your input stays on this page: log in in another tab, and submit again."
 	case e.Status == http.StatusGatewayTimeout && e.JobID != "":
 		v.Trouble = "The job may or may not have been accepted. Poll " + e.JobID + " before you submit it again."
 	default:
@@ -222,7 +222,7 @@ func (p *Pages) refuseSubmit(w http.ResponseWriter, r *http.Request, v web.Submi
 		s := strconv.Itoa(int(e.RetryAfter / time.Second))
 		w.Header().Set("Retry-After", s)
 		if v.Trouble != "" {
-			v.Trouble += " It makes sense again in " + s + " s."
+			v.Trouble += " Try again in " + s + " s."
 		}
 	}
 	p.showSubmit(w, r, e.Status, v)

@@ -105,8 +105,8 @@ func TestSubmit_TheForm(t *testing.T) {
 	if asked, _ := f.api.asked("GET", "/admin/tiers"); len(asked) > 0 {
 		t.Error("what would be refused was asked")
 	}
-	for me, want := range map[string]string{strangerMe: "Submitting takes an API key: log in first.",
-		readerMe: "The key that is logged in does not submit jobs."} {
+	for me, want := range map[string]string{strangerMe: "You need an API key to submit: log in first.",
+		readerMe: "The key that you logged in with may not submit jobs."} {
 		if got := newFace(t, me).get("/submit").alert(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -187,12 +187,12 @@ func TestSubmit_Refused(t *testing.T) {
 			"the JSON is nested deeper than 32 levels"},
 		"400, another": {problem(400, "INVALID_REQUEST", "runAt: is odd", "runAt", "is odd"), 400, nil, "runAt: is odd"},
 		"401": {problem(401, "UNAUTHORIZED", "no"), 401, nil,
-			"This takes an API key. What you typed stays here: log in in another tab, and submit again."},
+			"You need an API key. Your input stays on this page: log in in another tab, and submit again."},
 		"403": {problem(403, "FORBIDDEN", "the key does not open the tier"), 403, nil,
 			"the key does not open the tier"},
 		"404": {problem(404, "UNKNOWN_TIER", "known tiers: paid"), 404,
 			[]string{"tier: there is no such tier; known tiers: paid"}, ""},
-		"404, no path": {problem(404, "NOT_FOUND", "There is nothing at this address."), 404,
+		"404, no path": {problem(404, "NOT_FOUND", "This address does not exist."), 404,
 			[]string{"tier: there is no such tier"}, ""},
 		"409": {problem(409, "INVALID_STATE_TRANSITION", "not now"), 409, nil, "not now"},
 		"413": {problem(413, "PAYLOAD_TOO_LARGE", "the payload has 70000 bytes"), 413, nil,
@@ -204,10 +204,10 @@ func TestSubmit_Refused(t *testing.T) {
 		"422, key": {problem(422, "IDEMPOTENCY_MISMATCH", "x"), 422,
 			[]string{"idempotencyKey: was used with another job"}, ""},
 		"429": {problem(429, "RATE_LIMITED", "Too many requests."), 429, nil, "Too many requests."},
-		"503": {late, 503, nil, "Request cannot be accepted at the moment. It makes sense again in 9 s."},
+		"503": {late, 503, nil, "Request cannot be accepted at the moment. Try again in 9 s."},
 		"504": {problem(504, "OUTCOME_UNKNOWN", "x"), 504, nil,
 			"The job may or may not have been accepted. Poll " + jobID + " before you submit it again."},
-		"no sense": {reply{202, "7", nil}, 500, nil, "Its cause is in the server's log under this trace id."},
+		"no sense": {reply{202, "7", nil}, 500, nil, "The server's log has the cause under this trace id."},
 	} {
 		f := newFace(t, openMe).say("POST /express/submit", c.api)
 		s := f.do("POST", "/submit", filled()).status(c.status)

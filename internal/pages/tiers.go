@@ -121,6 +121,6 @@ func (p *Pages) storePlan(w http.ResponseWriter, r *http.Request, v *web.TierVie
 }
 
 func otherVersion(now int64) string {
-	return fmt.Sprintf("Somebody else changed this plan meanwhile: it is version %d now, and nothing of yours is "+
-		"stored. Look at both before you store it.", now)
+	return fmt.Sprintf("Another caller changed this plan in the meantime: it is version %d now, and your changes are not "+
+		"stored. Compare both versions before you store yours.", now)
 }

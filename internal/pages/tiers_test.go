@@ -52,7 +52,7 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	w := o.open(t, "/dashboard/tiers/PAID", form)
 	o.did(t, "GET /admin/tiers/PAID")
 	holds(t, w, 200, "<del>5</del>", "<ins>7</ins>", "<del>15 s</del>", "<ins>1.5 s</ins>", "<del>100 %</del>",
-		"<ins>90 %</ins>", "keep theirs", `name="confirmed" value="yes"`,
+		"<ins>90 %</ins>", "keep their number", `name="confirmed" value="yes"`,
 		`type="hidden" name="maxRetries" value="7"`, `type="hidden" name="version" value="3"`)
 	if n := strings.Count(w.Body.String(), "<del>"); n != 3 {
 		t.Errorf("%d differences", n)
@@ -94,7 +94,7 @@ func TestTier_AStaleVersionShowsBoth(t *testing.T) {
 		}
 		return 200, json.RawMessage(now)
 	}
-	o.refuses("PUT /admin/tiers/PAID", 412, "PRECONDITION_FAILED", "It was changed by somebody else meanwhile.")
+	o.refuses("PUT /admin/tiers/PAID", 412, "PRECONDITION_FAILED", "Another caller changed it in the meantime.")
 	w := o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes"))
 	holds(t, w, 412, "it is version 4 now", "<del>9</del>", "<ins>7</ins>", `name="version" value="4"`)
 	lacks(t, w, `name="version" value="3"`)

@@ -214,7 +214,7 @@ func (p *pass) find(f job.Finding, n int64) {
 	}
 	p.o.Observe.AuditFound(f, n)
 	if p.logged++; p.logged <= maxLogged {
-		p.o.Log.Warn("the audit found something wrong", "job_id", f.ID, "partition", f.Partition, "result", f.Result, "kind",
+		p.o.Log.Warn("the audit found an inconsistency", "job_id", f.ID, "partition", f.Partition, "result", f.Result, "kind",
 			f.Kind, "detail", f.Detail)
 	}
 }
@@ -225,9 +225,9 @@ func (p *pass) end(err error) job.AuditReport {
 	r.Seconds, r.Whole = time.Since(p.began).Seconds(), err == nil && p.noSQL == nil
 	switch {
 	case err != nil:
-		r.Problem = "it was cut short"
+		r.Problem = "the pass was cut short"
 	case p.noSQL != nil:
-		r.Problem = "SQL did not answer: what it has was not compared"
+		r.Problem = "SQL did not answer: its rows were not compared"
 		p.o.Log.Warn("the audit goes on without SQL", "err", p.noSQL)
 	}
 	for t, n := range p.totals {
@@ -238,7 +238,7 @@ func (p *pass) end(err error) job.AuditReport {
 		return cmp.Or(cmp.Compare(a.Result, b.Result), cmp.Compare(a.Kind, b.Kind))
 	})
 	if more := p.logged - maxLogged; more > 0 {
-		p.o.Log.Warn("the audit found more", "findings", more)
+		p.o.Log.Warn("the audit found more than it logs", "findings", more)
 	}
 	p.o.Log.Debug("audited", "looks", r.Looks, "findings", p.logged, "seconds", r.Seconds, "whole", r.Whole)
 	return *r

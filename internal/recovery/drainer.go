@@ -69,7 +69,7 @@ func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	err := d.drain(ctx, context.WithoutCancel(ctx))
 	d.wait = drainPace.Next(d.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("drain failed", "err", err, "next_in", d.wait)
+		d.log.Warn("taking outcomes from the outbox failed", "err", err, "next_in", d.wait)
 	}
 	return d.wait
 }

@@ -79,7 +79,7 @@ func (f *Forgetter) relieve(ctx context.Context, m job.ServerMemory) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			f.log.Warn("forgetting ended jobs failed", "err", err, "redis", m.Server)
+			f.log.Warn("deleting ended jobs from Redis failed", "err", err, "redis", m.Server)
 			return
 		case !found:
 			f.spare[m.Server] = forgetRest
@@ -163,7 +163,7 @@ func (f *Forgetter) memory(ctx context.Context) ([]job.ServerMemory, error) {
 // tell logs how many jobs were removed, at most once a minute. lament logs that no job may be removed.
 func (f *Forgetter) tell(m job.ServerMemory) {
 	if time.Since(f.said) >= time.Minute {
-		f.log.Info("Redis is short of memory: ended jobs were forgotten early, SQL answers for them", "jobs", f.gone,
+		f.log.Info("Redis is short of memory: ended jobs were deleted from Redis early; SQL still has them", "jobs", f.gone,
 			"used", m.Used, "maxmemory", m.Max, "redis", m.Server)
 		f.said, f.gone = time.Now(), 0
 	}
@@ -171,7 +171,7 @@ func (f *Forgetter) tell(m job.ServerMemory) {
 
 func (f *Forgetter) lament(m job.ServerMemory) {
 	if time.Since(f.warn) >= time.Minute {
-		f.log.Warn("Redis is short of memory, and no ended job is left that may be forgotten; raise maxmemory, or "+
+		f.log.Warn("Redis is short of memory, and all ended jobs that may be deleted are deleted; raise maxmemory, or "+
 			"submits are refused when it is full", "used", m.Used, "maxmemory", m.Max, "redis", m.Server)
 		f.warn = time.Now()
 	}

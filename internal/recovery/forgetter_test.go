@@ -88,7 +88,7 @@ func TestForgetterForgetsTheOldest(t *testing.T) {
 	if n := len(r.ended["b"]); n > 50 || n < 45 || slices.Min(r.ended["b"]) != 1061-int64(n) {
 		t.Errorf("b has %d ended jobs left, the oldest from %d", n, slices.Min(r.ended["b"]))
 	}
-	if strings.Count(said, "forgotten early") != 1 || strings.Contains(said, "level=WARN") {
+	if strings.Count(said, "deleted from Redis early") != 1 || strings.Contains(said, "level=WARN") {
 		t.Error(said)
 	}
 }
@@ -101,7 +101,7 @@ func TestForgetterLeavesTheLiving(t *testing.T) {
 	if len(r.walked) != 2 {
 		t.Errorf("%d walks", len(r.walked))
 	}
-	if strings.Count(said, "no ended job is left") != 1 {
+	if strings.Count(said, "all ended jobs that may be deleted are deleted") != 1 {
 		t.Error(said)
 	}
 }

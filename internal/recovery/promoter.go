@@ -46,7 +46,7 @@ func (p *Promoter) runOnce(ctx context.Context) time.Duration {
 	}
 	p.wait = promotePace.Next(p.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
-		p.log.Warn("promote failed", "err", err, "next_in", p.wait)
+		p.log.Warn("promoting due jobs failed", "err", err, "next_in", p.wait)
 	}
 	return p.wait
 }

@@ -148,7 +148,7 @@ func (r *Retention) runOnce(ctx context.Context) time.Duration {
 		report.Problem = problem.Error()
 	}
 	if rows := errors.Join(err, r.files); rows != nil && ctx.Err() == nil {
-		r.log.Warn("deleting what is old failed", "err", rows)
+		r.log.Warn("deleting old rows from SQL failed", "err", rows)
 	}
 	r.last.Store(&report)
 	if jobs > 0 {

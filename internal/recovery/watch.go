@@ -88,7 +88,7 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 	wait := w.pace.Next(w.Delay(), err != nil)
 	w.wait.Store(int64(wait))
 	if err != nil {
-		w.log.Warn("look failed", "err", err, "next_in", wait)
+		w.log.Warn("the watch could not look for expired jobs", "err", err, "next_in", wait)
 		return wait
 	}
 	if more && w.taken.Load() > before {

@@ -22,7 +22,7 @@ var scenarios = []Scenario{
 		"finishes it, and the dead one's late answer changes nothing.", crash},
 	{"hang", "A job hangs", "The maximum processing time ends an attempt: the worker reports it, and where the worker " +
 		"cannot, a second watch does.", hang},
-	{"dead", "Retries spent", "An attempt fails, its retry fails too: a dead letter. An operator gives it a new life.",
+	{"dead", "Retries spent", "An attempt fails, its retry fails too: a dead letter. An operator requeues it.",
 		dead},
 	{"full", "The queue is full", "PUBLIC has its share of the capacity and is refused. PAID still enters, and so does a retry.", full},
 	{"outage", "Redis fails", "The gate closes after three errors, probes, and opens by itself. What was accepted " +
@@ -83,7 +83,7 @@ func overtake(s *stage) {
 	s.say("lua/submit.lua", "A PAID job comes last. Its priority makes its score the lowest: it is the first member of "+
 		"main:queue at once.")
 	s.until(JobClaimed, paid)
-	s.say("lua/claim.lua", "The first slot that is free takes it. Nobody sorted anything: a claim takes the lowest scores.")
+	s.say("lua/claim.lua", "The first free slot takes it. The queue is not sorted again: a claim takes the lowest scores.")
 	s.until(JobCompleted, paid)
 	s.until(JobCompleted, waiting...)
 	s.say("lua/claim.lua", "Nothing that ran was disturbed, nothing that waits is forgotten: the PUBLIC jobs follow in "+
@@ -102,7 +102,7 @@ func crash(s *stage) {
 	}
 	s.hire("worker-b", 2)
 	s.say("internal/worker/beat.go",
-		"worker-a is cut off: no heartbeat, no answer. Nobody knows yet. worker-b starts, and younger jobs arrive.")
+		"worker-a is cut off: no heartbeat, no answer. No process has noticed yet. worker-b starts, and younger jobs arrive.")
 	var younger []job.ID
 	for range 8 {
 		younger = append(younger, s.submit(job.Public, work(1400*time.Millisecond)))
@@ -121,7 +121,7 @@ func crash(s *stage) {
 		dying.revive()
 	}
 	s.until(LeaseLost, victim)
-	s.say("lua/complete.lua", "LOST: attempt and token are not the stored ones. Whoever writes shows the lease, and "+
+	s.say("lua/complete.lua", "LOST: attempt and token are not the stored ones. Every report shows the lease, and "+
 		"this one is history.")
 }
 

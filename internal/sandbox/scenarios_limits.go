@@ -48,7 +48,7 @@ func outage(s *stage) {
 	s.redis(false)
 	s.untilGate("the gate to close", func(e *Event) bool { return !e.Gate.Open })
 	s.say("internal/admission/gate.go",
-		"Three errors in a row: the gate is closed. Whoever submits now hears 503 at once, and nothing piles up.")
+		"Three errors in a row: the gate is closed. Each submit gets a 503 at once, so requests do not pile up.")
 	s.refused(job.Public, work(300*time.Millisecond), job.ErrUnhealthy)
 	s.untilGate("a probe to fail", func(e *Event) bool { return !e.Gate.Open && strings.Contains(e.Note, "probe") })
 	s.say("internal/recovery/watch.go",
@@ -61,8 +61,8 @@ func outage(s *stage) {
 	s.untilGate("the gate to open", func(e *Event) bool { return e.Gate.Open && e.ID > closed.ID })
 	after := s.submit(job.Paid, work(300*time.Millisecond))
 	s.until(JobCompleted, kept, after)
-	s.say("docs/ARCHITECTURE.md", "Open. The job that was accepted before the outage ran, and so did a new one. Nobody "+
-		"had to do anything.")
+	s.say("docs/ARCHITECTURE.md", "Open. The job that was accepted before the outage ran, and so did a new one, "+
+		"without any action by an operator.")
 }
 
 // redis cuts the box's Redis off from all processes, or makes it reachable again with all its data.

@@ -19,7 +19,7 @@ type audit struct {
 
 var (
 	quarantined = describe("tierq_quarantined",
-		"Entries of Redis that nobody could explain, set aside for a person."+sameEverywhere)
+		"Entries of Redis that the audit could not explain and moved to quarantine."+sameEverywhere)
 	auditAt = describe("tierq_audit_last_pass_timestamp_seconds",
 		"When this instance's last pass of the audit began, by Redis' clock.")
 	auditTook = describe("tierq_audit_pass_seconds", "Seconds that this instance's last pass of the audit took.")
@@ -28,7 +28,7 @@ var (
 func (a *audit) register(r *prometheus.Registry) {
 	a.findings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tierq_audit_findings_total",
-		Help: "What this instance's audit found wrong in Redis, by kind and by what became of it (repaired, reported, " +
+		Help: "Inconsistencies that this instance's audit found in Redis, by kind and result (repaired, reported, " +
 			"quarantined).",
 	}, []string{"kind", "result"})
 	for result, kinds := range job.FindingKinds {

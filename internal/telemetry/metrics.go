@@ -92,11 +92,11 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 			"tier", "outcome"),
 		redis: histogram("tierq_redis_op_seconds", "Seconds a call to Redis took, by operation.", redisBounds, "op"),
 		missing: counter("tierq_redis_missing_jobs_total",
-			"Jobs that had no outcome in SQL yet and that Redis did not have any more when it began anew; "+
-				"with the journal on they come back. Every instance sees them: use max().").WithLabelValues(),
+			"Jobs without an outcome in SQL that a new incarnation of Redis did not have; "+
+				"with the journal on they are restored. Every instance counts them: use max().").WithLabelValues(),
 	}
 	recoveries := counter("tierq_recoveries_total",
-		"Running jobs this instance's watches took back, by cause and what became of them.",
+		"Running jobs this instance's watches took back, by cause and by what they did with the job.",
 		"cause", "action")
 	for i, w := range watches {
 		for _, a := range actions {

@@ -35,7 +35,7 @@ func readCollectorSettings(url string, log *slog.Logger) collectorSettings {
 		gzip: collectorEnv("COMPRESSION") == "gzip", json: collectorEnv("PROTOCOL") == "http/json",
 	}
 	unreadable := func(name string) {
-		log.Warn("a setting of the trace collector is not readable", "setting", "OTEL_EXPORTER_OTLP_"+name)
+		log.Warn("a setting of the trace collector cannot be read", "setting", "OTEL_EXPORTER_OTLP_"+name)
 	}
 	if text := collectorEnv("TIMEOUT"); text != "" {
 		if ms, err := strconv.Atoi(text); err == nil && ms > 0 {

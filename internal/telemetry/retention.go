@@ -25,15 +25,15 @@ type retention struct {
 
 var sqlRows = describe(
 	"tierq_sql_rows",
-	"About how many rows SQL has, by table, as counted at the start and after each "+
-		"deletion, at least once an hour: the same on every instance with the recovery role; use max().",
+	"Rows in SQL, approximately, by table; counted at the start, after each deletion and at least once "+
+		"an hour. Same on every instance with the recovery role; use max().",
 	"table",
 )
 
 func (a *retention) register(r *prometheus.Registry) {
 	a.deleted = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tierq_sql_rows_deleted_total",
-		Help: "Rows of SQL that this instance deleted for their age, TIERQ_SQL_RETENTION, by table.",
+		Help: "Rows in SQL that this instance deleted because of their age (TIERQ_SQL_RETENTION), by table.",
 	}, []string{"table"})
 	for _, table := range sqlTables {
 		if table != "accepted_jobs" && table != "idempotency_keys" { // their rows are deleted for other reasons
@@ -42,7 +42,7 @@ func (a *retention) register(r *prometheus.Registry) {
 	}
 	a.fileDeleted = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tierq_files_deleted_total",
-		Help: "Files on its machine that this instance deleted for their age, by kind.",
+		Help: "Files on its machine that this instance deleted because of their age, by kind.",
 	}, []string{"kind"})
 	for _, kind := range fileKinds {
 		a.fileDeleted.WithLabelValues(kind)

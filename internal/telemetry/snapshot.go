@@ -71,9 +71,9 @@ var (
 	inFlight  = describe("tierq_jobs_inflight", "Jobs that are running, by tier."+sameEverywhere, "tier")
 	scheduled = describe("tierq_jobs_scheduled", "Jobs that are not yet due, by tier."+sameEverywhere, "tier")
 	used      = describe("tierq_capacity_used",
-		"Ready jobs never claimed, of each tier no more than its share of the capacity."+sameEverywhere)
+		"Ready jobs never claimed; each tier counts at most its share of the capacity."+sameEverywhere)
 	limit = describe("tierq_capacity_limit",
-		"Ready jobs never claimed at which submits are refused, TIERQ_CAPACITY."+sameEverywhere)
+		"Number of ready jobs never claimed from which on submits are refused (TIERQ_CAPACITY)."+sameEverywhere)
 	outbox  = describe("tierq_outbox_jobs", "Ended jobs that are not yet in SQL."+sameEverywhere)
 	weight  = describe("tierq_outbox_bytes", "Bytes of the results and payloads that wait for SQL."+sameEverywhere)
 	workers = describe("tierq_workers", "Worker processes (kind process) and their slots, by state."+sameEverywhere,
@@ -85,7 +85,7 @@ var (
 	failures = describe("tierq_gate_failures", "Infrastructure errors in a row that this instance's gate has counted.")
 	delay    = describe("tierq_scheduler_delay_seconds",
 		"Seconds between two runs of this instance's loops; failures double it.", "scheduler")
-	sqlUp = describe("tierq_sql_up", "1 if SQL answered this instance's latest question, 0 if not.")
+	sqlUp = describe("tierq_sql_up", "1 if SQL answered this instance's latest query, 0 if not.")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

@@ -61,7 +61,7 @@ func (s *Stats) Stop(ctx context.Context) error {
 func (s *Stats) runOnce(ctx context.Context) time.Duration {
 	err := s.flush(ctx)
 	if err != nil && !s.failing && ctx.Err() == nil {
-		s.log.Warn("cannot flush the statistics; counting on", "err", err)
+		s.log.Warn("cannot flush the statistics; trying again in a second", "err", err)
 	}
 	s.failing = err != nil
 	return flushEvery

@@ -61,7 +61,7 @@ func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 			return nil, fmt.Errorf("%s is not an http:// or https:// URL", e.name)
 		case u.User != nil:
-			return nil, fmt.Errorf("%s has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS",
+			return nil, fmt.Errorf("%s has a user or a password, which is not sent: put it into OTEL_EXPORTER_OTLP_HEADERS",
 				e.name)
 		}
 	}
@@ -92,7 +92,7 @@ func (t *Tracing) Start(ctx context.Context) error {
 		resource.WithAttributes(attribute.String("service.name", "tierq"), attribute.String("service.version", t.version)),
 		resource.WithFromEnv()) // last, so that the operator's values win
 	if err != nil {
-		t.log.Warn("part of the environment's resource attributes is not readable", "err", err)
+		t.log.Warn("some resource attributes in the environment cannot be read", "err", err)
 	}
 	t.exporter = &exporter{
 		SpanExporter: newOTLPClient(readCollectorSettings(t.endpoint, t.log), t.version),
@@ -142,9 +142,9 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch failing := err != nil; {
 	case failing && !e.failing.Swap(true):
-		e.log.Warn("the trace collector does not take spans; they are dropped", "err", e.said(err))
+		e.log.Warn("the trace collector refuses spans or does not answer; spans are dropped", "err", e.said(err))
 	case !failing && e.failing.Swap(false):
-		e.log.Info("the trace collector takes spans again")
+		e.log.Info("the trace collector accepts spans again")
 	}
 	return nil //nolint:nilerr // it is in the log
 }

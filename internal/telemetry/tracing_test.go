@@ -133,7 +133,7 @@ func TestACollectorsOutageIsToldOnce(t *testing.T) {
 			t.Errorf("the SDK would print %v", err)
 		}
 	}
-	if lost, back := strings.Count(out.String(), "they are dropped"), strings.Count(out.String(), "again"); lost != 2 ||
+	if lost, back := strings.Count(out.String(), "spans are dropped"), strings.Count(out.String(), "again"); lost != 2 ||
 		back != 1 {
 		t.Errorf("%d times down, %d times back:\n%s", lost, back, out.String())
 	}

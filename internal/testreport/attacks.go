@@ -10,10 +10,7 @@ import (
 // attacks is the number of rows in docs/proof/ATTACKS.md: A01 to A64.
 const attacks = 64
 
-var (
-	attackStart = regexp.MustCompile(`^\|\s*(A[0-9]+)\s*\|`)
-	comesLater  = regexp.MustCompile(`^later: \S`)
-)
+var comesLater = regexp.MustCompile(`^later: \S`)
 
 // attackedLater are the only rows that may wait in part for a feature that does not exist yet: cron and the pages.
 var attackedLater = []string{"A22", "A44", "A45", "A46"}
@@ -26,26 +23,22 @@ func attackIDs() []string {
 	return list
 }
 
-// checkAttacks checks the table of docs/proof/ATTACKS.md, rows "| A01 | attack | what the server does | TestName
-// |", against a run, as checkSeeds does. Every row names tests; where attackedLater allows it, "; later: reason"
-// may follow.
-func checkAttacks(table string, ran proofs) []string {
+// checkAttacks checks the lists of docs/proof/ATTACKS.md against a run, as checkSeeds does: an entry has the attack,
+// what the server does, and "Tests: TestName". Every entry names tests; where attackedLater allows it, "; later:
+// reason" may follow.
+func checkAttacks(page string, ran proofs) []string {
 	var list []string
 	all := attackIDs()
 	seen := map[string]bool{}
-	for line := range strings.Lines(table) {
-		start := attackStart.FindStringSubmatch(line)
-		if start == nil {
-			continue
-		}
-		id := start[1]
+	for _, e := range entriesOf(page, "Tests") {
+		id := e.id
 		switch {
 		case !slices.Contains(all, id):
 			list = append(list, id+" is no attack")
 		case seen[id]:
 			list = append(list, id+" is in "+attacksFile+" twice")
 		default:
-			list = append(list, checkAttack(id, line, ran)...)
+			list = append(list, checkAttack(&e, ran)...)
 		}
 		seen[id] = true
 	}
@@ -57,16 +50,15 @@ func checkAttacks(table string, ran proofs) []string {
 	return list
 }
 
-func checkAttack(id, line string, ran proofs) []string {
-	cells := cellsOf(line)
-	if len(cells) != 4 {
-		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, attack, what the server does, tests", id,
-			len(cells))}
-	}
-	if cells[1] == "" || cells[2] == "" {
+func checkAttack(e *entry, ran proofs) []string {
+	id := e.id
+	if e.what == "" || len(e.does) == 0 {
 		return []string{id + ": say what is tried and what the server does then"}
 	}
-	tests, reason, parted := strings.Cut(cells[3], ";")
+	if !e.proven {
+		return []string{id + `: the point "Tests: TestName" is missing`}
+	}
+	tests, reason, parted := strings.Cut(e.proof, ";")
 	switch {
 	case parted && !slices.Contains(attackedLater, id):
 		return []string{id + ": this row is not for later: name the tests that try it"}
@@ -74,13 +66,4 @@ func checkAttack(id, line string, ran proofs) []string {
 		return []string{id + `: write "TestName; later: reason"`}
 	}
 	return checkTests(id, tests, ran)
-}
-
-// cellsOf returns the cells of a table's row.
-func cellsOf(line string) []string {
-	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"), "|")
-	for i := range cells {
-		cells[i] = strings.TrimSpace(cells[i])
-	}
-	return cells
 }

@@ -10,10 +10,7 @@ import (
 // faults is the number of rows in docs/proof/FAULTS.md: F01 to F62.
 const faults = 62
 
-var (
-	faultStart = regexp.MustCompile(`^\|\s*(F[0-9]+)\s*\|`)
-	notRun     = regexp.MustCompile(`^not run: \S`)
-)
+var notRun = regexp.MustCompile(`^not run: \S`)
 
 func faultIDs() []string {
 	var list []string
@@ -23,26 +20,22 @@ func faultIDs() []string {
 	return list
 }
 
-// checkFaults checks the table of docs/proof/FAULTS.md, rows "| F01 | fault | what happens | TestName |", against
-// a run, as checkSeeds does. A fault that cannot be run here has "not run: reason" instead, and one that can be
+// checkFaults checks the lists of docs/proof/FAULTS.md against a run, as checkSeeds does: an entry has the fault, what
+// happens, and "Proof: TestName". A fault that cannot be run here has "not run: reason" instead, and one that can be
 // run in part "TestName; not run: reason". "TestName (long)" belongs to the long suite.
-func checkFaults(table string, ran proofs, s longSuite) []string {
+func checkFaults(page string, ran proofs, s longSuite) []string {
 	var list []string
 	all := faultIDs()
 	seen := map[string]bool{}
-	for line := range strings.Lines(table) {
-		start := faultStart.FindStringSubmatch(line)
-		if start == nil {
-			continue
-		}
-		id := start[1]
+	for _, e := range entriesOf(page, "Proof") {
+		id := e.id
 		switch {
 		case !slices.Contains(all, id):
 			list = append(list, id+" is no fault")
 		case seen[id]:
 			list = append(list, id+" is in "+faultsFile+" twice")
 		default:
-			list = append(list, checkFault(id, line, ran, s)...)
+			list = append(list, checkFault(&e, ran, s)...)
 		}
 		seen[id] = true
 	}
@@ -54,17 +47,17 @@ func checkFaults(table string, ran proofs, s longSuite) []string {
 	return list
 }
 
-func checkFault(id, line string, ran proofs, s longSuite) []string {
-	cells := cellsOf(line)
-	if len(cells) != 4 {
-		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, fault, what happens, proof", id, len(cells))}
-	}
-	if cells[1] == "" || cells[2] == "" {
+func checkFault(e *entry, ran proofs, s longSuite) []string {
+	id := e.id
+	if e.what == "" || len(e.does) == 0 {
 		return []string{id + ": say what breaks and what happens then"}
 	}
-	tests, reason, parted := strings.Cut(cells[3], ";")
+	if !e.proven {
+		return []string{id + `: the point "Proof: TestName" is missing`}
+	}
+	tests, reason, parted := strings.Cut(e.proof, ";")
 	if strings.HasPrefix(tests, "not run") {
-		tests, reason = "", cells[3]
+		tests, reason = "", e.proof
 	}
 	if (parted || tests == "") && !notRun.MatchString(strings.TrimSpace(reason)) {
 		return []string{id + `: write "TestName", "not run: reason", or both with a semicolon between them`}

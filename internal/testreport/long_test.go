@@ -28,11 +28,11 @@ func TestLongTests(t *testing.T) {
 			`F01: "TestSoak (longer)" is no test's name`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page := faultTable(map[string]string{"F01": row("F01", tc.proof)})
+			page := faultTable(map[string]string{"F01": entryOf("Proof", "F01", tc.proof)})
 			wants(t, checkFaults(page, outcomes, longSuite{tests: there}), tc.short)
 			wants(t, checkFaults(page, outcomes, longSuite{tests: there, running: true}), tc.long)
 		})
 	}
-	other := faultTable(map[string]string{"F02": row("F02", "TestSoak (long)")})
+	other := faultTable(map[string]string{"F02": entryOf("Proof", "F02", "TestSoak (long)")})
 	wants(t, checkFaults(other, outcomes, longSuite{tests: there}), "F02: TestSoak does not say that it proves it")
 }

@@ -200,7 +200,7 @@ func TestKnownRed(t *testing.T) {
 
 // A known-red test proves no row.
 func TestKnownRedProvesNothing(t *testing.T) {
-	page := faultTable(map[string]string{"F01": row("F01", "TestB")})
+	page := faultTable(map[string]string{"F01": entryOf("Proof", "F01", "TestB")})
 	in := "start b\nrun b TestB\nproves b TestB F01\nknown-red b TestB mails are lost\npass b TestB\npass b"
 	var out strings.Builder
 	code := report(

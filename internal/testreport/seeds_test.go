@@ -36,6 +36,26 @@ func page(title string, ids []string, change map[string]string) string {
 	return b.String()
 }
 
+// listPage returns a correct page of entries, except for the given ones: id -> the whole entry, "" = left out.
+func listPage(label string, ids []string, change map[string]string) string {
+	var b strings.Builder
+	b.WriteString("# Title\n\n## Section\n\n")
+	for _, id := range ids {
+		text, changed := change[id]
+		if !changed {
+			text = entryOf(label, id, proving)
+		}
+		if text != "" {
+			b.WriteString(text + "\n")
+		}
+	}
+	return b.String() + "\nText behind the list.\n"
+}
+
+func entryOf(label, id, proof string) string {
+	return "- **" + id + "**: something\n  - somewhere\n  - " + label + ": " + proof
+}
+
 func row(id, proof string) string { return "| " + id + " | something | somewhere | " + proof + " |" }
 
 func TestSeeds(t *testing.T) {

@@ -58,9 +58,10 @@ func (p *Pool) logOutage(call string, partition int, err error) {
 	switch {
 	case err != nil && !down:
 		o.since[l] = time.Now()
-		p.log.Warn("a call fails; it is repeated until it succeeds", "call", call, "partition", partition, "err", err)
+		p.log.Warn("a call to Redis fails; it is repeated until it succeeds", "call", call, "partition", partition,
+			"err", err)
 	case err == nil && down:
 		delete(o.since, l)
-		p.log.Info("the call succeeds again", "call", call, "partition", partition, "after", time.Since(began))
+		p.log.Info("the call to Redis succeeds again", "call", call, "partition", partition, "after", time.Since(began))
 	}
 }

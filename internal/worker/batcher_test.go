@@ -59,7 +59,7 @@ func TestEndingsSurviveAnOutage(t *testing.T) {
 					t.Errorf("after it: %+v, %d offers", s, len(r.recorder.offers))
 				}
 				r.stop(t)
-				if n := strings.Count(r.logs.String(), "a call fails"); n != 3 {
+				if n := strings.Count(r.logs.String(), "a call to Redis fails"); n != 3 {
 					t.Errorf("%d warnings, want one for each kind of call:\n%s", n, r.logs)
 				}
 			})

@@ -107,7 +107,7 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 		return
 	}
 	if word != job.OK && word != job.Cancel {
-		p.log.Error("a heartbeat got an answer that it does not know", h.fields("word", word)...)
+		p.log.Error("a heartbeat got an unknown answer", h.fields("word", word)...)
 		return
 	}
 	p.mu.Lock()
@@ -134,6 +134,6 @@ func (p *Pool) beatLost(h *held) {
 	}
 	h.ctx.cancel(handler.ErrLeaseLost)
 	p.counters.lost.Add(1)
-	p.log.Warn("the lease is lost; what its handler returns is dropped", h.fields()...)
+	p.log.Warn("the lease is lost; the result of its handler is dropped", h.fields()...)
 	p.cfg.Observe.Ended(&h.lease, job.EndLost, "", h.age())
 }

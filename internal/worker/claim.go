@@ -140,7 +140,7 @@ func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sen
 		}
 		if err != nil && !outage(err) {
 			if unreadable++; unreadable == claimTries {
-				p.log.Error("a claim is given up; the watches bring its jobs back", "number", request.Number, "err", err)
+				p.log.Error("a claim failed for good; the watches take its jobs back", "number", request.Number, "err", err)
 				return job.ClaimReply{Next: unknown}, sent, true
 			}
 		}

@@ -66,7 +66,7 @@ func (r *rest) heard(err error) {
 // same number then gets no lease of them; the next number gets them.
 func (j *journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	if j.journal.Down() || !j.rest.over() {
-		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal takes nothing", job.ErrUnavailable)
+		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal refuses writes", job.ErrUnavailable)
 	}
 	reply, err := j.Queue.Claim(ctx, partition, r)
 	if err != nil || len(reply.Leases) == 0 {
@@ -99,7 +99,7 @@ func (j *journaled) giveBack(ctx context.Context, partition int, leases []job.Le
 		release = j.Release
 	}
 	if _, err := release(ctx, partition, batch); err != nil {
-		j.log.Warn("what was claimed and not begun is left to the watches; each of these jobs loses a retry",
+		j.log.Warn("claimed jobs could not be released; the watches take them back, and each loses a retry",
 			"jobs", len(leases), "err", err)
 	}
 }
@@ -136,7 +136,7 @@ func (j *journaled) wait(ctx context.Context, waits []job.Waits) {
 		return
 	}
 	if err := j.journal.Waits(ctx, waits); err != nil {
-		j.log.Warn("the journal does not know that jobs wait again; a crash now costs each of them a retry",
+		j.log.Warn("the journal could not record that jobs wait again; a crash before their next claim costs each a retry",
 			"jobs", len(waits), "err", err)
 	}
 }

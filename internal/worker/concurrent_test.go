@@ -156,7 +156,7 @@ func TestLogLinesNameTheJob(t *testing.T) {
 			lines[strings.Trim(strings.SplitN(message, " worker=", 2)[0], `"`)]++
 		}
 		for message, n := range map[string]int{
-			"hello": 2, "the job failed for good": 2, "no heartbeat got through: the lease is not trusted any more": 1,
+			"hello": 2, "the job failed for good": 2, "no heartbeat succeeded in time: the worker treats the lease as lost": 1,
 			"the handler ignores its context: it is stuck": 1,
 		} {
 			if lines[message] != n {

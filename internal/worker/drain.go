@@ -119,7 +119,7 @@ func (p *Pool) giveBack() {
 	p.mu.Unlock()
 	p.deliver(back...)
 	if len(back) > 0 {
-		p.log.Warn("jobs did not finish in time and were given back", "jobs", len(back))
+		p.log.Warn("jobs did not finish in time and were released", "jobs", len(back))
 	}
 }
 

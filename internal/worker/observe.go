@@ -18,7 +18,7 @@ type Observer interface {
 	Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration)
 }
 
-// nobody is the Observer of a pool that has none.
+// nobody is the Observer of a pool without one: it observes nothing.
 type nobody struct{}
 
 func (nobody) Started(*job.Lease, time.Duration)                      {}

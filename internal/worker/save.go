@@ -19,7 +19,7 @@ const saveBound = 2 * time.Second
 // A late copy of a call never replaces a later checkpoint. The caller does not hold Pool.mu.
 func (p *Pool) save(ctx context.Context, h *held, data []byte) error {
 	if len(data) == 0 {
-		return errors.New("checkpoint: there is nothing to save")
+		return errors.New("checkpoint: the data is empty")
 	}
 	p.mu.Lock()
 	h.saves++

@@ -103,7 +103,7 @@ func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 	case job.EndRetried:
 		cause = h.ending.cause
 		p.counters.failed.Add(1)
-		p.log.Info("the attempt failed and is repeated", h.fields("cause", cause)...)
+		p.log.Info("the attempt failed; the job is retried", h.fields("cause", cause)...)
 	case job.EndFailed:
 		if cause = h.ending.cause; h.ending.kind == release {
 			cause = job.LaterLimit
@@ -120,7 +120,7 @@ func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 		p.counters.lost.Add(1)
 		p.log.Warn("the ending came too late: the lease was lost", h.fields("ending", h.ending.kind.String())...)
 	default:
-		p.log.Error("an ending got an answer that it does not know",
+		p.log.Error("an ending got an unknown answer",
 			h.fields("ending", h.ending.kind.String(), "word", reply.Word)...)
 		return false
 	}

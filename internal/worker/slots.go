@@ -38,10 +38,11 @@ func (p *Pool) logWedged() {
 	switch {
 	case now == before:
 	case now == allLost:
-		p.log.Error("every slot is lost to handlers that ignore their context: this process runs no jobs until it is restarted", "stuck", stuck)
+		p.log.Error("every slot is lost to handlers that ignore their context: restart the process, it runs no jobs",
+			"stuck", stuck)
 	case before == noneLost:
 		p.log.Error("slots are lost to handlers that ignore their context: restart the process", "stuck", stuck, "lost", lost)
 	case now == noneLost:
-		p.log.Info("enough of the stuck handlers returned: all slots are there again", "stuck", stuck)
+		p.log.Info("stuck handlers returned: all slots are usable again", "stuck", stuck)
 	}
 }

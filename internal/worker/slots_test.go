@@ -148,7 +148,7 @@ func wedge(t *testing.T, slots int) {
 	after(time.Second)
 	good(1, "all returned")
 	expect("all returned", 0, 0)
-	if most.Load() != int32(2*slots) || !strings.Contains(r.logs.String(), "all slots are there again") {
+	if most.Load() != int32(2*slots) || !strings.Contains(r.logs.String(), "all slots are usable again") {
 		t.Errorf("%d handlers at a time; log:\n%s", most.Load(), r.logs)
 	}
 	r.stop(t)

@@ -74,7 +74,7 @@ func (p *Pool) look(now time.Time) {
 	p.mu.Unlock()
 	for _, h := range lost {
 		h.ctx.cancel(handler.ErrLeaseLost)
-		p.log.Warn("no heartbeat got through: the lease is not trusted any more", h.fields()...)
+		p.log.Warn("no heartbeat succeeded in time: the worker treats the lease as lost", h.fields()...)
 	}
 	for _, h := range stuck {
 		p.log.Warn("the handler ignores its context: it is stuck", h.fields()...)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,8 +23,13 @@ type life struct {
 	generation int
 }
 
+func (l life) compare(other life) int {
+	return cmp.Or(cmp.Compare(l.id, other.id), cmp.Compare(l.generation, other.generation))
+}
+
 // toldOfEnds is S21. Each generation that ended without a cancel, and whose submit asked for a callback, has one
-// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks.
+// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks. The
+// violations of the same evidence always come in the same order.
 func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
@@ -61,18 +67,18 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 			}
 		}
 	}
-	for trace, n := range owed {
-		if made[trace] != n {
-			say(trace, "%d lives ended, of them %d CALLBACK jobs tell", n, made[trace])
+	for _, trace := range slices.Sorted(maps.Keys(owed)) {
+		if made[trace] != owed[trace] {
+			say(trace, "%d lives ended, of them %d CALLBACK jobs tell", owed[trace], made[trace])
 		}
 		delete(made, trace)
 	}
 	for _, trace := range slices.Sorted(maps.Keys(made)) {
 		say(trace, "%d CALLBACK jobs that nobody asked for", made[trace])
 	}
-	for this, calls := range told {
+	for _, this := range slices.SortedFunc(maps.Keys(told), life.compare) {
 		say(this.id, "generation %d was told to be %s at %s, and SQL has no such end that anybody asked for", this.generation,
-			calls[0].Status, clock(calls[0].At))
+			told[this][0].Status, clock(told[this][0].At))
 	}
 	return all
 }

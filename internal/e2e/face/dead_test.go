@@ -80,7 +80,7 @@ func requeueTheDead(t *testing.T, s *site, tab user) {
 	}
 
 	tab.Click(`button[name="one"][value="` + public[0] + `"]`)
-	tab.WaitText(".note", "It gets a new life.", alive)
+	tab.WaitText(".note", "The dead letter was requeued.", alive)
 	s.await(public[0], "COMPLETED")
 
 	for _, id := range public[1:3] {

@@ -173,7 +173,7 @@ func TestHeal_RedisGoesAway(t *testing.T) {
 	if err := e.redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	stale(t, dash, "a store that this needs does not answer")
+	stale(t, dash, "a store that this request needs does not answer")
 	testkit.Eventually(t, alive, "the gate is closed", func() (bool, string) {
 		a := e.ask(http.MethodPost, "/paid/submit", "")
 		return a.status == http.StatusServiceUnavailable, a.body
@@ -188,9 +188,9 @@ func TestHeal_RedisGoesAway(t *testing.T) {
 	pages := []opened{
 		{"/", "How a job flows", ""},
 		{"/submit", "The gate is closed: 3 consecutive errors", ""},
-		{"/poll?jobId=" + job, "It cannot be looked up now", "SCHEDULED"},
+		{"/poll?jobId=" + job, "The job cannot be read now", "SCHEDULED"},
 		{"/dashboard", "No numbers now", "Capacity"},
-		{"/dashboard/jobs", "a store that this needs does not answer", job[24:]},
+		{"/dashboard/jobs", "a store that this request needs does not answer", job[24:]},
 		{"/dashboard/dead", died[24:], ""},
 		{"/dashboard/tiers", "PAID", ""},
 		{"/about", "", ""},

@@ -66,7 +66,7 @@ func (j jobs) pages() []page {
 		{"/dashboard/dead?tier=PAID", http.StatusOK, "No dead letters"},
 		{"/dashboard/tiers", http.StatusOK, "UNPAID"},
 		{"/dashboard/tiers/PAID", http.StatusOK, "Show what changes"},
-		{"/dashboard/tiers/GOLD", http.StatusNotFound, "There is nothing here"},
+		{"/dashboard/tiers/GOLD", http.StatusNotFound, "This page does not exist"},
 		{"/demo", http.StatusOK, ""},
 		{"/about", http.StatusOK, ""},
 		{"/login", http.StatusOK, "Log in"},
@@ -109,7 +109,7 @@ func TestPages(t *testing.T) {
 			t.Parallel()
 			seen := of(withKeys(j.pages()), "/", "/submit", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
 				"/dashboard/jobs", "/dashboard/dead", "/dashboard/tiers", "/demo")
-			seen = append(seen, page{"/dashboard/tiers/PAID", http.StatusForbidden, "This is not open to you"})
+			seen = append(seen, page{"/dashboard/tiers/PAID", http.StatusForbidden, "You may not do this"})
 			tab := b.Tab(t)
 			login(tab, s, reads)
 			look(t, s, tab, seen, false)

@@ -60,7 +60,7 @@ func TestWithoutScripts_AJob(t *testing.T) {
 	tab.Open(s.base + "/dashboard/tiers")
 	tab.Type("#key", "tq_aaaaaaaaaaaaaaaa_B")
 	tab.Press("\r")
-	tab.WaitText("main > .note", "opens nothing here", alive)
+	tab.WaitText("main > .note", "This key is not valid", alive)
 	tab.Type("#key", theAdmin)
 	tab.Click("main button[type=submit]")
 	tab.WaitText(".who-name", "", alive)
@@ -87,7 +87,7 @@ func TestWithoutScripts_AJob(t *testing.T) {
 	again(t, tab, s.base+"/poll?jobId="+failed, ".jobhead", "FAILED")
 	tab.WaitText("section[aria-labelledby=error]", "no luck", alive)
 	tab.Click("form[action='/poll/requeue'] button")
-	tab.WaitText("main > .note", "new life", alive)
+	tab.WaitText("main > .note", "requeued", alive)
 	again(t, tab, s.base+"/poll?jobId="+failed, ".jobhead", "life 2")
 
 	tab.Open(s.base + "/submit")
@@ -148,9 +148,9 @@ func TestWithoutScripts_DeadLetters(t *testing.T) {
 	again(t, tab, dead, ".sum", "6")
 
 	tab.Click("#requeue-selected")
-	tab.WaitText("main > .note", "No dead letter was selected", alive)
+	tab.WaitText("main > .note", "You selected no dead letter", alive)
 	tab.Click("button[name=one][value='" + ids[0] + "']")
-	tab.WaitText("main > .note", "It gets a new life", alive)
+	tab.WaitText("main > .note", "The dead letter was requeued", alive)
 	lives(2, ids[0])
 	lives(1, ids[1:]...)
 
@@ -206,7 +206,7 @@ func TestWithoutScripts_APlan(t *testing.T) {
 	}
 	s.tune("PAID", map[string]any{"share": 90, "maxRetries": 6})
 	tab.Click("button[name=confirmed]")
-	tab.WaitText("main > .note", "Somebody else changed this plan", alive)
+	tab.WaitText("main > .note", "Another caller changed this plan", alive)
 	tab.WaitText(".diff del", "6", alive)
 	tab.WaitText(".diff ins", "7", alive)
 	tab.Click("button[name=confirmed]")

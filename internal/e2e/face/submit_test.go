@@ -169,7 +169,7 @@ func cancelAndRequeue(t *testing.T, s *site, tab user) {
 	tab.Open(s.base + "/poll?jobId=" + failed)
 	tab.WaitText("section[aria-labelledby=error]", "no luck", alive)
 	tab.Click(requeue)
-	tab.WaitText("main > .note", "new life", alive)
+	tab.WaitText("main > .note", "requeued", alive)
 	tab.WaitText(".jobhead", "life 2", alive)
 	tab.WaitText(".jobhead", "FAILED", alive)
 }
