@@ -76,7 +76,7 @@ var mutations = []struct {
 		"if false and", false,
 	},
 	{"heartbeat takes an old checkpoint", "heartbeat", "tonumber(stored_number) < checkpoint_number", "true", false},
-	{"claim hides the checkpoint", "claim", "if stored then saved", "if false then saved", false},
+	{"claim hides the checkpoint", "claim", "if stored then saved", "if stored == 0 then saved", false},
 	{"heartbeat does not extend", "heartbeat", "bulk('ZADD', heartbeat_deadlines, deadline_entries)", "", true},
 	{
 		"complete asks no token", "complete",
@@ -266,10 +266,14 @@ var mutations = []struct {
 	{"restore forgets the schedule", "restore", "bulk('ZADD', scheduled, scheduled_entries)", "", true},
 	{
 		"restore spends no retry", "restore",
-		"local run = format_run(attempt, retries,",
-		"local run = format_run(attempt, '0',", false,
+		"format_run(attempt, retries, first_claim",
+		"format_run(attempt, '0', first_claim", false,
 	},
-	{"requeue keeps the end", "restore", "redis.call('HDEL', ended .. slice_of(id), id)", "", true},
+	{
+		"requeue keeps the end", "restore",
+		"redis.call('HDEL', ended .. slice_of(id), id)",
+		"redis.call('EXISTS', queue)", true,
+	},
 	{"requeue of the living", "restore", "if not e then return 'BUSY' end", "if not e then return nil, 0 end", true},
 	{
 		"requeue of what SQL lacks", "restore",
