@@ -90,8 +90,8 @@ local function end_overtaken(id, places, class, head, outcome)
   redis.call('ZREM', queue, id)
   redis.call('ZREM', scheduled, id)
   redis.call('DEL', attempts .. id) -- SQL has those too
-  count_waiting(class, places.queue and true or not places.scheduled, run.first == '0', -1, bytes)
-  local run_text = format_run(run.attempt, run.retries, run.first, run.started, run.due, run.token)
+  count_waiting(class, places.queue and true or not places.scheduled, run.first_claim == '0', -1, bytes)
+  local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
   local line = end_line(redis_states[outcome] or outcome, at, '-', class, run_text)
   if outcome == 'COMPLETED' then
     count_living(class, -1, bytes + checkpoint_bytes(checkpoints, id))
@@ -146,7 +146,7 @@ local function audit_running(id, places, lease, lease_head, class, head)
   local has_record = class ~= nil
   if not has_record then class, head = lease.class, lease_head end
   local retries = spent(class, lease.retries)
-  local run = format_run(lease.attempt, retries, lease.first, lease.started, lease.due, lease.token)
+  local run = format_run(lease.attempt, retries, lease.first_claim, lease.started, lease.due, lease.token)
   local held = class.text .. ' ' .. run
   if held ~= lease.text or head ~= lease_head then
     redis.call('HSET', leases, id, held .. (lease.cancel and ' cancel' or '') .. '\n' .. head)
@@ -167,7 +167,7 @@ local function audit_waiting(id, places, class, head)
   local t = parse_tried(stored)
   local retries = spent(class, t.run.retries)
   if retries ~= t.run.retries then
-    local run = format_run(t.run.attempt, retries, t.run.first, t.run.started, t.run.due, t.run.token)
+    local run = format_run(t.run.attempt, retries, t.run.first_claim, t.run.started, t.run.due, t.run.token)
     redis.call('HSET', tried, id, format_tried(t, run, t.report, t.word, t.at))
   end
   remove_if_misplaced(scheduled, id, places.queue and places.scheduled)

@@ -101,9 +101,9 @@ else
       local lease, attempt, is_first = nil, '1', true
       if tried_texts[i] then
         local run = parse_tried(tried_texts[i]).run
-        attempt, is_first = text(run.attempt + 1), run.first == '0'
-        local first = is_first and started or run.first
-        lease = class.text .. ' ' .. format_run(attempt, run.retries, first, started, run.due, token)
+        attempt, is_first = text(run.attempt + 1), run.first_claim == '0'
+        local first_claim = is_first and started or run.first_claim
+        lease = class.text .. ' ' .. format_run(attempt, run.retries, first_claim, started, run.due, token)
       else
         lease = first_lease(class)
       end

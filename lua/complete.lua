@@ -27,13 +27,13 @@ local stored_leases, tried_texts = read_values('HMGET', leases, ids), read_colum
 local function first_answer(id, attempt, token)
   local e = read_ended(ended, id)
   if not e or e.report ~= 'complete' or e.run.attempt ~= attempt or e.run.token ~= token then return 'LOST' end
-  return (e.state == 'COMPLETED' and 'OK ' or 'CANCELLED ') .. e.at
+  return (e.state == 'CANCELLED' and 'CANCELLED ' or 'OK ') .. e.at
 end
 
 local lines = {} -- lease -> the first line of what is kept of the job
 local function end_line_of(lease, state)
   if not lines[lease] then
-    local run = format_run(lease.attempt, lease.retries, lease.first, lease.started, lease.due, lease.token)
+    local run = format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, lease.token)
     lines[lease] = end_line(state, at, 'complete', lease.class, run)
   end
   return lines[lease]

@@ -29,9 +29,9 @@ local at = text(now)
 local reply = {}
 
 -- exceeded_bound describes the bound of "later" that an attempt is beyond; nil = none.
-local function exceeded_bound(first, laters, delay)
+local function exceeded_bound(first_claim, laters, delay)
   if later_limit > 0 and laters >= later_limit then return 'later more than ' .. text(later_limit) .. ' times' end
-  local age = now + delay - tonumber(first)
+  local age = now + delay - tonumber(first_claim)
   if later_age > 0 and age > later_age then
     return 'later than ' .. text(math.floor(later_age / 1000)) .. ' s after its first attempt'
   end
@@ -67,7 +67,7 @@ for i = 4, #ARGV, 8 do
     redis.call('HDEL', leases, id)
     local class, retries = lease.class, tonumber(lease.retries)
     local tier, t = class.tier, parse_tried(redis.call('HGET', tried, id))
-    local exceeded = report == 'later' and exceeded_bound(lease.first, t.laters, delay)
+    local exceeded = report == 'later' and exceeded_bound(lease.first_claim, t.laters, delay)
     if report == 'unknown' then
       if t.unknowns == 0 then t.since = now end
       delay = math.min(2000 * 2 ^ t.unknowns, 300000)
@@ -88,13 +88,13 @@ for i = 4, #ARGV, 8 do
     if (spends_retry or report == 'unknown') and not lease.cancel then t.cause, t.error = cause, message end
     if lease.cancel then
       word = 'CANCELLED ' .. at
-      local run = format_run(attempt, lease.retries, lease.first, lease.started, lease.due, token)
+      local run = format_run(attempt, lease.retries, lease.first_claim, lease.started, lease.due, token)
       local line = end_line('CANCELLED', at, report, class, run)
       end_with_record(checkpoints, id, class, attempt, line, at, head, t)
       note_event(events, id, tier, 'CANCELLED', attempt)
     elseif unknown_too_long or spends_retry and (final == '1' or retries >= class.max_retries) then
       word = 'FAILED ' .. at
-      local run = format_run(attempt, lease.retries, lease.first, lease.started, lease.due, token)
+      local run = format_run(attempt, lease.retries, lease.first_claim, lease.started, lease.due, token)
       local line = end_line('NEED_DISCARD', at, report, class, run)
       end_with_record(checkpoints, id, class, attempt, line, at, head, t)
       note_event(events, id, tier, 'FAILED', attempt, cause)
@@ -111,7 +111,7 @@ for i = 4, #ARGV, 8 do
         t.cause, t.error = '-', '' -- they said that no worker knows the type
       end
       t.unknowns = report == 'unknown' and t.unknowns + 1 or 0
-      local run = format_run(attempt, text(retries), lease.first, lease.started, lease.due, token)
+      local run = format_run(attempt, text(retries), lease.first_claim, lease.started, lease.due, token)
       redis.call('HSET', tried, id, format_tried(t, run, report, 'OK', at))
       if delay > 0 then
         redis.call('ZADD', scheduled, text(now + delay), id)

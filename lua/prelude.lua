@@ -40,15 +40,17 @@ local function parse_class(class)
   return parsed
 end
 
--- parse_run returns the parts of a run. first is '0' for a generation that was never claimed.
+-- parse_run returns the parts of a run. first_claim is '0' for a generation that was never claimed.
 local run_pattern = '(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)'
 local function parse_run(run)
-  local attempt, retries, first, started, due, token = string.match(run, '^' .. run_pattern .. '$')
-  return {attempt = attempt, retries = retries, first = first, started = started, due = due, token = token}
+  local attempt, retries, first_claim, started, due, token = string.match(run, '^' .. run_pattern .. '$')
+  return {
+    attempt = attempt, retries = retries, first_claim = first_claim, started = started, due = due, token = token,
+  }
 end
 
-local function format_run(attempt, retries, first, started, due, token)
-  return table.concat({attempt, retries, first, started, due, token}, ' ')
+local function format_run(attempt, retries, first_claim, started, due, token)
+  return table.concat({attempt, retries, first_claim, started, due, token}, ' ')
 end
 
 -- parse_lease parses what leases has of a job. It parses each lease once per call: the first attempts of one claim
@@ -62,12 +64,13 @@ local function parse_lease(stored)
   if not parsed then
     local bare, cancel = lease, string.sub(lease, -7) == ' cancel'
     if cancel then bare = string.sub(lease, 1, -8) end
-    local class, attempt, retries, first, started, due, token = string.match(bare, '^(.*) ' .. run_pattern .. '$')
+    local class, attempt, retries, first_claim, started, due, token =
+      string.match(bare, '^(.*) ' .. run_pattern .. '$')
     class = class and parse_class(class)
     if not class then return nil end
     parsed = {
-      text = bare, class = class, attempt = attempt, retries = retries, first = first, started = started, due = due,
-      token = token, cancel = cancel,
+      text = bare, class = class, attempt = attempt, retries = retries, first_claim = first_claim, started = started,
+      due = due, token = token, cancel = cancel,
     }
     parsed_leases[lease] = parsed
   end

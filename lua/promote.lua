@@ -19,7 +19,7 @@ for i, id in ipairs(ids) do
     unexplained[#unexplained + 1], unexplained[#unexplained + 2] = now, id
   else
     local t = parse_tried(tried_texts[i])
-    local run, is_first = t.run, t.run.first == '0'
+    local run, is_first = t.run, t.run.first_claim == '0'
     count_waiting(class, false, is_first, -1, bytes_of(head))
     count_waiting(class, true, is_first, 1, 0)
     queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = score_of(head), id

@@ -38,7 +38,7 @@ local function take_back(id)
   record_attempt(attempts .. id, attempt, lease.started, at, cause, lease.token, '')
   t.cause, t.error, t.unknowns = cause, '', 0
   if lease.cancel or retries >= class.max_retries then
-    local run = format_run(attempt, lease.retries, lease.first, lease.started, lease.due, '-')
+    local run = format_run(attempt, lease.retries, lease.first_claim, lease.started, lease.due, '-')
     local line = end_line(lease.cancel and 'CANCELLED' or 'NEED_DISCARD', at, '-', class, run)
     end_with_record(checkpoints, id, class, attempt, line, at, head, t)
     local word = lease.cancel and 'CANCELLED' or 'FAILED'
@@ -46,7 +46,7 @@ local function take_back(id)
     note_alarm(alarms, id, tier, word, attempt, cause)
     return word, tier
   end
-  local run = format_run(attempt, text(retries + 1), lease.first, lease.started, lease.due, '-')
+  local run = format_run(attempt, text(retries + 1), lease.first_claim, lease.started, lease.due, '-')
   redis.call('HSET', tried, id, format_tried(t, run))
   redis.call('ZADD', queue, score_of(head), id)
   change_counter(tier, 'ready', 1)

@@ -115,7 +115,7 @@ local function recount_waiting(ids, counter, unclaimed_counter)
     if redis.call('TYPE', job .. id).ok == 'string' and not running[n] then class, head = read_start(job .. id) end
     if class then
       recount_living(id, class, head, counter)
-      if parse_tried(tried_texts[n]).run.first == '0' then
+      if parse_tried(tried_texts[n]).run.first_claim == '0' then
         add_recounted(class.tier .. ':' .. unclaimed_counter, 1)
         add_recounted(unclaimed_counter, 1)
         if unclaimed_counter == 'delayed' then

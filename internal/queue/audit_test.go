@@ -128,20 +128,29 @@ func corruptions() map[string]corruption {
 		"none on the acknowledged": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.Persist(ctx, queue.EndedKey(l.acknowledged))
 		}), "0 jobs in the outbox, its time to live is"},
+		"a slice of another type": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.Set(ctx, queue.Key(0, "ended")+"019de340-zz", "x", 0)
+		}), "ended:019de340-zz is a string"},
 		"a slice unacked too often": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.HIncrBy(ctx, queue.Key(0, "unacked"), string(l.done[:11]), 1)
 		}), "unacked of slice"},
 		"a slice that nothing counts": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.Del(ctx, queue.Key(0, "unacked"))
 		}), "is not there, counted"},
-		"payload dropped early":          {record(dead, ""), "has a record: false"},
-		"payload kept for ever":          {record(acknowledged, "PAID main 1 5 - 0\n1 1 1 X -\nx"), "has a record: true"},
-		"no head":                        {record(waiting, "x"), "torn: x"},
-		"half a head":                    {record(waiting, "PAID main 1 5 - 0\n1 1"), "torn: "},
-		"half a lease":                   {set("leases", running, "PAID main 1 5 - 0 1\n1 1 1 X -"), "torn: "},
-		"a lease of another class":       {edit("leases", running, queuetest.WithWord("leases", "max_retries", "7")), "of the record"},
-		"too many retries":               {edit("leases", running, queuetest.WithWord("leases", "retries", "6")), "6 retries of 5"},
-		"a lease of a waiting job":       {set("leases", waiting, "PAID main 1 5 - 0 1 0 1 1 0 x:1\n1 1 1 X -"), "PROCESSING is in [queue]"},
+		"payload dropped early": {record(dead, ""), "has a record: false"},
+		"payload kept for ever": {record(acknowledged, "PAID main 1 5 - 0\n1 1 1 X -\nx"), "has a record: true"},
+		"no head":               {record(waiting, "x"), "torn: x"},
+		"half a head":           {record(waiting, "PAID main 1 5 - 0\n1 1"), "torn: "},
+		"half a lease":          {set("leases", running, "PAID main 1 5 - 0 1\n1 1 1 X -"), "torn: "},
+		"a lease of another class": {
+			edit("leases", running, queuetest.WithWord("leases", "max_retries", "7")), "of the record",
+		},
+		"too many retries": {
+			edit("leases", running, queuetest.WithWord("leases", "retries", "6")), "6 retries of 5",
+		},
+		"a lease of a waiting job": {
+			set("leases", waiting, "PAID main 1 5 - 0 1 0 1 1 0 x:1\n1 1 1 X -"), "PROCESSING is in [queue]",
+		},
 		"attempts of an ended job":       {set("tried", done, "1 0 1 1 0 - 0 0 0 - - 0 - "), "COMPLETED, and in tried"},
 		"a checkpoint of an ended job":   {set("checkpoints", done, "1 1 x"), "COMPLETED, and in checkpoints"},
 		"a checkpoint that is uncounted": {set("checkpoints", running, "1 1 x"), "counter bytes is "},

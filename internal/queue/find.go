@@ -51,6 +51,14 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 		j.Note = job.NoteOf(j.Result)
 		return j, err
 	}
+	lease, head, runs := strings.Cut(x.lease.Val(), "\n")
+	if record == "" && runs { // its payload is lost; the audit reports that
+		j.Status = job.Processing
+		if _, _, err := readLease(lease, &j); err != nil {
+			return j, err
+		}
+		return j, readHead(head, &j)
+	}
 	if record == "" {
 		return j, job.ErrNotFound
 	}
@@ -64,7 +72,6 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 		j.Payload = nil
 	}
 	j.Status = job.Pending
-	lease, _, runs := strings.Cut(x.lease.Val(), "\n")
 	if tried != "" {
 		if err := readTried(tried, &j, runs); err != nil {
 			return j, err
@@ -134,8 +141,8 @@ func inStep(ctx context.Context, c redis.UniversalClient, read func(p redis.Pipe
 	return nil
 }
 
-// findMany reads jobs of one partition without payloads and results. found has nil for a job that cannot be read: it has just gone,
-// or is the audit's business.
+// findMany reads jobs of one partition without payloads and results. found has nil for a job that cannot be read: it
+// has just gone, or its text is torn, which is for the audit.
 func (v *View) findMany(ctx context.Context, ids []job.ID) (found []*job.Job, err error) {
 	all := make([]parts, len(ids))
 	err = inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {

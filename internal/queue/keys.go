@@ -14,8 +14,8 @@ import (
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
 // suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency and rate are
-// prefixes: an id, a slice or a hash follows. claims, suspects, watched, other, events and alarms depend on the caller, see
-// claimsSuffix, watchSuffixes and channelSuffix.
+// prefixes: an id, a slice or a hash follows. claims, suspects, watched, other, events and alarms depend on the caller,
+// see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
 	"scheduled":           "scheduled",

@@ -60,7 +60,7 @@ var mutations = []struct {
 	{"claim keeps no lease", "claim", "bulk('HSET', leases, lease_entries)", "", true},
 	{
 		"claim counts down again", "claim",
-		"text(run.attempt + 1), run.first == '0'",
+		"text(run.attempt + 1), run.first_claim == '0'",
 		"text(run.attempt + 1), true", true,
 	},
 	{"claim forgets the attempts", "claim", "if tried_texts[i] then", "if false then", false},
@@ -342,8 +342,8 @@ var mutations = []struct {
 	{"complete counts no bytes", "complete", "bytes_of(head) + checkpoint_bytes(checkpoints, id))", "0)", true},
 	{
 		"cancel counts no delayed bytes", "cancel",
-		"run.first == '0', -1, bytes_of(head))",
-		"run.first == '0', -1, 0)", true,
+		"run.first_claim == '0', -1, bytes_of(head))",
+		"run.first_claim == '0', -1, 0)", true,
 	},
 	{
 		"promote counts no bytes", "promote",

@@ -98,6 +98,7 @@ var repairs = map[string]string{
 	"a time to live on the living":     "REPAIRED ttl",
 	"a time to live on what SQL lacks": "REPAIRED ttl",
 	"none on the acknowledged":         "REPAIRED ttl",
+	"a slice of another type":          "REPAIRED type",
 	"a slice unacked too often":        "REPAIRED unacked",
 	"a slice that nothing counts":      "REPAIRED ttl, REPAIRED ttl, REPAIRED unacked, REPAIRED unacked",
 	"payload dropped early":            "REPORTED payload_lost",

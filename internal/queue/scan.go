@@ -143,24 +143,34 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 	return s, err
 }
 
-// holdSlices gives those slices a time to live that have none although SQL has all of their jobs.
+// holdSlices gives those slices a time to live that have none although SQL has all of their jobs. It deletes a key of
+// another type in a slice's place: a script did not write it.
 func (q *Queue) holdSlices(ctx context.Context, keys []string) (found []job.Finding, err error) {
 	for _, key := range keys {
 		partition, suffix := q.splitKey(key)
+		var kind *redis.StatusCmd
 		var ttl *redis.DurationCmd
 		var unacked *redis.BoolCmd
 		_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			ttl = p.PTTL(ctx, key)
+			kind, ttl = p.Type(ctx, key), p.PTTL(ctx, key)
 			unacked = p.HExists(ctx, Key(partition, "unacked"), strings.TrimPrefix(suffix, suffixes["ended"]))
 			return nil
 		})
 		if err != nil {
 			return found, classify("scan", err)
 		}
+		if kind.Val() != "hash" && kind.Val() != "none" { // it fails every script that looks into the slice
+			if err := q.redis.Main.Del(ctx, key).Err(); err != nil {
+				return found, classify("scan", err)
+			}
+			found = append(found, job.Finding{Partition: partition, Result: job.Repaired, Kind: "type", Detail: suffix})
+			continue
+		}
 		if ttl.Val() != -1 || unacked.Val() { // -1: it has none; go-redis leaves it without a unit
 			continue
 		}
-		if err := q.redis.Main.PExpire(ctx, key, max(q.opts.Retention, time.Minute)).Err(); err != nil {
+		keep := max(q.opts.Retention, q.opts.FailedRetention, time.Minute)
+		if err := q.redis.Main.PExpire(ctx, key, keep).Err(); err != nil {
 			return found, classify("scan", err)
 		}
 		found = append(found, job.Finding{Partition: partition, Result: job.Repaired, Kind: "ttl", Detail: suffix})

@@ -15,14 +15,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// schemaVersion is the layout of keys and texts; a process that writes another one must not join.
+// schemaVersion is the version of the layout of keys and texts. A process that writes another layout must not join.
 const schemaVersion = 2
+
+const schemaField = "schemaVersion"
+
+// howToDrain is what an operator does about jobs in another layout.
+const howToDrain = "run the other build without new submits until no job waits or runs and the outbox is empty, stop " +
+	"it, empty this Redis database and start this build (docs/operations/DEPLOY.md, From layout 1)"
 
 // CheckSetup stores the values that all processes of the cluster must agree on, unless they are stored. If this
 // process' values differ from the stored ones, the error is job.ErrWrongSetup and names each difference.
 func (q *Queue) CheckSetup(ctx context.Context) error {
 	ours := []setUp{
-		{"schemaVersion", "this build's schema version", strconv.Itoa(schemaVersion)},
+		{schemaField, "this build's schema version", strconv.Itoa(schemaVersion)},
 		{"partitions", "TIERQ_PARTITIONS", strconv.Itoa(q.opts.Partitions)},
 		{"priorityBase", "TIERQ_PRIORITY_BASE", strconv.FormatInt(q.opts.PriorityBase, 10)},
 		{"capacity", "TIERQ_CAPACITY", strconv.Itoa(q.opts.Capacity)},
@@ -43,6 +49,10 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		return classify("set-up", err)
 	}
 	q.sealWith(stored[sealField])
+	if got := stored[schemaField]; got != strconv.Itoa(schemaVersion) {
+		return fmt.Errorf("%w: this build's schema version is %d here and %s in Redis: %s", job.ErrWrongSetup, schemaVersion,
+			got, howToDrain)
+	}
 	var differences []string
 	for _, o := range ours {
 		if got := stored[o.field]; got != o.value {

@@ -90,8 +90,8 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 	return max(s.RunAt.Sub(q.now()), 0)
 }
 
-// kind returns what the jobs of a call mostly have in common; the script parses each once: "tier queue max_retries owner
-// max_run_ms priority limit delay_ms quota".
+// kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota". The
+// script parses each text once per call.
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
 	b := make([]byte, 0, 128)
 	b = append(append(b, s.Tier...), " "+mainQueue+" "...)

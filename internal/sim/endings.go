@@ -284,7 +284,8 @@ func (s *shadow) given(partition int, e []string) {
 	}
 	s.clock[partition] = max(s.clock[partition], arrived)
 	k := &known{
-		id: job.ID(e[0]), owner: strings.TrimPrefix(strings.Fields(e[4])[1], "-"), generation: int(number(e[1])), status: job.Pending, arrived: arrived,
+		id: job.ID(e[0]), owner: strings.TrimPrefix(strings.Fields(e[4])[1], "-"), generation: int(number(e[1])),
+		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]),
 		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},

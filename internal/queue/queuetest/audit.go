@@ -13,8 +13,8 @@ import (
 
 // Audit returns the faults of a partition, none if all is well. It checks that every job is in exactly one place,
 // that the counters agree with the sets and the owners with the living jobs, that living jobs have no time to live
-// and slices of acknowledged jobs have one, that scores are the jobs' own, that no job is quarantined, and that every key is
-// known. These are the invariants S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one snapshot
+// and slices of acknowledged jobs have one, that scores are the jobs' own, that no job is quarantined, and that every
+// key is known. These are the invariants S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one snapshot
 // shows them.
 func (s Snapshot) Audit() []string {
 	a := &audit{Snapshot: s, counted: map[string]int64{}, owned: map[string]int64{}}
@@ -242,7 +242,8 @@ func (a *audit) keys() {
 		known[suffix(name)] = "zset"
 	}
 	prefixes := map[string]string{suffix("job"): "string", suffix("attempts"): "list", "claims:": "string",
-		suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string", "events": "string",
+		suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string",
+		"events": "string",
 		"alarms": "string"}
 	for key, v := range a.Keys {
 		want := known[key]
