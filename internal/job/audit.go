@@ -70,5 +70,5 @@ type QuarantinedJob struct {
 	ID        ID        `json:"jobId"`
 	Partition int       `json:"partition"`
 	Since     time.Time `json:"since"` // Redis' clock
-	There     bool      `json:"there"` // the job's hash, or another value under its key, still exists
+	There     bool      `json:"there"` // the job's record, or another value under its key, still exists
 }
