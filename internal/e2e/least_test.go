@@ -15,6 +15,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -191,9 +194,8 @@ func (c *cluster) liveLeast(s *server) (running string) {
 		"PRECONDITION_FAILED")
 	stopped := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":30000}]}}`)
 	s.await(stopped, "PROCESSING", 10*time.Second)
-	key := func(id string) string { return "{tierq:0}:job:metadata:" + id }
-	c.rdb.HDel(t.Context(), key(stopped), "first") // an error for the audit to repair
-	c.rdb.PExpire(t.Context(), key(later), time.Hour)
+	c.edit("leases", stopped, queuetest.WithWord("leases", "max_retries", "77")) // an error for the audit to repair
+	c.rdb.PExpire(t.Context(), queue.JobKey(job.ID(later)), time.Hour)
 	if text, code := c.doctor(s, "--repair"); code != 0 || !strings.Contains(text, "lease") ||
 		!strings.Contains(text, "ttl") {
 		t.Errorf("the doctor: %d\n%s", code, text)
