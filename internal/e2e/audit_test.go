@@ -45,6 +45,7 @@ func TestDoctor(t *testing.T) {
 	key := func(i int) string { return queue.JobKey(job.ID(jobs[i])) }
 	z := func(name string, i int) { c.rdb.ZAdd(ctx, "{tierq:0}:"+name, redis.Z{Score: 1, Member: jobs[i]}) }
 	c.rdb.ZRem(ctx, "{tierq:0}:main:queue", jobs[0])
+	c.rdb.ZAdd(ctx, "{tierq:0}:processing:by-maxtime", redis.Z{Score: 9e12, Member: jobs[0]}) // it does not run
 	c.rdb.Del(ctx, key(1))
 	z("scheduled", 2)
 	z("processing:by-heartbeat", 2)

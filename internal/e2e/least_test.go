@@ -122,6 +122,7 @@ func TestLeastRights(t *testing.T) {
 	front.await(doomed, "COMPLETED", detected+10*time.Second)
 	c.forgets(front)
 	c.quiet(20 * time.Second)
+	c.runsShort()
 	front.closes()
 
 	c.refusals(acl)
@@ -220,6 +221,18 @@ func (c *cluster) forgets(s *server) {
 		return n == 1, fmt.Sprint(n)
 	})
 	s.await(waiting, "COMPLETED", 20*time.Second)
+}
+
+// runsShort makes Redis short of memory, and checks that the slices of ended jobs leave it.
+func (c *cluster) runsShort() {
+	c.t.Helper()
+	c.ageEnds(10 * time.Minute)
+	c.limitMemory(c.usedMemory() / 10 * 11)
+	testkit.Eventually(c.t, 20*time.Second, "Redis forgets the ended jobs", func() (bool, string) {
+		left, err := c.rdb.Keys(c.t.Context(), "{tierq:0}:ended:*").Result()
+		return err == nil && len(left) == 0, fmt.Sprint(left, err)
+	})
+	c.limitMemory(0)
 }
 
 // closes creates keys, after which the server requires keys, and uses every kind of access.

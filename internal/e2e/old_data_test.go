@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +47,10 @@ const oldReceiver = "127.0.0.1:15990"
 // oldSettings are the settings of the earlier build, which has one secret for all webhooks.
 var oldSettings = append(outward[:2:2], "TIERQ_JOURNAL=on")
 
-// This build takes over the data that an earlier build's processes left: keys, a webhook secret, jobs that wait,
-// that a killed worker held, or that ended without a row, promised requeues, and unsent callbacks. It completes
-// each of them once.
+// This build takes over what an earlier build's processes left in SQL: keys, a webhook secret, jobs that wait, that a
+// killed worker held, or that ended without a row, promised requeues, and unsent callbacks. It completes each of them
+// once. The earlier build's Redis has another layout of its keys (schemaVersion 1): this build refuses to start on it
+// and changes nothing in it. It starts once an operator has emptied Redis, because the journal has the living jobs.
 func TestOldData(t *testing.T) {
 	t.Attr("proves", "F60")
 	t.Parallel()
@@ -75,7 +77,17 @@ func paysOldDebts(t *testing.T, folder string) {
 	}
 	c := newCluster(t)
 	r := newReceiver(t, nil)
-	c.takeOver(folder, facts.Schema, strings.TrimPrefix(r.URL, "http://"))
+	receiver := strings.TrimPrefix(r.URL, "http://")
+	c.takeOverSQL(folder, facts.Schema, receiver)
+	c.takeOverRedis(folder, receiver)
+	left := c.keys()
+	c.refused("TIERQ_JOURNAL=on", "this build's schema version is 2 here and 1 in Redis")
+	if keys := c.keys(); len(keys) == 0 || !slices.Equal(keys, left) {
+		t.Fatalf("the refused server left the keys %q of %q", keys, left)
+	}
+	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil { // allowed: the server belongs to this test
+		t.Fatal(err)
+	}
 	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin, "TIERQ_SQL_RETENTION=0")...) // old data
 
 	for name, j := range facts.Jobs {
@@ -159,19 +171,22 @@ func (s *server) auditsOldData(facts oldFacts) {
 	}
 }
 
-// takeOver fills the cluster's empty stores with an earlier build's data.
-func (c *cluster) takeOver(folder string, schema int64, receiver string) {
-	c.t.Helper()
+// oldText reads a file of an earlier build's data. receiver stands in the place of oldReceiver.
+func oldText(t testing.TB, folder, name, receiver string) string {
+	t.Helper()
 	if len(receiver) != len(oldReceiver) {
-		c.t.Fatalf("the receiver's address must be as long as %s: %s", oldReceiver, receiver)
+		t.Fatalf("the receiver's address must be as long as %s: %s", oldReceiver, receiver)
 	}
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		return strings.ReplaceAll(string(text), oldReceiver, receiver)
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return strings.ReplaceAll(string(text), oldReceiver, receiver)
+}
+
+// takeOverSQL fills the cluster's empty database with an earlier build's rows.
+func (c *cluster) takeOverSQL(folder string, schema int64, receiver string) {
+	c.t.Helper()
 	p, err := goose.NewProvider(goose.DialectMySQL, c.db, os.DirFS("../database/migrations/mysql"),
 		goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -180,17 +195,23 @@ func (c *cluster) takeOver(folder string, schema int64, receiver string) {
 	if _, err := p.UpTo(c.t.Context(), schema); err != nil {
 		c.t.Fatal(err)
 	}
-	for _, insert := range strings.Split(strings.TrimSpace(read("rows.sql")), "\n") {
+	for _, insert := range strings.Split(strings.TrimSpace(oldText(c.t, folder, "rows.sql", receiver)), "\n") {
 		if _, err := c.db.ExecContext(c.t.Context(), insert); err != nil {
 			c.t.Fatalf("%v: %.200s", err, insert)
 		}
 	}
+}
+
+// takeOverRedis fills the cluster's empty Redis with an earlier build's keys.
+func (c *cluster) takeOverRedis(folder, receiver string) {
+	c.t.Helper()
 	conn, err := net.Dial("tcp", c.redis.Addr())
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, read("commands.resp")+"*1\r\n$4\r\nQUIT\r\n"); err != nil {
+	commands := oldText(c.t, folder, "commands.resp", receiver) + "*1\r\n$4\r\nQUIT\r\n"
+	if _, err := io.WriteString(conn, commands); err != nil {
 		c.t.Fatal(err)
 	}
 	answers, err := io.ReadAll(conn)
