@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -131,19 +130,22 @@ func (p *pool) end(ctx context.Context) error {
 		return err
 	}
 	ended, err := p.client.HMGet(ctx, queue.EndedKey(id), string(id), "-").Result()
-	if err != nil || ended[0] == nil || ended[1] == nil {
-		return fmt.Errorf("read %s: %v, %w", ids[0], ended, err)
+	if err == nil && (ended[0] == nil || ended[1] == nil) {
+		err = errors.New("its end is not in its slice")
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", ids[0], err)
 	}
 	for left := p.n; left > 0; left -= 1000 {
 		_, err := p.client.Pipelined(ctx, func(c redis.Pipeliner) error {
-			slices := map[string]bool{}
+			keys := map[string]bool{}
 			for range min(left, 1000) {
 				id := newID()
-				slices[queue.EndedKey(id)] = true
+				keys[queue.EndedKey(id)] = true
 				c.HSet(ctx, queue.EndedKey(id), string(id), ended[0], "-", ended[1])
 			}
-			for slice := range slices {
-				c.PExpire(ctx, slice, 24*time.Hour)
+			for key := range keys {
+				c.PExpire(ctx, key, 24*time.Hour)
 			}
 			return nil
 		})
