@@ -40,7 +40,8 @@ var mutationsOfWalks = []mutation{
 		want:  "S12",
 		sleep: 1500 * time.Millisecond,
 		mix:   func(m *client.Mix) { m.Fail, m.Requeue, m.Undo = 0.5, 1, 1 },
-		edits: []edit{{"lua/cancel.lua", "if not lease.cancel then", "if not lease.cancel and lease.class.generation == '1' then"}},
+		edits: []edit{{"lua/cancel.lua", "if not lease.cancel then",
+			"if not lease.cancel and lease.class.generation == '1' then"}},
 	},
 	{
 		name:  "an Idempotency-Key expires too soon",
