@@ -353,19 +353,16 @@ func (c *cluster) leased(id string) bool {
 	return c.rdb.ZScore(c.t.Context(), "{tierq:0}:processing:by-heartbeat", id).Err() == nil
 }
 
-// rewrite replaces a job's payload by another one with the same number of bytes, so that the counted bytes stay
-// right.
+// rewrite replaces a job's payload by another one with the same number of bytes, so that its head and the counted
+// bytes stay right.
 func (c *cluster) rewrite(id, payload string) {
 	c.t.Helper()
-	key := "{tierq:0}:job:metadata:" + id
-	had := c.rdb.HGet(c.t.Context(), key, "payload").Val()
+	had := strings.SplitN(c.record(id), "\n", 3)[2]
 	if len(payload) > len(had) || !strings.HasSuffix(payload, "}") {
 		c.t.Fatalf("%s does not fit in place of %s", payload, had)
 	}
 	payload = payload[:len(payload)-1] + strings.Repeat(" ", len(had)-len(payload)) + "}"
-	if err := c.rdb.HSet(c.t.Context(), key, "payload", payload).Err(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.edit("job", id, withPayload(payload))
 }
 
 // executions reads the file of COUNT jobs: per job the marks "attempt pid start|end", in order.

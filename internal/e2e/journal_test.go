@@ -153,7 +153,7 @@ func TestJournalMendsACutTail(t *testing.T) {
 	if err := c.redis.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	there := len(c.rdb.Keys(t.Context(), "{tierq:0}:job:metadata:*").Val())
+	there := c.jobsInRedis()
 	t.Logf("evidence: the AOF was cut from %d to %d bytes; Redis came back with %d of %d jobs", size.Size(), cut, there,
 		len(ids))
 	outcomes := c.settled(60*time.Second, ids...)

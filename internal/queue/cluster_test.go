@@ -254,7 +254,7 @@ func TestClusterDurability(t *testing.T) {
 			d.Version = ""
 			return d
 		}
-		good := queue.Durability{Known: true, AOF: true, Fsync: "no", Eviction: "noeviction", Listpack: 64}
+		good := queue.Durability{Known: true, AOF: true, Fsync: "no", Eviction: "noeviction"}
 		same(t, "of three alike", read(), good)
 		for i := range 3 {
 			set(i, "maxmemory-policy", "allkeys-lru")
