@@ -25,6 +25,9 @@ func TestSmoke(t *testing.T) {
 	for name, figures := range map[string][]string{
 		"submit": {"1 connections: submits", "64 connections: submits", "64 connections: p99",
 			"64 connections: redis cpu per submit"},
+		"client": {"plain, 1 goroutine: submits", "gathering, 1 goroutine: p50", "plain, 64 goroutines: p99",
+			"gathering, 64 goroutines: submits", "gathering, 64 goroutines: redis cpu per submit",
+			"SubmitBatch, 1 goroutine: submits"},
 		"drain": {"100 slots, retention 24h: drained, rows in MariaDB",
 			"300 slots, retention 0s: drained, rows in MariaDB", "300 slots, retention 24h: redis cpu per whole life"},
 		"embedded": {"drained, rows in SQLite"},

@@ -34,6 +34,8 @@ type bench struct {
 var benches = []bench{
 	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)",
 		submitBench, false},
+	{"client", "submits by the Go client to a server process with role api: as single requests, gathered, in batches",
+		clientBench, false},
 	{"drain", "queued no-op jobs, a server process with roles worker,recovery, rows in MariaDB", drainBench, false},
 	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench, false},
 	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench, false},

@@ -136,21 +136,37 @@ type wireOutcome struct {
 	Message  string       `json:"message"`
 	Detail   string       `json:"detail"`
 	Fields   []FieldError `json:"errors"`
+	// RetryAfter is the Retry-After, in seconds, of the same submit alone. Older servers do not send it.
+	RetryAfter *int64 `json:"retryAfter"`
 }
 
 // outcome converts an entry; unknown means that an earlier try may have submitted the job.
 func (w *wireOutcome) outcome(key string, unknown bool, h http.Header) Outcome {
+	accepted, e := w.submitted(h)
+	if e == nil {
+		return Outcome{Submitted: accepted}
+	}
+	e.Key, e.Unknown = key, unknown || mayHaveHappened(e)
+	return Outcome{Err: fmt.Errorf("submit: %w", e)}
+}
+
+// submitted converts an entry into what SubmitJob would have read. h is the header of the whole batch.
+func (w *wireOutcome) submitted(h http.Header) (Submitted, *Error) {
 	trace, after := h.Get("X-Trace-Id"), retryAfter(h)
+	if w.RetryAfter != nil {
+		after = time.Duration(*w.RetryAfter) * time.Second
+	}
 	if w.Code == "" && w.JobID != "" {
-		return Outcome{Submitted: Submitted{JobID: w.JobID, Status: w.Status, Replayed: w.Replayed, TraceID: trace,
-			RetryAfter: after}}
+		return Submitted{JobID: w.JobID, Status: w.Status, Replayed: w.Replayed, TraceID: trace, RetryAfter: after}, nil
 	}
 	e := &Error{
 		Status: statusOf(w.Code), Code: w.Code, Message: w.Message, Detail: w.Detail, Fields: w.Fields, JobID: w.JobID,
-		TraceID: trace, RetryAfter: after, Key: key,
+		TraceID: trace,
 	}
-	e.Unknown = unknown || mayHaveHappened(e)
-	return Outcome{Err: fmt.Errorf("submit: %w", e)}
+	if e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable {
+		e.RetryAfter = after // no other refusal of a single submit names a wait
+	}
+	return Submitted{}, e
 }
 
 // keyed copies a batch's error for one submission, with the submission's own key.

@@ -49,8 +49,13 @@ func (c *Client) do(ctx context.Context, k call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return k.read(resp)
+}
+
+// read returns an answer that is in memory.
+func (k *call) read(resp *http.Response) (a answer, err error) {
 	defer resp.Body.Close()
-	a := answer{status: resp.StatusCode, header: resp.Header}
+	a = answer{status: resp.StatusCode, header: resp.Header}
 	a.body, err = io.ReadAll(resp.Body)
 	if err != nil { // cannot happen: open has read all of it
 		return answer{}, fmt.Errorf("%s: %w", k.verb, err)
@@ -60,31 +65,37 @@ func (c *Client) do(ctx context.Context, k call) (answer, error) {
 
 // open is do for an answer that may be a stream, see try. Every other answer is in memory when open returns.
 func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
+	return repeat(ctx, c, &k, func() (*http.Response, *Error) { return c.try(ctx, &k) })
+}
+
+// repeat calls try until it succeeds, or until the policy or ctx allows no further try. Its errors are *Error,
+// wrapped with the verb.
+func repeat[T any](ctx context.Context, c *Client, k *call, try func() (T, *Error)) (none T, err error) {
 	if c.wrong != nil {
-		return nil, c.wrong
+		return none, c.wrong
 	}
 	unknown, jobID := false, k.about
 	for made := 1; ; made++ {
-		resp, e := c.try(ctx, &k)
+		got, e := try()
 		if e == nil {
-			return resp, nil
+			return got, nil
 		}
 		// A refusal of this try does not undo a change that an earlier try may have made.
-		unknown = unknown || k.changes && mayHaveHappened(e)
+		unknown = unknown || e.Unknown || k.changes && mayHaveHappened(e)
 		if e.JobID != "" {
 			jobID = e.JobID
 		}
 		e.Unknown, e.JobID, e.Key = unknown, jobID, k.key
 		if ctx.Err() != nil || !c.policy.again(e, made, !k.once) {
-			return nil, fmt.Errorf("%s: %w", k.verb, e)
+			return none, fmt.Errorf("%s: %w", k.verb, e)
 		}
 		wait := e.RetryAfter + c.draw(c.policy.bound(made))
 		if left, bounded := timeLeft(ctx); bounded && wait >= left {
-			return nil, fmt.Errorf("%s: %w", k.verb, e) // this error says more than the context's
+			return none, fmt.Errorf("%s: %w", k.verb, e) // this error says more than the context's
 		}
 		if err := sleep(ctx, wait); err != nil {
 			e.Err = errors.Join(err, e.Err)
-			return nil, fmt.Errorf("%s: %w", k.verb, e)
+			return none, fmt.Errorf("%s: %w", k.verb, e)
 		}
 	}
 }

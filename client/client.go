@@ -18,6 +18,9 @@
 //   - A context limits every call with all its waits. Without a deadline a call still ends, because each try has
 //     a time limit.
 //
+// A program in which many goroutines submit at once makes its client with Gather: their submits travel together, and
+// every call behaves as before.
+//
 // Jobs run at least once. A submit by a program that crashed, and does not know whether it submitted, is a new
 // submit: give such a job an IdempotencyKey derived from its purpose, such as the number of an order.
 package client
@@ -44,6 +47,7 @@ type Client struct {
 	timeout      time.Duration // of each try
 	policy       policy
 	draw         func(bound time.Duration) time.Duration // returns a random wait below bound
+	gather       *gatherer                               // nil = every submit is a request of its own
 }
 
 // Option changes the behaviour of a Client.

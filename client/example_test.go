@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tierq/tierq/client"
@@ -103,6 +104,30 @@ func ExampleClient_SubmitBatch() {
 	// PENDING false
 	//  true
 	// <nil>
+}
+
+// A gathering client sends the submits of many goroutines in few requests. Each call has its own job or error.
+func ExampleGather() {
+	server := fake.New()
+	defer server.Close()
+	c := client.New(server.URL, client.Gather(true))
+	var wait sync.WaitGroup
+	for i := range 100 {
+		wait.Go(func() {
+			typ := "REPORT"
+			if i == 42 {
+				typ = "NO_SUCH_TYPE"
+			}
+			if _, err := c.Submit(context.Background(), client.Paid, typ, nil); err != nil {
+				fmt.Println(i, err)
+			}
+		})
+	}
+	wait.Wait()
+	fmt.Println(len(server.Jobs()), "jobs,", len(server.Seen()) < 100)
+	// Output:
+	// 42 submit: 422 UNKNOWN_JOB_TYPE: why UNKNOWN_JOB_TYPE
+	// 99 jobs, true
 }
 
 // An idempotency key derived from the job's purpose makes one job, however often it is submitted.

@@ -89,10 +89,22 @@ func (c *Client) SubmitJob(ctx context.Context, tier Tier, s Submission) (Submit
 	}
 	k := call{verb: "submit", method: http.MethodPost, path: path + "/submit", header: s.headers(), body: body,
 		key: s.key(), changes: true}
-	got, a, err := fetch[struct {
-		Data Submitted `json:"apiResponseData"`
-	}](ctx, c, k)
+	if c.gather != nil {
+		return c.gather.submit(ctx, k, s.TraceID)
+	}
+	a, err := c.do(ctx, k)
 	if err != nil {
+		return Submitted{}, err
+	}
+	return k.accepted(a)
+}
+
+// accepted reads the answer to a submit.
+func (k *call) accepted(a answer) (Submitted, error) {
+	var got struct {
+		Data Submitted `json:"apiResponseData"`
+	}
+	if err := understand(a, k, &got); err != nil {
 		return Submitted{}, err
 	}
 	accepted := got.Data

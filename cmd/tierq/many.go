@@ -118,7 +118,8 @@ func (b *bulk) print(v sent) error {
 	return b.list.add(v)
 }
 
-// all submits the jobs of next, batch by batch.
+// all submits the jobs of next, batch by batch. Full batches take less of the server than what a gathering client
+// would send: docs/speed/BENCH.md.
 func (b *bulk) all(ctx context.Context, next func() (numbered, error)) error {
 	for more := true; more; {
 		var batch []numbered

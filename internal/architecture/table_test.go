@@ -198,7 +198,7 @@ var table = []room{
 		dir: "bench", testOnly: true,
 		// A module of its own, so that the compared engines are no dependency of tierq.
 		rooms: []string{
-			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", testkit,
+			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", "client", testkit,
 		},
 		libs: []string{goRedis, mysql, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx"},
 	},

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The SDK submits thousands of jobs to a server whose replies are dropped, whose connections are cut and that is
-// killed and started again. There are exactly as many jobs as submits.
+// The SDK submits thousands of jobs, gathered and one by one, to a server whose replies are dropped, whose connections
+// are cut and that is killed and started again. There are exactly as many jobs as submits.
 func TestSDKNeverDoubles(t *testing.T) {
 	t.Attr("proves", "S1-P6 F27")
 	t.Parallel()
@@ -24,8 +24,13 @@ func TestSDKNeverDoubles(t *testing.T) {
 	settings := []string{"TIERQ_CAPACITY=100000", "TIERQ_WORKERS=32", "TIERQ_ADDR=" + addr}
 	s := c.start(settings...)
 	proxy := testkit.NewTCPProxy(t, addr)
-	api := sdk.New("http://"+proxy.Addr(), sdk.WithTries(50), sdk.WithBackoff(20*time.Millisecond, time.Second))
-	defer api.Close()
+	var clients []*sdk.Client
+	for _, gathers := range []bool{false, true} {
+		api := sdk.New("http://"+proxy.Addr(), sdk.Gather(gathers), sdk.WithTries(50),
+			sdk.WithBackoff(20*time.Millisecond, time.Second))
+		defer api.Close()
+		clients = append(clients, api)
+	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -33,7 +38,8 @@ func TestSDKNeverDoubles(t *testing.T) {
 	ids := make([]string, jobs)
 	var next, done atomic.Int64
 	var submitters sync.WaitGroup
-	for range 12 {
+	for n := range 16 {
+		api := clients[n%2]
 		submitters.Go(func() {
 			for i := next.Add(1) - 1; i < jobs && ctx.Err() == nil; i = next.Add(1) - 1 {
 				id, err := api.Submit(ctx, []sdk.Tier{sdk.Paid, sdk.Unpaid, sdk.Public}[i%3], "SIMULATION", map[string]any{})
@@ -60,7 +66,7 @@ func TestSDKNeverDoubles(t *testing.T) {
 			}
 			if n := done.Load(); n >= mark+20 {
 				mark = n
-				proxy.DropReply("/submit HTTP/1.1")
+				proxy.DropReply([]string{"/submit HTTP/1.1", "/submit/batch HTTP/1.1"}[armed%2])
 				if armed++; armed%20 == 0 {
 					proxy.Cut()
 				}

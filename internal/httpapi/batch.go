@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ type batchEntry struct {
 	Message   string       `json:"message,omitzero"`
 	Detail    string       `json:"detail,omitzero"`
 	Errors    []fieldError `json:"errors,omitempty"`
+	// RetryAfter is the Retry-After of the same submit alone, in seconds.
+	RetryAfter int `json:"retryAfter,omitzero"`
 }
 
 // submitBatch serves POST /:tier/submit/batch: each entry is accepted or refused by itself.
@@ -105,7 +108,7 @@ func (b *batch) submissionOf(text []byte, plan job.Plan) (job.Submission, error)
 	if err := batchBody.decode(text, &b.asked); err != nil {
 		return job.Submission{}, err
 	}
-	return b.submission(callerOf(b.c), &b.asked, plan, traceOf(b.c))
+	return b.submission(callerOf(b.c), &b.asked, plan, cmp.Or(b.asked.trace, traceOf(b.c)))
 }
 
 // refuse writes into an entry's answer why it was not accepted. The cause of an internal error goes to the log
@@ -123,7 +126,8 @@ func (b *batch) refuse(i int, err error) {
 	if p.kind != systemUnhealthy && p.kind != queueFull && p.kind != rateLimited {
 		return
 	}
-	if in := time.Duration(retryAfter(err)) * time.Second; !b.refused || in > b.wait {
+	answer.RetryAfter = retryAfter(err)
+	if in := time.Duration(answer.RetryAfter) * time.Second; !b.refused || in > b.wait {
 		b.wait, b.refused = in, true
 	}
 }
@@ -134,14 +138,9 @@ func (b *batch) send(tier job.Tier) error {
 		return nil
 	}
 	ctx := b.c.Request.Context()
-	if b.Trace != nil {
-		span, end := b.Trace(ctx, tier, traceOf(b.c), spanFrom(b.c.Request.Header))
-		defer end("", nil)
-		for i := range b.submissions {
-			b.submissions[i].SpanID = span
-		}
-	}
+	end := b.spans(ctx, tier)
 	accepted, errs := b.Submit.SubmitBatch(ctx, b.submissions)
+	end(accepted, errs)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -154,9 +153,33 @@ func (b *batch) send(tier job.Tier) error {
 			continue
 		}
 		b.answers[i] = batchEntry{JobID: accepted[n].ID, Status: firstStatus(&b.submissions[n]),
-			Replayed: accepted[n].Replayed}
+			Replayed: accepted[n].Replayed, RetryAfter: seconds(b.pollIn(&b.submissions[n], accepted[n].Replayed))}
 	}
 	return nil
+}
+
+// spans gives each submission a span. The submissions with the request's trace id share one; each of the others has
+// its own. end ends all spans.
+func (b *batch) spans(ctx context.Context, tier job.Tier) (end func([]job.Accepted, []error)) {
+	if b.Trace == nil {
+		return func([]job.Accepted, []error) {}
+	}
+	request := traceOf(b.c)
+	shared, endShared := b.Trace(ctx, tier, request, spanFrom(b.c.Request.Header))
+	own := map[int]func(job.ID, error){}
+	for i := range b.submissions {
+		s := &b.submissions[i]
+		s.SpanID = shared
+		if s.TraceID != request {
+			s.SpanID, own[i] = b.Trace(ctx, tier, s.TraceID, "")
+		}
+	}
+	return func(accepted []job.Accepted, errs []error) {
+		endShared("", nil)
+		for i, end := range own {
+			end(accepted[i].ID, errs[i])
+		}
+	}
 }
 
 // look sets the present status of the jobs of replayed entries. It asks for as many jobs as it can within a second;

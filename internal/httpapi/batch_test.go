@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,15 +30,15 @@ func TestBatch(t *testing.T) {
 		`{}`,
 	}
 	const want = `{"apiResponseData":[
-		{"jobId":"019de340-01fe-7a58-be69-567cd7d6b700","currentJobStatus":"PENDING"},
+		{"jobId":"019de340-01fe-7a58-be69-567cd7d6b700","currentJobStatus":"PENDING","retryAfter":3},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"nope: unknown field","errors":[{"field":"nope","reason":"unknown field"}]},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"type: is there twice","errors":[{"field":"type","reason":"is there twice"}]},
 		{"errorCode":"UNKNOWN_JOB_TYPE","message":"There is no such job type.","detail":"known types: PAIR, SIMULATION","errors":[{"field":"type","reason":"known types: PAIR, SIMULATION"}]},
-		{"jobId":"019de340-01fe-7a58-be69-567cd7d6b701","currentJobStatus":"SCHEDULED"},
+		{"jobId":"019de340-01fe-7a58-be69-567cd7d6b701","currentJobStatus":"SCHEDULED","retryAfter":30},
 		{"errorCode":"PAYLOAD_TOO_LARGE","message":"The request is too large.","detail":"the payload has 1001 bytes; at most 1000 are taken"},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"the body must be a JSON object"},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"idempotencyKey: must be 1 to 255 visible ASCII characters","errors":[{"field":"idempotencyKey","reason":"must be 1 to 255 visible ASCII characters"}]},
-		{"errorCode":"QUEUE_FULL","message":"Request cannot be accepted at the moment due to high load. Please try again later.","detail":"Request cannot be accepted at the moment due to high load. Please try again later."},
+		{"errorCode":"QUEUE_FULL","message":"Request cannot be accepted at the moment due to high load. Please try again later.","detail":"Request cannot be accepted at the moment due to high load. Please try again later.","retryAfter":7},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"maxRetries: may lower the tier's 5, not raise it","errors":[{"field":"maxRetries","reason":"may lower the tier's 5, not raise it"}]},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"not JSON, at byte 12: invalid UTF-8"},
 		{"errorCode":"INVALID_REQUEST","message":"The request is not valid.","detail":"the JSON is nested deeper than 32 levels"},
@@ -81,6 +83,35 @@ func TestBatch_AnEntrysKeyIsTheHeadersKey(t *testing.T) {
 	r.json("POST", "/paid/submit/batch", `[`+strings.Replace(body, "{", `{"idempotencyKey":"order-7",`, 1)+`]`)
 	if got, want := r.submitted[0].Idempotency, keyed(t, "/paid/submit", "order-7", body); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// An entry may have a trace id of its own, and then has a span of its own.
+func TestBatch_AnEntrysTrace(t *testing.T) {
+	r := newRooms(t)
+	var spans []string
+	r.deps.Trace = func(_ context.Context, _ job.Tier, trace, parent string) (string, func(job.ID, error)) {
+		spans = append(spans, trace+"<"+parent)
+		return "span of " + trace, func(id job.ID, err error) { spans = append(spans, fmt.Sprint(trace, ">", id, err)) }
+	}
+	r.Handler = NewHandler(r.deps)
+	r.submitBatch = func(batch []job.Submission) ([]job.Accepted, []error) {
+		return []job.Accepted{{ID: knownID}, {ID: knownID}}, []error{nil, nil}
+	}
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	rec := r.json("POST", "/paid/submit/batch",
+		`[{"traceId":"order-7_a.B"},{"traceId":null},{"traceId":"a b"},{"traceId":7}]`, "traceparent", parent)
+	if n := strings.Count(rec.Body.String(), "traceId: must be 1 to 64 letters, digits and . _ -"); n != 2 {
+		t.Errorf("%s", rec.Body)
+	}
+	all := parent[3:35]
+	if got := fmt.Sprint(r.submitted[0].TraceID, ", ", r.submitted[0].SpanID, ", ", r.submitted[1].TraceID, ", ",
+		r.submitted[1].SpanID); got != "order-7_a.B, span of order-7_a.B, "+all+", span of "+all {
+		t.Errorf("submitted %s", got)
+	}
+	want := []string{all + "<00f067aa0ba902b7", "order-7_a.B<", all + "><nil>", "order-7_a.B>" + string(knownID) + "<nil>"}
+	if !slices.Equal(spans, want) {
+		t.Errorf("spans %q", spans)
 	}
 }
 

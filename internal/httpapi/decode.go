@@ -22,6 +22,7 @@ type asked struct {
 	runAt      time.Time
 	callback   string
 	key        string // the Idempotency-Key; "" = none
+	trace      string // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
 
@@ -43,7 +44,8 @@ const maxAhead = 365 * 24 * time.Hour
 // The bodies that ask for a job: a submit to a tier, an entry of a batch, POST /jobs and POST /api/jobs.
 var (
 	tierBody  = newSubmitBody(ours, nil)
-	batchBody = newSubmitBody(ours, map[string]member[asked]{"idempotencyKey": (*asked).setKey})
+	batchBody = newSubmitBody(ours, map[string]member[asked]{"idempotencyKey": (*asked).setKey,
+		"traceId": (*asked).setTrace})
 	jobsBody  = newSubmitBody(ours, map[string]member[asked]{"tier": (*asked).setTier})
 	apiBody   = newSubmitBody(weavers, map[string]member[asked]{"tier": (*asked).setTier})
 )
@@ -154,6 +156,13 @@ func (a *asked) setKey(v jsontext.Value) error {
 	}
 	a.key = string(unquoted(v))
 	return checkKey(a.key)
+}
+
+func (a *asked) setTrace(v jsontext.Value) error {
+	if a.trace = text(v); !plain(a.trace) {
+		return reason("must be 1 to 64 letters, digits and . _ -")
+	}
+	return nil
 }
 
 // setTier stores the tier's name as it was sent. tierAsked decides whether there is such a tier.

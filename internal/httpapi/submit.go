@@ -188,10 +188,9 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 		status:   firstStatus(&s),
 		retries:  s.MaxRetries,
 		trace:    s.TraceID,
-		in:       a.Submit.Hint(s.Tier),
+		in:       a.pollIn(&s, accepted.Replayed),
 	}
-	switch {
-	case accepted.Replayed:
+	if accepted.Replayed {
 		first := a.asItIs(ctx, accepted.ID)
 		r.status, r.created = first.Status.Shown(), first.ArrivedAt
 		if !first.ArrivedAt.IsZero() {
@@ -200,12 +199,20 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 		if first.TraceID != "" {
 			r.trace = first.TraceID
 		}
-	case !s.RunAt.IsZero():
-		r.in = max(r.in, s.RunAt.Sub(a.Clock()))
-	case s.Delay > 0:
-		r.in = max(r.in, s.Delay)
 	}
 	return r, nil
+}
+
+// pollIn returns the time after which a poll of an accepted job makes sense.
+func (a *api) pollIn(s *job.Submission, replayed bool) time.Duration {
+	in := a.Submit.Hint(s.Tier)
+	switch {
+	case replayed:
+		return in
+	case !s.RunAt.IsZero():
+		return max(in, s.RunAt.Sub(a.Clock()))
+	}
+	return max(in, s.Delay)
 }
 
 func firstStatus(s *job.Submission) job.Status {

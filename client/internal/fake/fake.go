@@ -3,10 +3,12 @@
 package fake
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -32,7 +34,7 @@ type Server struct {
 type Job struct {
 	ID, Tier, Type, Key, Trace string
 	Payload                    json.RawMessage
-	Body                       string // of the submit, as received
+	Body                       string // of the submit, as received; an entry of a batch without key and trace
 	Status                     string
 	Version                    int
 	Result, Cause, Error       string
@@ -155,7 +157,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	if replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
 	}
-	w.Header().Set("X-Trace-Id", "trace-of-"+j.ID)
+	w.Header().Set("X-Trace-Id", cmp.Or(r.Header.Get("X-Trace-Id"), "trace-of-"+j.ID))
 	w.Header().Set("Retry-After", "1")
 	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": map[string]any{"jobId": j.ID,
 		"currentJobStatus": j.Status}})
@@ -176,22 +178,34 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	out := []map[string]any{}
 	for _, e := range entries {
-		var own struct {
-			Key string `json:"idempotencyKey"`
+		key, trace, body := separate(e)
+		trace = cmp.Or(trace, r.Header.Get("X-Trace-Id"))
+		j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), key, trace, body)
+		if code != "" {
+			out = append(out, members(code))
+			continue
 		}
-		_ = json.Unmarshal(e, &own) // accept reports the error
-		j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), own.Key, r.Header.Get("X-Trace-Id"), e)
-		switch {
-		case code != "":
-			wrong := []map[string]any{{"field": "type", "reason": "no"}}
-			out = append(out, map[string]any{"errorCode": code, "message": "refused", "detail": "type: no", "errors": wrong})
-		case replayed:
-			out = append(out, map[string]any{"jobId": j.ID, "currentJobStatus": j.Status, "idempotencyReplayed": true})
-		default:
-			out = append(out, map[string]any{"jobId": j.ID, "currentJobStatus": j.Status})
+		answer := map[string]any{"jobId": j.ID, "currentJobStatus": j.Status, "retryAfter": 1}
+		if replayed {
+			answer["idempotencyReplayed"] = true
 		}
+		out = append(out, answer)
 	}
 	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": out})
+}
+
+// own matches the members that only an entry of a batch has.
+var own = regexp.MustCompile(`,?"(idempotencyKey|traceId)":"(\\.|[^"\\])*"`)
+
+// separate returns an entry's key and trace id, and the body of the same submit alone.
+func separate(entry []byte) (key, trace string, body []byte) {
+	var said struct {
+		Key   string `json:"idempotencyKey"`
+		Trace string `json:"traceId"`
+	}
+	_ = json.Unmarshal(entry, &said) // accept reports the error
+	end := max(0, len(entry)-1<<10)  // they come last
+	return said.Key, said.Trace, append(entry[:end:end], own.ReplaceAll(entry[end:], nil)...)
 }
 
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {

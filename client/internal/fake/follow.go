@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -130,12 +131,20 @@ func JSON(w http.ResponseWriter, status int, v any) {
 func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": "why " + code, "errorCode": code,
-		"message":   "refused",
-		"timestamp": now, "traceId": "trace-of-a-refusal",
-		"errors": []map[string]any{{"field": "type", "reason": "is not known"}},
+	body := members(code)
+	maps.Copy(body, map[string]any{
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "timestamp": now,
+		"traceId": "trace-of-a-refusal",
 	})
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// members returns the members of an error that an entry of a batch has too.
+func members(code string) map[string]any {
+	return map[string]any{
+		"errorCode": code, "message": "refused", "detail": "why " + code,
+		"errors": []map[string]any{{"field": "type", "reason": "is not known"}},
+	}
 }
 
 func read(r *http.Request) []byte {
