@@ -12,7 +12,7 @@ import (
 )
 
 // The first outcome of a generation stands. A COMPLETED outcome is a row of job_results, any other is a row of
-// job_outcomes, so two primary keys decide together (docs/adr/0031-one-row.md). A transaction inserts its own rows, and
+// job_outcomes, so two primary keys decide together (docs/adr/0032-one-row.md). A transaction inserts its own rows, and
 // then reads the other table for rivals, with rows that other transactions have not committed yet. Of two transactions
 // with different outcomes of one generation at least one sees the other's row. It waits until that transaction has
 // ended, and gives way if the row is still there.
