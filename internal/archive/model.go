@@ -5,6 +5,8 @@ import "time"
 // The structs here are the rows as queries read them. A test compares them with the migrated schema. A nil time
 // means "never".
 
+// outcomeRow is the outcome of a failed or cancelled generation. A completed generation has one beside its resultRow if
+// an earlier version wrote it, or if it was written in the day after an upgrade (see oneRow).
 type outcomeRow struct {
 	JobID      string     `gorm:"type:char(36);primaryKey"`
 	Generation int        `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -25,6 +27,7 @@ type outcomeRow struct {
 	EndedAt      *time.Time `gorm:"type:datetime(6)"`
 }
 
+// resultRow is a completed job: its outcome and its result.
 type resultRow struct {
 	JobID        string     `gorm:"type:char(36);primaryKey"`
 	Generation   int        `gorm:"type:int;not null"`
@@ -42,6 +45,7 @@ type resultRow struct {
 	TraceID      string     `gorm:"type:varchar(100);not null"`
 	Worker       string     `gorm:"type:varchar(255);not null"` // who completed the job; "" in rows older than the column
 	Note         string     `gorm:"type:varchar(200);not null"` // a short text about the result, for lists
+	RecordedAt   *time.Time `gorm:"type:datetime(6)"`           // the database's clock; nil in rows older than the column
 }
 
 // failedRow is a dead letter. Options holds, as text, what the submit asked for besides its payload (job.Options);
@@ -127,6 +131,12 @@ type keyRow struct {
 	ExpiresAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
+// oneRow says from when on a completed job has no outcomeRow. The table has this one row.
+type oneRow struct {
+	ID     int       `gorm:"type:tinyint;primaryKey;autoIncrement:false"`
+	FromAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
 // planRow is a tier's plan. Plan holds JSON.
 type planRow struct {
 	Tier      string    `gorm:"type:varchar(31);primaryKey"`
@@ -143,3 +153,4 @@ func (acceptedRow) TableName() string     { return "accepted_jobs" }
 func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
 func (planRow) TableName() string         { return "plans" }
+func (oneRow) TableName() string          { return "one_row" }

@@ -78,7 +78,11 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owes
 // transaction writes all rows of all outcomes, or none. Afterwards the ended jobs have no row in accepted_jobs,
 // and the jobs that are owed for them have one.
 func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) error {
-	var results, failed, requeued []*job.Outcome
+	alone, err := a.alone(ctx)
+	if err != nil {
+		return err
+	}
+	var results, others, failed, requeued []*job.Outcome
 	var accepted []key
 	var attempts []attemptOf
 	for _, o := range outcomes {
@@ -87,6 +91,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			results = append(results, o)
 		case job.Failed:
 			failed = append(failed, o)
+			others = append(others, o)
+		default:
+			others = append(others, o)
 		}
 		if o.Generation > 1 {
 			requeued = append(requeued, o)
@@ -98,22 +105,29 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			attempts = append(attempts, attemptOf{keyOf(o), &o.Attempts[i]})
 		}
 	}
+	rows := others // the outcomes with a row in job_outcomes
+	if !alone {
+		rows = outcomes
+	}
 	db := a.db.Write.WithContext(ctx)
 	queries := slices.Concat(
-		a.inserts.statements(outcomeTable.name, len(outcomes)), a.inserts.statements(resultTable.name, len(results)),
+		a.inserts.statements(outcomeTable.name, len(rows)), a.inserts.statements(resultTable.name, len(results)),
 		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
 	if len(requeued) > 0 {
 		queries = append(queries, closeDeadLetter)
 	}
 	owed := owes.all(outcomes)
 	size := database.SizeFor(len(accepted))
-	drop, isolation := a.dropAccepted(size), sql.LevelDefault
+	drop := a.dropAccepted(size)
 	if len(accepted) > 0 {
 		queries = append(queries, drop)
 	}
-	if len(accepted)+len(owed) > 0 {
-		isolation = a.db.Dialect.Isolation
-		queries = append(queries, a.inserts.statements(acceptedTable.name, len(owed))...)
+	queries = append(queries, a.inserts.statements(acceptedTable.name, len(owed))...)
+	if len(results) > 0 {
+		queries = append(queries, rivalsNear(&a.db.Dialect))
+	}
+	if len(others) > 0 {
+		queries = append(queries, completedOf(&a.db.Dialect, database.SizeFor(len(others))))
 	}
 	if err := a.db.Prepare(ctx, queries); err != nil {
 		return err
@@ -124,14 +138,24 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	// again.
 	return db.Transaction(func(tx *gorm.DB) error {
 		conn := tx.Statement.ConnPool
-		written, err := insert(ctx, conn, a.inserts, outcomeTable, outcomes)
+		written, err := insert(ctx, conn, a.inserts, outcomeTable, rows)
 		if err != nil {
 			return err
 		}
-		if written != len(outcomes) {
+		if written != len(rows) {
 			return errSomeThere
 		}
-		if _, err := insert(ctx, conn, a.inserts, resultTable, results); err != nil {
+		if written, err = insert(ctx, conn, a.inserts, resultTable, results); err != nil {
+			return err
+		}
+		if written != len(results) {
+			return errSomeThere
+		}
+		compared := results
+		if !alone { // completed outcomes have a row in job_outcomes too, whose primary key decides
+			compared = nil
+		}
+		if err := a.rivals(ctx, conn, compared, others); err != nil {
 			return err
 		}
 		if _, err := insert(ctx, conn, a.inserts, failedTable, failed); err != nil {
@@ -148,7 +172,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		}
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, owed)
 		return err
-	}, &sql.TxOptions{Isolation: isolation})
+	}, &sql.TxOptions{Isolation: a.db.Dialect.Uncommitted})
 }
 
 // owesFunc returns the job that is owed for an outcome, if any (see WriterOptions). It may be nil.
@@ -185,33 +209,6 @@ func closeDeadLetters(ctx context.Context, conn gorm.ConnPool, outcomes []*job.O
 		if err != nil {
 			return fmt.Errorf("close dead letter: %w", err)
 		}
-	}
-	return nil
-}
-
-// lookUp adds to there what SQL holds of the outcomes.
-func (a *Archive) lookUp(ctx context.Context, outcomes []*job.Outcome, there map[key]ending) error {
-	for len(outcomes) > 0 {
-		n := cut(len(outcomes))
-		ids := make([]string, n)
-		wanted := make(map[key]bool, n)
-		for i, o := range outcomes[:n] {
-			ids[i] = string(o.ID)
-			wanted[keyOf(o)] = true
-		}
-		var rows []outcomeRow
-		// Reads the writing connection: a row that is not reached must not look absent.
-		err := a.db.Write.WithContext(ctx).Select("job_id", "generation", "outcome", "attempt").
-			Where("job_id IN ?", ids).Find(&rows).Error
-		if err != nil {
-			return fmt.Errorf("look up outcomes: %w", err)
-		}
-		for _, r := range rows {
-			if k := (key{job.ID(r.JobID), r.Generation}); wanted[k] {
-				there[k] = ending{job.Status(r.Outcome), r.Attempt}
-			}
-		}
-		outcomes = outcomes[n:]
 	}
 	return nil
 }

@@ -306,15 +306,26 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 	c.row(`SELECT COUNT(*) FROM job_results`, &results)
 	c.row(`SELECT COUNT(*) FROM failed_jobs`, &failed)
 	var ended int // one end per generation
-	c.row(`SELECT COUNT(*) FROM job_outcomes WHERE outcome <> 'CANCELLED'`, &ended)
+	c.row(`SELECT COUNT(*) FROM `+endings+` WHERE outcome <> 'CANCELLED'`, &ended)
 	if results+failed != ended {
 		c.t.Errorf("%d results and %d dead letters for %d outcomes", results, failed, ended)
+	}
+	var generations int
+	c.row(`SELECT COUNT(*) FROM (SELECT DISTINCT job_id, generation FROM `+endings+` WHERE outcome <> 'CANCELLED') AS each_one`,
+		&generations)
+	if generations != ended {
+		c.t.Errorf("%d outcomes of %d generations", ended, generations)
 	}
 	return outcomes
 }
 
+// endings are the outcomes that SQL has: a completed job's row is its result, any other is an outcome. (After an upgrade
+// there may be outcomes of completed jobs too.)
+const endings = `(SELECT job_id, generation, 'COMPLETED' AS outcome, retry_count, trace_id FROM job_results UNION ALL
+	SELECT job_id, generation, outcome, retry_count, trace_id FROM job_outcomes WHERE outcome <> 'COMPLETED') AS ended`
+
 func (c *cluster) outcomes() map[string]string {
-	rows, err := c.db.Query(`SELECT job_id, outcome FROM job_outcomes`)
+	rows, err := c.db.Query(`SELECT job_id, outcome FROM ` + endings + ` ORDER BY job_id, generation`)
 	if err != nil {
 		return nil // SQL is down, or its tables do not exist yet
 	}

@@ -119,7 +119,7 @@ func paysOldDebts(
 			}
 		}
 		var outcomes, newest int
-		row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM job_outcomes WHERE job_id = '"+j.ID+"'",
+		row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM "+endings+" WHERE job_id = '"+j.ID+"'",
 			&outcomes, &newest)
 		if outcomes != j.Generation || newest != j.Generation {
 			t.Errorf("%s: %d outcomes up to generation %d, want %d", name, outcomes, newest, j.Generation)

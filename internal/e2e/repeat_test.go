@@ -71,7 +71,7 @@ func TestSubmittedTwice(t *testing.T) {
 		t.Errorf("runs: %v", marks)
 	}
 	var outcomes int
-	c.row(`SELECT COUNT(*) FROM job_outcomes`, &outcomes)
+	c.row(`SELECT COUNT(*) FROM `+endings, &outcomes)
 	if outcomes != 2 {
 		t.Errorf("%d outcomes", outcomes)
 	}
