@@ -298,6 +298,7 @@ func (m *Model) CancelJob(j *ModelJob, generation int) job.Word {
 		return job.Cancel
 	}
 	j.end(job.Cancelled)
+	j.token, j.ending = "", "" // a repeat of the last attempt's report is LOST from now on
 	return job.WasCancelled
 }
 
