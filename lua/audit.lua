@@ -1,5 +1,5 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
---        repair, and sets aside what nobody can explain.
+--        repair, and sets aside jobs whose texts are torn or missing.
 -- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job tried leases
 --        checkpoints ended unacked attempts events
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
@@ -82,8 +82,8 @@ local function audit_nothing(id, places, outcomes)
   return #repairs > 0 and 'REPAIRED ' .. table.concat(repairs, ' ') or 'EMPTY'
 end
 
--- end_overtaken ends a waiting job with the outcome that SQL has of it: Redis went back in time, and nobody needs to
--- run the job again.
+-- end_overtaken ends a waiting job with the outcome that SQL has of it: Redis went back in time, and the job
+-- need not run again.
 local function end_overtaken(id, places, class, head, outcome)
   local t, bytes = parse_tried(redis.call('HGET', tried, id)), bytes_of(head)
   local run = t.run
@@ -207,7 +207,7 @@ local function audit_job(id, outcomes)
   local stored_lease = redis.call('HGET', leases, id)
   local lease, lease_head = parse_lease(stored_lease)
   if stored_lease and not lease then
-    redis.call('HDEL', leases, id) -- nobody could end it: the job goes back to its place
+    redis.call('HDEL', leases, id) -- no report could end the job: it goes back to its place
     add_repair('lease')
   end
   local e, ended_head, detail = read_ended(ended, id)

@@ -1,5 +1,5 @@
--- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and whatever its holder reports next
---        ends it CANCELLED.
+-- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and its holder's next report, of any
+--        kind, ends it CANCELLED.
 -- KEYS   queue scheduled outbox counters owners job tried leases checkpoints ended unacked events
 -- per job (n = 1, 3, ...):
 -- ARGV[n+0] id: the job

@@ -9,8 +9,8 @@
 -- REPLY  per lease: OK ended | CANCELLED ended (a cancel had been asked for) | LOST (not the stored lease; nothing
 --        changed)
 -- TWICE  the end keeps the lease and the report: the same report again gets the same answer
--- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. Nobody needs
--- the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
+-- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. No reader
+-- needs the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
 local heartbeat_deadlines, run_deadlines, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked,
   events = unpack(KEYS)
 local lead = tonumber(ARGV[1])

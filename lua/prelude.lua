@@ -174,14 +174,14 @@ local function ring(doorbell)
   if redis.call('LLEN', doorbell) == 0 then redis.call('RPUSH', doorbell, '1') end
 end
 
--- has_listeners says whether anybody listens to a channel. It asks Redis once per call of a script.
+-- has_listeners says whether a process listens to a channel. It asks Redis once per call of a script.
 local listener_cache = {} -- channel -> true or false
 local function has_listeners(channel)
   if listener_cache[channel] == nil then listener_cache[channel] = redis.call('EXISTS', channel) == 1 end
   return listener_cache[channel]
 end
 
--- note_event keeps an event for publish, if anybody listens to the channel.
+-- note_event keeps an event for publish, if a process listens to the channel.
 local pending_events = {} -- channel -> lines of "id tier status attempt cause"
 local function note_event(channel, id, tier, status, attempt, cause)
   if not has_listeners(channel) then return end

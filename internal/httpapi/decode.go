@@ -46,8 +46,8 @@ var (
 	tierBody  = newSubmitBody(ours, nil)
 	batchBody = newSubmitBody(ours, map[string]member[asked]{"idempotencyKey": (*asked).setKey,
 		"traceId": (*asked).setTrace})
-	jobsBody  = newSubmitBody(ours, map[string]member[asked]{"tier": (*asked).setTier})
-	apiBody   = newSubmitBody(weavers, map[string]member[asked]{"tier": (*asked).setTier})
+	jobsBody = newSubmitBody(ours, map[string]member[asked]{"tier": (*asked).setTier})
+	apiBody  = newSubmitBody(weavers, map[string]member[asked]{"tier": (*asked).setTier})
 )
 
 type submitBody struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got
-// again by asking with the same number. A number lower than the last one claimed with answers no leases.
+// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. If the answer is lost, a repeat
+// with the same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	plans := q.plans.All()
 	args := make([]any, 0, 5+3*(len(plans)+1))
@@ -33,8 +33,8 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	return reply, q.readClaim(answer, &reply)
 }
 
-// readClaim reads what the claim script answers: the score of the best job left, the different leases, and of each job
-// which of them it has, its id and its record; then the checkpoints.
+// readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists
+// with an entry per job (the number of its lease, its id, its record), and the checkpoints.
 func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	list, ok := answer.([]any)
 	if ok && len(list) == 1 && list[0] == string(job.Empty) {

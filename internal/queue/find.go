@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// startBytes is how much of a record is read where nobody asks for the payload. Few records have a longer head.
+// startBytes is how much of a record is read for a caller that does not want the payload. Few records have a longer
+// head.
 const startBytes = 4096
 
 // parts are the texts that Redis has of a job, read in one step.
@@ -38,8 +39,8 @@ func readParts(ctx context.Context, p redis.Pipeliner, id job.ID, whole bool) pa
 	return x
 }
 
-// job puts a job's texts together; job.ErrNotFound if Redis has none. A job with an end has ended; else one with a
-// lease runs; else one with a record waits.
+// job makes a job of its texts. The error is job.ErrNotFound if Redis has none of them. A job with an end has ended. A
+// job without an end that has a lease runs. A job with only a record waits.
 func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 	j.ID = id
 	record, tried := x.record.Val(), x.tried.Val()
@@ -89,7 +90,7 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 	return j, err
 }
 
-// errLongHead says that the head of a job goes on behind what was read.
+// errLongHead means that a job's head is longer than startBytes.
 var errLongHead = errors.New("its head is longer than what was read")
 
 // Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
@@ -98,7 +99,7 @@ func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
 	}
 	var x parts
-	// One step: a job moves from text to text, and would be missed between two of them.
+	// Scripts move a job from one text to another, so that reads in several steps could miss it.
 	err := inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
 		x = readParts(ctx, p, id, true)
 		return nil

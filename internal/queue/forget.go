@@ -49,9 +49,9 @@ func readMemory(info string) (m job.ServerMemory) {
 	return m
 }
 
-// ForgetStep makes one step of a walk over the ended jobs of a server, from a cursor on (0 begins a walk). It forgets
-// the slices of acknowledged jobs whose last job ended at before (ms of Redis' time) or earlier, and tells when the
-// others ended; 0 forgets none. A slice that ended within job.LeastMemory is neither forgotten nor told of.
+// ForgetStep makes one step of a walk over the slices of a server. cursor 0 begins a walk. The step removes the slices
+// of acknowledged jobs whose last job ended at before (ms of Redis' time) or earlier, and returns the ends of the
+// slices that ended later; with before = 0 it removes none. It skips slices that ended within job.LeastMemory.
 func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, before int64) (job.ForgetStep, error) {
 	order, _, err := q.inOrder(ctx)
 	if err != nil {
@@ -85,9 +85,9 @@ func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, be
 	return step, nil
 }
 
-// Forget forgets those slices of a partition of which SQL has all jobs, whose last job ended at before or earlier, and
-// at least job.LeastMemory ago. It counts their jobs, and tells for each job of the slices that are left for before
-// alone when the last one ended.
+// Forget removes those of a partition's slices of which SQL has all jobs, whose last job ended at before or earlier,
+// and at least job.LeastMemory ago. gone counts the removed jobs. stayed has an entry for each job that stayed only
+// because its slice ended after before: the time of the slice's last end.
 func (q *Queue) Forget(
 	ctx context.Context, partition int, slices []string, before int64,
 ) (gone int, stayed []int64, err error) {

@@ -178,7 +178,7 @@ func (q *Queue) holdSlices(ctx context.Context, keys []string) (found []job.Find
 	return found, nil
 }
 
-// splitKey reads the partition of a key, -1 if it is none of ours.
+// splitKey returns the partition and the suffix of a key, or -1 for a key that is not of this queue.
 func (q *Queue) splitKey(key string) (partition int, suffix string) {
 	number, suffix, ok := strings.Cut(strings.TrimPrefix(key, "{tierq:"), "}:")
 	partition, err := strconv.Atoi(number)

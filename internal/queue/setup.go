@@ -19,7 +19,7 @@ const schemaVersion = 2
 
 const schemaField = "schemaVersion"
 
-// howToDrain is what an operator does about jobs in another layout.
+// howToDrain tells an operator what to do about jobs in another layout.
 const howToDrain = "run the other build without new submits until no job waits or runs and the outbox is empty, stop " +
 	"it, empty this Redis database and start this build (docs/operations/DEPLOY.md, From layout 1)"
 

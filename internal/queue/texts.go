@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// This file reads and writes the texts in which Redis has a job; lua/prelude.lua and docs/KEYS.md name their parts.
+// This file reads and writes the texts that Redis keeps of a job. lua/prelude.lua and docs/KEYS.md name their parts.
 
 // noMaxRun in a class says that a job may run as long as its tier lets it.
 const noMaxRun = "0"
@@ -98,7 +98,7 @@ func readHead(head string, j *job.Job) error {
 	return nil
 }
 
-// errOptions says that all of a head was read but its options.
+// errOptions means that a head was read except for its options.
 var errOptions = errors.New("its options cannot be read")
 
 // runWords is how many words a run has.
@@ -200,7 +200,7 @@ func readEnded(text string, j *job.Job) error {
 }
 
 // readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a LATER is
-// "until reason"; a build before that one left it empty.
+// "until reason"; earlier builds left it empty.
 func readAttempt(line string, generation int) (job.Attempt, error) {
 	f := strings.SplitN(line, " ", 6)
 	if len(f) != 6 {
