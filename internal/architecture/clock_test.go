@@ -34,7 +34,6 @@ var readers = map[string]string{
 	"internal/artifact/identity.go":         "other: when the keys of S3 expire",
 	"internal/artifact/old.go":              "other: the age of files on this machine, which its clock has dated",
 	"internal/artifact/open.go":             "other: the date that a request to S3 is signed for",
-	"internal/archive/one_row.go":           "span: until completed jobs have one row, a moment of SQL's clock",
 	"internal/archive/write.go":             "span: back-off of a refused row",
 	"internal/archive/writer.go":            "span: the same",
 	"internal/pages/sse.go":                 "span: write deadlines; shown: the timestamp of a refusal",

@@ -5,8 +5,6 @@ package archive
 
 import (
 	"context"
-	"sync/atomic"
-	"time"
 
 	"github.com/tierq/tierq/internal/database"
 )
@@ -23,8 +21,6 @@ type Archive struct {
 	db      *database.DB
 	inserts inserts
 	journal bool
-
-	aloneFrom atomic.Pointer[time.Time] // from when on completed jobs have one row; nil = not read yet
 }
 
 // New makes an archive in a database. The caller closes the database, and stops the Writer before that.

@@ -6,7 +6,7 @@ import "time"
 // means "never".
 
 // outcomeRow is the outcome of a failed or cancelled generation. A completed generation has one beside its resultRow if
-// an earlier version wrote it, or if it was written in the day after an upgrade (see oneRow).
+// an earlier version wrote it.
 type outcomeRow struct {
 	JobID      string     `gorm:"type:char(36);primaryKey"`
 	Generation int        `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -131,12 +131,6 @@ type keyRow struct {
 	ExpiresAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
-// oneRow says from when on a completed job has no outcomeRow. The table has this one row.
-type oneRow struct {
-	ID     int       `gorm:"type:tinyint;primaryKey;autoIncrement:false"`
-	FromAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
-}
-
 // planRow is a tier's plan. Plan holds JSON.
 type planRow struct {
 	Tier      string    `gorm:"type:varchar(31);primaryKey"`
@@ -153,4 +147,3 @@ func (acceptedRow) TableName() string     { return "accepted_jobs" }
 func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
 func (planRow) TableName() string         { return "plans" }
-func (oneRow) TableName() string          { return "one_row" }

@@ -78,10 +78,6 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owes
 // transaction writes all rows of all outcomes, or none. Afterwards the ended jobs have no row in accepted_jobs,
 // and the jobs that are owed for them have one.
 func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) error {
-	alone, err := a.alone(ctx)
-	if err != nil {
-		return err
-	}
 	var results, others, failed, requeued []*job.Outcome
 	var accepted []key
 	var attempts []attemptOf
@@ -105,13 +101,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			attempts = append(attempts, attemptOf{keyOf(o), &o.Attempts[i]})
 		}
 	}
-	rows := others // the outcomes with a row in job_outcomes
-	if !alone {
-		rows = outcomes
-	}
 	db := a.db.Write.WithContext(ctx)
 	queries := slices.Concat(
-		a.inserts.statements(outcomeTable.name, len(rows)), a.inserts.statements(resultTable.name, len(results)),
+		a.inserts.statements(outcomeTable.name, len(others)), a.inserts.statements(resultTable.name, len(results)),
 		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
 	if len(requeued) > 0 {
 		queries = append(queries, closeDeadLetter)
@@ -138,11 +130,11 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	// again.
 	return db.Transaction(func(tx *gorm.DB) error {
 		conn := tx.Statement.ConnPool
-		written, err := insert(ctx, conn, a.inserts, outcomeTable, rows)
+		written, err := insert(ctx, conn, a.inserts, outcomeTable, others)
 		if err != nil {
 			return err
 		}
-		if written != len(rows) {
+		if written != len(others) {
 			return errSomeThere
 		}
 		if written, err = insert(ctx, conn, a.inserts, resultTable, results); err != nil {
@@ -151,11 +143,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		if written != len(results) {
 			return errSomeThere
 		}
-		compared := results
-		if !alone { // completed outcomes have a row in job_outcomes too, whose primary key decides
-			compared = nil
-		}
-		if err := a.rivals(ctx, conn, compared, others); err != nil {
+		if err := a.rivals(ctx, conn, results, others); err != nil {
 			return err
 		}
 		if _, err := insert(ctx, conn, a.inserts, failedTable, failed); err != nil {

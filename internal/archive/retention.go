@@ -132,6 +132,7 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	q, id := retentionOf(&a.db.Dialect, 1), string(after.ID)
 	tier, ms := string(k.Tier), age.Milliseconds()
 	old, err := a.oldRows(ctx, q.old, string(k.Status), tier, at, ms, at, id, id, after.Generation, job.MaxBatch)
+	// A result that an earlier version wrote has no recorded_at: its row in job_outcomes has the time.
 	if err == nil && k.Status == job.Completed {
 		var results []job.OldJob
 		results, err = a.oldRows(ctx, q.oldCompleted, tier, at, ms, at, id, job.MaxBatch)
@@ -143,15 +144,7 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	slices.SortFunc(old, func(x, y job.OldJob) int {
 		return cmp.Or(x.RecordedAt.Compare(y.RecordedAt), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Generation, y.Generation))
 	})
-	// A job that was completed in the day after an upgrade has two rows, recorded one after the other. If they are on
-	// different pages, the job is gone when the second one is read.
-	seen := map[key]bool{}
-	old = slices.DeleteFunc(old[:min(len(old), job.MaxBatch)], func(o job.OldJob) bool {
-		again := seen[key{o.ID, o.Generation}]
-		seen[key{o.ID, o.Generation}] = true
-		return again
-	})
-	return old, nil
+	return old[:min(len(old), job.MaxBatch)], nil
 }
 
 func (a *Archive) oldRows(ctx context.Context, query string, args ...any) ([]job.OldJob, error) {

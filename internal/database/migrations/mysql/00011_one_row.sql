@@ -1,21 +1,10 @@
--- A completed job is one row, in job_results; job_outcomes has the failed and the cancelled ones. So job_results gets what job_outcomes had for the
--- lists and for retention. recorded_at is NULL in the rows of earlier versions: each of these has a row in job_outcomes too, which has the time.
--- one_row says from when on completed jobs have one row. A database that already has outcomes may have processes of the earlier version, which
--- read and compare the rows of job_outcomes alone: for a day completed jobs have both rows.
+-- A completed job is one row, in job_results; job_outcomes has the failed and the cancelled ones. So job_results gets
+-- what job_outcomes had for the lists and for retention. recorded_at is NULL in the rows of earlier versions: each of
+-- these has a row in job_outcomes too, which has the time.
 -- What is there already is left out, so that a migration that was cut off goes on.
 
 -- +goose NO TRANSACTION
 -- +goose Up
-CREATE TABLE IF NOT EXISTS one_row (
-  id      TINYINT     NOT NULL,
-  from_at DATETIME(6) NOT NULL,
-  PRIMARY KEY (id)
-) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-
-INSERT INTO one_row (id, from_at)
-  SELECT 1, CURRENT_TIMESTAMP(6) + INTERVAL IF(EXISTS (SELECT 1 FROM job_outcomes), 24, 0) HOUR
-  ON DUPLICATE KEY UPDATE id = 1;
-
 SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE job_results ADD COLUMN recorded_at DATETIME(6) NULL')
   FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'job_results' AND column_name = 'recorded_at');
 PREPARE ddl FROM @ddl;

@@ -1,13 +1,7 @@
--- See migrations/mysql. No earlier version runs beside this one: the file has one process. The CHECK says of a result's other columns what those
--- of job_outcomes say: that row is no longer there to refuse what is too long.
+-- See migrations/mysql. The CHECK says of a result's other columns what those of job_outcomes say: that row is no longer
+-- there to refuse what is too long.
 
 -- +goose Up
-CREATE TABLE one_row (
-  id      TINYINT  NOT NULL PRIMARY KEY,
-  from_at DATETIME NOT NULL
-) WITHOUT ROWID;
-INSERT INTO one_row (id, from_at) VALUES (1, strftime('%Y-%m-%d %H:%M:%f', 'now') || '000');
-
 ALTER TABLE job_results ADD COLUMN recorded_at DATETIME NULL CHECK (length(job_id) <= 36 AND length(tier) <= 31 AND length(type) <= 100 AND length(owner) <= 64 AND length(trace_id) <= 100);
 CREATE INDEX job_results_owner ON job_results (owner, job_id);
 CREATE INDEX job_results_trace ON job_results (trace_id, job_id);
