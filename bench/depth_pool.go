@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +37,7 @@ var mixed = []job.Tier{job.Paid, job.Unpaid, job.Unpaid, job.Unpaid, job.Public,
 func fillPool(ctx context.Context, n int) (p *pool, err error) {
 	p = &pool{n: n, spent: map[string]cost{}}
 	p.server, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
-		"--hash-max-listpack-value", strconv.Itoa(listpack), "--slowlog-max-len", "10000")
+		"--slowlog-max-len", "10000")
 	if err != nil {
 		return p, err
 	}
@@ -116,7 +115,8 @@ func (p *pool) put(ctx context.Context, n int, delay time.Duration, tiers ...job
 	return ids, nil
 }
 
-// end makes n ended jobs: one through the scripts, and its hash, with its time to live, again and again.
+// end makes n ended jobs: one through the scripts, and what is kept of it again and again, under other ids and in their
+// slices, each of which has its time to live.
 func (p *pool) end(ctx context.Context) error {
 	ids, err := p.put(ctx, 1, 0, job.Paid)
 	if err != nil {
@@ -129,14 +129,23 @@ func (p *pool) end(ctx context.Context) error {
 	if err := p.finish(ctx, func(_ string, _ int, do func() error) error { return do() }); err != nil {
 		return err
 	}
-	ended, err := p.client.Dump(ctx, queue.JobKey(id)).Result()
+	ended, err := p.client.HMGet(ctx, queue.EndedKey(id), string(id), "-").Result()
+	if err == nil && (ended[0] == nil || ended[1] == nil) {
+		err = errors.New("its end is not in its slice")
+	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", ids[0], err)
 	}
 	for left := p.n; left > 0; left -= 1000 {
 		_, err := p.client.Pipelined(ctx, func(c redis.Pipeliner) error {
+			keys := map[string]bool{}
 			for range min(left, 1000) {
-				c.Restore(ctx, queue.JobKey(newID()), 24*time.Hour, ended)
+				id := newID()
+				keys[queue.EndedKey(id)] = true
+				c.HSet(ctx, queue.EndedKey(id), string(id), ended[0], "-", ended[1])
+			}
+			for key := range keys {
+				c.PExpire(ctx, key, 24*time.Hour)
 			}
 			return nil
 		})

@@ -90,7 +90,7 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	rate := perSecond(drained, time.Since(began))
 	var rows int
 	if err := db.QueryRowContext(ctx,
-		"SELECT COUNT(*) FROM job_outcomes WHERE outcome = 'COMPLETED'").Scan(&rows); err != nil {
+		"SELECT COUNT(*) FROM job_results").Scan(&rows); err != nil {
 		return nil, fmt.Errorf("count rows: %w", err)
 	}
 	if rows != n {

@@ -100,8 +100,7 @@ type shards struct {
 // overMasters starts a cluster of so many masters for do, with the settings of the one Redis of the other benches, and
 // stops it.
 func (l *lab) overMasters(ctx context.Context, masters, partitions int, do func(*shards) error) (err error) {
-	cluster, err := testkit.StartMasters(masters, "--auto-aof-rewrite-percentage", "0", "--hash-max-listpack-value",
-		strconv.Itoa(listpack))
+	cluster, err := testkit.StartMasters(masters, "--auto-aof-rewrite-percentage", "0")
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The figures depend on these, so they are printed. The listpack limit is what docker-compose.yml ships; rewrites of
-// the AOF would fall into one run and not into the next.
+// The figures depend on these.
 const (
-	listpack    = 1024
 	redoLog     = 1 << 30
 	bufferPool  = 512 << 20
 	patience    = 5 * time.Minute
@@ -50,8 +48,8 @@ func newLab(o options) (*lab, error) {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
 	l := &lab{options: o, dir: dir}
-	l.redis, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
-		"--hash-max-listpack-value", strconv.Itoa(listpack))
+	// Rewrites of the AOF would fall into one run and not into the next.
+	l.redis, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}

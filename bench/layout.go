@@ -7,25 +7,20 @@ import (
 	"time"
 )
 
-// layout is a way to lay out the job hash: the shipped scripts with some lines replaced, so that everything else stays
-// the same.
+// layout is a way to lay out the jobs in Redis: the shipped scripts with some lines replaced, so that everything else
+// stays the same.
 type layout struct {
 	name  string
-	about string
-	// fields is how many texts the claim answers per lease.
-	fields int
-	edits  map[string][]string // script -> old, new, old, new, ...
+	owner string              // of the jobs; "" = they have none
+	edits map[string][]string // script -> old, new, old, new, ...
 }
 
 // derive applies the edits. Text that is no longer in a shipped script is an error: the comparison must not quietly
 // become another one.
 func (v layout) derive() (scripts, error) {
 	s := shipped()
-	if v.about != "" {
-		s.about = v.about
-	}
-	if v.fields > 0 {
-		s.fields = v.fields
+	if v.owner != "" {
+		s.owner = v.owner
 	}
 	for name, target := range map[string]*string{"prelude": &s.prelude, "submit": &s.submit, "claim": &s.claim,
 		"complete": &s.complete, "acknowledge": &s.acknowledge} {
@@ -40,43 +35,34 @@ func (v layout) derive() (scripts, error) {
 	return s, nil
 }
 
-// layoutBench runs every layout under both limits; each run starts with another layout.
+// layoutBench runs every layout; each run starts with another one.
 func layoutBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	n := l.scaled(50000, 500)
-	for _, limit := range limits {
-		err := l.withListpack(ctx, limit, func() error {
-			costs := map[string]time.Duration{}
-			for i := range layouts {
-				v := layouts[(i+l.turn)%len(layouts)]
-				s, err := v.derive()
-				if err != nil {
-					return err
-				}
-				cost, err := l.live(ctx, s, n)
-				if err != nil {
-					return fmt.Errorf("layout %s: %w", v.name, err)
-				}
-				costs[v.name] = cost.cpu
-				name := fmt.Sprintf("listpack %d, %s", limit, v.name)
-				figures = append(figures,
-					figure{name + ": cpu", "us/job", micros(cost.cpu, n)},
-					figure{name + ": in scripts", "us/job", micros(cost.script, n)},
-					figure{name + ": queued", "B/job", cost.queued}, figure{name + ": ended", "B/job", cost.ended})
-				for k, verb := range verbs {
-					if v.edits == nil {
-						figures = append(figures, figure{name + ": cpu of " + verb, "us/job", micros(cost.verbs[k], n)})
-					}
-				}
-			}
-			for _, v := range layouts[1:] {
-				figures = append(figures, figure{fmt.Sprintf("listpack %d, %s: cpu against a, same run", limit, v.name), "x",
-					float64(costs[v.name]) / float64(costs[layouts[0].name])})
-			}
-			return nil
-		})
+	costs := map[string]time.Duration{}
+	for i := range layouts {
+		v := layouts[(i+l.turn)%len(layouts)]
+		s, err := v.derive()
 		if err != nil {
 			return nil, err
 		}
+		cost, err := l.live(ctx, s, n)
+		if err != nil {
+			return nil, fmt.Errorf("layout %s: %w", v.name, err)
+		}
+		costs[v.name] = cost.cpu
+		figures = append(figures,
+			figure{v.name + ": cpu", "us/job", micros(cost.cpu, n)},
+			figure{v.name + ": in scripts", "us/job", micros(cost.script, n)},
+			figure{v.name + ": queued", "B/job", cost.queued}, figure{v.name + ": ended", "B/job", cost.ended})
+		if v.name == layouts[0].name {
+			for k, verb := range verbs {
+				figures = append(figures, figure{v.name + ": cpu of " + verb, "us/job", micros(cost.verbs[k], n)})
+			}
+		}
+	}
+	for _, v := range layouts[1:] {
+		figures = append(figures, figure{v.name + ": cpu against a, same run", "x",
+			float64(costs[v.name]) / float64(costs[layouts[0].name])})
 	}
 	return figures, nil
 }

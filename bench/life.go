@@ -21,14 +21,13 @@ const result = `{"stepsRun":1,"elapsedMs":0,"computed":null}`
 type scripts struct {
 	prelude, submit, claim, complete, acknowledge string
 
-	about  string // what the submit script gets for type, owner and trace
-	fields int    // texts of the claim's reply per lease
+	owner string // of the jobs; "-" = they have none
 }
 
 func shipped() scripts {
 	return scripts{
 		lua.Prelude, lua.Source("submit"), lua.Source("claim"), lua.Source("complete"), lua.Source("acknowledge"),
-		"SIMULATION - " + traceID, 5,
+		"-",
 	}
 }
 
@@ -47,20 +46,15 @@ type command struct {
 	keys []string
 }
 
-func (s scripts) prepare(source string) command {
+func (s scripts) prepare(verb, source string) command {
 	c := command{Script: redis.NewScript(s.prelude + source)}
-	for line := range strings.Lines(source) {
-		names, ok := strings.CutPrefix(line, "-- KEYS ")
-		if !ok {
-			continue
-		}
-		for _, name := range strings.Fields(names) {
-			switch name {
-			case "claims", "events": // the caller's own, which the queue keeps to itself
-				c.keys = append(c.keys, strings.TrimSuffix(queue.Key(0, "outbox"), "outbox")+name+":bench")
-			default:
-				c.keys = append(c.keys, queue.Key(0, name))
-			}
+	header, _ := lua.ReadHeader(verb, source) // a test of lua holds the scripts to their headers
+	for _, name := range header.Keys {
+		switch name {
+		case "claims", "events": // the caller's own, which the queue keeps to itself
+			c.keys = append(c.keys, strings.TrimSuffix(queue.Key(0, "outbox"), "outbox")+name+":bench")
+		default:
+			c.keys = append(c.keys, queue.Key(0, name))
 		}
 	}
 	return c
@@ -72,19 +66,22 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	if err := l.empty(ctx); err != nil {
 		return out, err
 	}
-	cs := [4]command{s.prepare(s.submit), s.prepare(s.claim), s.prepare(s.complete), s.prepare(s.acknowledge)}
+	var cs [4]command
+	for i, source := range []string{s.submit, s.claim, s.complete, s.acknowledge} {
+		cs[i] = s.prepare(verbs[i], source)
+	}
 	for _, c := range cs {
 		if err := c.Load(ctx, l.client).Err(); err != nil {
 			return out, fmt.Errorf("load script: %w", err)
 		}
 	}
 	calls := make([][]any, 0, n/job.MaxBatch+1)
-	kind := fmt.Sprintf("PAID 1 %d 0 5 -", capacity)
+	class := fmt.Sprintf("PAID main 5 %s 0 1 %d 0 -", s.owner, capacity)
 	for left := n; left > 0; left -= job.MaxBatch {
 		shares := strings.ReplaceAll("PUBLIC n n n n n UNPAID n n n n n PAID n n n n n ", "n", strconv.Itoa(capacity))
 		args := []any{10000000000000, "9007199254740991", 60000, shares}
 		for range min(left, job.MaxBatch) {
-			args = append(args, string(newID()), kind, s.about, nothing, "")
+			args = append(args, string(newID()), class, "SIMULATION "+traceID, nothing, "")
 		}
 		calls = append(calls, args)
 	}
@@ -94,7 +91,7 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 		return out, err
 	}
 	for i, verb := range verbs {
-		if calls, err = l.all(ctx, verb, cs[i], s, calls, n); err != nil {
+		if calls, err = l.all(ctx, verb, cs[i], calls, n); err != nil {
 			return out, fmt.Errorf("%s: %w", verb, err)
 		}
 		if at[i+1], err = l.read(ctx); err != nil {
@@ -110,11 +107,11 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 const nonce = "bench-4711-deadbeef"
 
 // all makes the calls of one verb and returns the arguments of the next verb's.
-func (l *lab) all(ctx context.Context, verb string, c command, s scripts, calls [][]any, n int) ([][]any, error) {
+func (l *lab) all(ctx context.Context, verb string, c command, calls [][]any, n int) ([][]any, error) {
 	next := make([][]any, 0, len(calls))
 	done := 0
 	for i, args := range calls {
-		reply, err := c.Run(ctx, l.client, c.keys, args...).StringSlice()
+		reply, err := c.Run(ctx, l.client, c.keys, args...).Slice()
 		if err != nil {
 			return nil, err
 		}
@@ -124,19 +121,19 @@ func (l *lab) all(ctx context.Context, verb string, c command, s scripts, calls 
 			then = []any{nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "*", 15000, 50000}
 		case "claim":
 			then = []any{10000}
-			for t := reply[1:]; len(t) > 0; t = t[s.fields:] {
-				attempt, _, _ := strings.Cut(t[3], " ")
-				then = append(then, t[0], attempt, fmt.Sprintf("%s:%d", nonce, i+1), result)
+			for _, id := range reply[3].([]any) { // next, leases, which, ids, records, checkpoints
+				then = append(then, id, "1", fmt.Sprintf("%s:%d", nonce, i+1), result)
 				done++
 			}
 			reply = nil
 		case "complete":
+			then = []any{(24 * time.Hour).Milliseconds()}
 			for a := args[1:]; len(a) > 0; a = a[4:] {
-				then = append(then, a[0], fmt.Sprintf("1 %s COMPLETED %d false", a[1], (24*time.Hour).Milliseconds()))
+				then = append(then, a[0], fmt.Sprintf("1 %s COMPLETED true false", a[1]))
 			}
 		}
 		for _, word := range reply {
-			if word != "OK" && !strings.HasPrefix(word, "OK ") {
+			if word, _ := word.(string); word != "OK" && !strings.HasPrefix(word, "OK ") {
 				return nil, fmt.Errorf("answered %s", word)
 			}
 			done++

@@ -56,7 +56,7 @@ var benches = []bench{
 	},
 	{
 		"layout",
-		"layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job",
+		"layouts of the jobs in Redis, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job",
 		layoutBench,
 		false,
 	},

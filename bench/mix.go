@@ -63,7 +63,7 @@ func mixBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		return nil, fmt.Errorf("read the time: %w", err)
 	}
 	first := m.accepted.Load()
-	ended, err := l.count(ctx, "SELECT COUNT(*) FROM "+database+".job_outcomes")
+	ended, err := l.outcomes(ctx, database)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func mixBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		return nil, err
 	}
 	took := time.Since(began)
-	after, err := l.count(ctx, "SELECT COUNT(*) FROM "+database+".job_outcomes")
+	after, err := l.outcomes(ctx, database)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +142,17 @@ func (l *lab) durations(ctx context.Context, query string, args ...any) (all []t
 	return all, rows.Err()
 }
 
+// outcomes counts what ended: a completed job's row is its result, any other outcome is a row of job_outcomes.
+func (l *lab) outcomes(ctx context.Context, database string) (int, error) {
+	return l.count(ctx, "SELECT (SELECT COUNT(*) FROM "+database+".job_results) + (SELECT COUNT(*) FROM "+database+
+		".job_outcomes)")
+}
+
 // mixEnds waits until everything that was accepted has ended: one outcome each.
 func (l *lab) mixEnds(ctx context.Context, database string, m *mix) error {
 	got := 0
 	err := until(ctx, "everything ends", func() (done bool, err error) {
-		got, err = l.count(ctx, "SELECT COUNT(*) FROM "+database+".job_outcomes")
+		got, err = l.outcomes(ctx, database)
 		return got >= int(m.accepted.Load()), err
 	})
 	if err == nil && (got != int(m.accepted.Load()) || m.unknown.Load() > 0) {

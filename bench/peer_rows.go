@@ -11,29 +11,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// rowWriter writes the two rows of a completed job, prepared and many a statement, as tierq's archive does.
+// rowWriter writes the row of a completed job, prepared and many a statement, as tierq's archive does.
 type rowWriter struct {
 	db       *sql.DB
-	prepared map[int][2]*sql.Stmt
+	prepared map[int]*sql.Stmt
 }
 
 // The columns are the archive's. A job of the bench has run once, and has no owner.
-var (
-	outcomeColumns = []string{"job_id", "generation", "outcome", "attempt", "tier", "type", "owner", "retry_count",
-		"max_retries", "arrived_at", "trace_id",
-		"first_tried_at", "started_at", "ended_at"}
-	resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries",
-		"attempts", "arrived_at", "first_tried_at",
-		"started_at", "completed_at", "trace_id", "worker", "note"}
-)
+var resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries",
+	"attempts", "arrived_at", "first_tried_at",
+	"started_at", "completed_at", "trace_id", "worker", "note", "recorded_at"}
 
-func outcomeValues(l *job.Lease) []any {
-	return []any{string(l.ID), l.Generation, string(job.Completed), l.Attempt, string(l.Tier), l.Type, l.Owner,
-		l.RetryCount, l.MaxRetries, l.ArrivedAt.UTC(), l.TraceID,
-		nil, nil, nil}
-}
-
-func resultValues(l *job.Lease) []any {
+func resultValues(l *job.Lease) []any { // recorded_at is an expression of the statement
 	return []any{string(l.ID), l.Generation, string(l.Tier), l.Type, l.Owner, l.Result, l.RetryCount, l.MaxRetries,
 		l.Attempt, l.ArrivedAt.UTC(), l.FirstTriedAt.UTC(),
 		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker, ""}
@@ -44,10 +33,9 @@ func (b *bare) rows(ctx context.Context) (*rowWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &rowWriter{db: db, prepared: map[int][2]*sql.Stmt{}}
+	w := &rowWriter{db: db, prepared: map[int]*sql.Stmt{}}
 	db.SetMaxOpenConns(1) // one writer: the statements stay prepared on its connection
-	if err := errors.Join(w.knows(ctx, "job_outcomes", outcomeColumns),
-		w.knows(ctx, "job_results", resultColumns)); err != nil {
+	if err := w.knows(ctx, "job_results", resultColumns); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -57,8 +45,7 @@ func (b *bare) rows(ctx context.Context) (*rowWriter, error) {
 // knows holds our columns to those the archive made: with fewer, the comparison would quietly become an easier one.
 func (w *rowWriter) knows(ctx context.Context, table string, columns []string) error {
 	rows, err := w.db.QueryContext(ctx,
-		"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ? AND "+
-			"column_name <> 'recorded_at'", table)
+		"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?", table)
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", table, err)
 	}
@@ -86,9 +73,9 @@ func (w *rowWriter) knows(ctx context.Context, table string, columns []string) e
 
 func (w *rowWriter) close() { _ = w.db.Close() } // its statements go with it
 
-// write puts a batch into both tables, all or nothing.
+// write puts a batch into job_results, all or nothing.
 func (w *rowWriter) write(ctx context.Context, batch []job.Lease) error {
-	statements, err := w.statements(ctx, len(batch))
+	insert, err := w.insert(ctx, len(batch))
 	if err != nil {
 		return err
 	}
@@ -96,38 +83,31 @@ func (w *rowWriter) write(ctx context.Context, batch []job.Lease) error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	for i, values := range []func(*job.Lease) []any{outcomeValues, resultValues} {
-		var args []any
-		for k := range batch {
-			args = append(args, values(&batch[k])...)
-		}
-		statement := tx.StmtContext(ctx, statements[i]) //nolint:sqlclosecheck // a transaction closes its own
-		written, err := statement.ExecContext(ctx, args...)
-		if err != nil {
-			return errors.Join(fmt.Errorf("insert: %w", err), tx.Rollback())
-		}
-		if n, err := written.RowsAffected(); err != nil || int(n) != len(batch) {
-			return errors.Join(fmt.Errorf("%d of %d rows were new", n, len(batch)), err, tx.Rollback())
-		}
+	var args []any
+	for k := range batch {
+		args = append(args, resultValues(&batch[k])...)
+	}
+	statement := tx.StmtContext(ctx, insert) //nolint:sqlclosecheck // a transaction closes its own
+	written, err := statement.ExecContext(ctx, args...)
+	if err != nil {
+		return errors.Join(fmt.Errorf("insert: %w", err), tx.Rollback())
+	}
+	if n, err := written.RowsAffected(); err != nil || int(n) != len(batch) {
+		return errors.Join(fmt.Errorf("%d of %d rows were new", n, len(batch)), err, tx.Rollback())
 	}
 	return tx.Commit()
 }
 
-func (w *rowWriter) statements(ctx context.Context, rows int) (s [2]*sql.Stmt, err error) {
+func (w *rowWriter) insert(ctx context.Context, rows int) (*sql.Stmt, error) {
 	if known, ok := w.prepared[rows]; ok {
 		return known, nil
 	}
-	for i, t := range []struct {
-		name    string
-		columns []string
-	}{{"job_outcomes", outcomeColumns}, {"job_results", resultColumns}} {
-		row := "(" + strings.Repeat("?,", len(t.columns)-1) + "?)"
-		text := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ",") + ") VALUES " +
-			strings.Repeat(row+",", rows-1) + row + " ON DUPLICATE KEY UPDATE job_id=job_id"
-		s[i], err = w.db.PrepareContext(ctx, text) //nolint:sqlclosecheck // close ends it with its connection
-		if err != nil {
-			return s, fmt.Errorf("prepare: %w", err)
-		}
+	row := "(" + strings.Repeat("?,", len(resultColumns)-1) + "CURRENT_TIMESTAMP(6))"
+	text := "INSERT INTO job_results (" + strings.Join(resultColumns, ",") + ") VALUES " +
+		strings.Repeat(row+",", rows-1) + row + " ON DUPLICATE KEY UPDATE job_id=job_id"
+	s, err := w.db.PrepareContext(ctx, text) // close ends it with its connection
+	if err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
 	}
 	w.prepared[rows] = s
 	return s, nil

@@ -1,52 +1,62 @@
--- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and whatever its holder reports next
---        ends it CANCELLED.
--- KEYS   queue scheduled outbox counters owners job events
+-- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and its holder's next report, of any
+--        kind, ends it CANCELLED.
+-- KEYS   queue scheduled outbox counters owners job tried leases checkpoints ended unacked events
 -- per job (n = 1, 3, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] wanted_generation: only this generation is cancelled | '' any generation
 -- REPLY  per job: CANCELLED tier (ended by this call) | CANCELLED (before this call) | CANCEL (running: the request is
 --        kept) | ENDED (otherwise) | EMPTY (no such job)
 -- TWICE  a cancelled job answers CANCELLED without its tier, a running job with a request answers CANCEL
-local queue, scheduled, outbox, counters, owners, job, events = unpack(KEYS)
+local queue, scheduled, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked,
+  events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
-local reply = {}
+local reply, answers = {}, {}
+
+-- cancel_running keeps the request with the lease.
+local function cancel_running(id, lease, head)
+  if not lease.cancel then
+    redis.call('HDEL', leases, id) -- a full Redis accepts the script because its first write removes
+    redis.call('HSET', leases, id, lease.text .. ' cancel\n' .. head)
+  end
+  note_event(events, id, lease.class.tier, 'PROCESSING', lease.attempt)
+end
+
+-- cancel_waiting ends a job that is ready or scheduled.
+local function cancel_waiting(id, class, head)
+  local is_ready = redis.call('ZREM', queue, id) == 1
+  redis.call('ZREM', scheduled, id)
+  local t = parse_tried(redis.call('HGET', tried, id))
+  local run = t.run
+  count_waiting(class, is_ready, run.first_claim == '0', -1, bytes_of(head))
+  local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
+  local line = end_line('CANCELLED', at, '-', class, run_text)
+  end_with_record(checkpoints, id, class, run.attempt, line, at, head, t)
+  note_event(events, id, class.tier, 'CANCELLED', run.attempt)
+end
 
 for i = 1, #ARGV, 2 do
   local id, wanted_generation = ARGV[i], ARGV[i + 1]
-  local key = job .. id
-  local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt', 'saved')
-  local head, first_claim, attempt, saved = m[1], m[3], m[4], m[5]
-  local tier, generation, state
-  if head then
-    tier, generation = parse_head(head)
-    state = m[2] or 'PENDING'
-  end
+  local lease, head = parse_lease(redis.call('HGET', leases, id))
+  local e = not lease and read_ended(ended, id)
+  local class = lease and lease.class or e and e.class
+  if not class then class, head = read_start(job .. id) end
   local word, ended_here = 'EMPTY', false
-  if tier and (wanted_generation == '' or wanted_generation == generation) then
-    if state == 'CANCELLED' then
-      word = 'CANCELLED'
-    elseif state ~= 'PENDING' and state ~= 'SCHEDULED' and state ~= 'PROCESSING' then
-      word = 'ENDED'
-    elseif state == 'PROCESSING' then
+  if class and (wanted_generation == '' or wanted_generation == class.generation) then
+    if lease then
       word = 'CANCEL'
-      redis.call('HDEL', key, 'cancel') -- a full Redis accepts the script because its first write removes
-      redis.call('HSET', key, 'cancel', '1')
-      note_event(events, id, tier, 'PROCESSING', attempt)
+      cancel_running(id, lease, head)
+    elseif e or answers[id] then
+      word = (answers[id] or e.state == 'CANCELLED') and 'CANCELLED' or 'ENDED'
     else
-      word, ended_here = 'CANCELLED', true
-      redis.call('ZREM', queue, id)
-      redis.call('ZREM', scheduled, id)
-      finish(outbox, key, id, tier, head, saved, 'CANCELLED', at)
-      note_event(events, id, tier, 'CANCELLED', attempt)
-      change_counter(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
-      if not first_claim then change_counter(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
-      if not first_claim and state == 'SCHEDULED' then change_counter(tier, 'delayedbytes', -payload_bytes(key)) end
+      word, ended_here, answers[id] = 'CANCELLED', true, true
+      cancel_waiting(id, class, head)
     end
   end
-  reply[#reply + 1] = ended_here and word .. ' ' .. tier or word
+  reply[#reply + 1] = ended_here and word .. ' ' .. class.tier or word
 end
 
+write_ends(outbox, ended, unacked, tried, checkpoints)
 write_counters(counters, owners)
 publish(events, at)
 return reply

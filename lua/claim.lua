@@ -1,50 +1,67 @@
 -- claim: hands the best ready jobs to one process, as leases.
--- KEYS   queue heartbeat_deadlines run_deadlines counters claims doorbell quarantine job events
+-- KEYS   queue heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases checkpoints
+--        events
 -- ARGV[1] nonce: the name of the process
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards
 -- ARGV[3] max: how many leases to hand out at most
 -- ARGV[4] bound: the highest score to hand out | '+inf' any score
--- ARGV[5] max_bytes: how many bytes of payloads to hand out at most; one job may have more
+-- ARGV[5] max_bytes: how many bytes of records to hand out at most; one job may have more
 -- per tier (n = 6, 9, ...):
 -- ARGV[n+0] tier: the name of the tier | '*' any tier that has no arguments of its own
 -- ARGV[n+1] heartbeat_timeout_ms: how long from now the lease lives without a heartbeat
 -- ARGV[n+2] max_run_ms: how long from now the attempt may run
--- REPLY  next (score of the best job left, or ''); per lease: id head payload counts ('attempt retries first started',
---        and due of a job that was delayed) checkpoint | EMPTY
+-- REPLY  next (score of the best job left, or ''), then four lists: the different leases of the call, and of each job
+--        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY
-local queue, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, events = unpack(KEYS)
+local queue, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
+  checkpoints, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local token = nonce .. ':' .. number
 
-local last_claim = redis.call('HMGET', claims, 'number', 'ids')
-local last_number, last_ids = last_claim[1], last_claim[2]
+local last_number, last_ids = string.match(redis.call('GET', claims) or '', '^(%d+)(.*)$')
 if last_number and tonumber(number) < tonumber(last_number) then return {'EMPTY'} end
 
-local reply, next_id = {''}, nil
-
--- add_lease appends a lease to the reply. Most leases are first attempts that start now, and share one text of counts.
-local first_attempt_counts
-local function add_lease(id, head, payload, attempt, retries, first_claim, started, checkpoint, due)
-  local n = #reply
-  local counts = attempt == '1' and not retries and first_claim == started and not due and first_attempt_counts
-  counts = counts or table.concat({attempt, retries or '0', first_claim or '0', started or '0', due or nil}, ' ')
-  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = id, head, payload, counts, checkpoint or ''
+-- lease_numbers has the different leases of the call: most jobs share one.
+local lease_texts, lease_numbers, which, ids, records = {}, {}, {}, {}, {}
+local function add_job(id, lease, record)
+  local n = #ids + 1
+  if not lease_numbers[lease] then
+    lease_texts[#lease_texts + 1] = lease
+    lease_numbers[lease] = text(#lease_texts)
+  end
+  which[n], ids[n], records[n] = lease_numbers[lease], id, record
 end
 
-if last_number == number then
-  next_id = redis.call('ZRANGE', queue, '0', '0')[1]
-  for id in string.gmatch(last_ids, '%S+') do
-    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state',
-      'token', 'checkpoint', 'due')
-    local attempt, state, stored_token = m[3], m[7], m[8]
-    if state == 'PROCESSING' and stored_token == token then
-      add_lease(id, m[1], m[2], attempt, m[4], m[5], m[6], m[9], attempt == '1' and m[10])
+-- read_records reads the records of jobs, some at a time, until it has more than max_bytes.
+local function read_records(job_ids)
+  local found, bytes, i = {}, 0, 1
+  while i <= #job_ids and bytes <= max_bytes do
+    local job_keys = {}
+    for k = i, math.min(i + 24, #job_ids) do
+      local id = job_ids[k]
+      job_keys[#job_keys + 1] = job .. id
+    end
+    for _, record in ipairs(redis.call('MGET', slice(job_keys, 1))) do
+      found[i], bytes, i = record, bytes + #(record or ''), i + 1
     end
   end
+  return found, i - 1
+end
+
+local next_id
+if last_number == number then
+  next_id = redis.call('ZRANGE', queue, '0', '0')[1]
+  local claimed = {}
+  for id in string.gmatch(last_ids, '%S+') do claimed[#claimed + 1] = id end
+  for i, stored in pairs(read_column(leases, claimed)) do
+    local id, lease = claimed[i], parse_lease(stored)
+    local record = lease and lease.token == token and redis.call('GET', job .. id)
+    if record then add_job(id, lease.text, record) end
+  end
+  redis.call('PEXPIRE', claims, '60000')
 else
   local now = time_ms()
   local started, events_wanted = text(now), has_listeners(events)
-  first_attempt_counts = '1 0 ' .. started .. ' ' .. started
 
   local deadlines = {} -- tier -> when a lease that starts now expires
   for i = 6, #ARGV, 3 do
@@ -52,58 +69,77 @@ else
     deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
   end
 
-  local bytes, ids, jobs, heartbeat_entries, run_entries = 0, {}, {}, {}, {}
   local ready = redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', text(max + 1))
-  next_id = ready[1]
-  for i = 1, math.min(#ready, max) do
-    local id = ready[i]
-    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')
-    local head, payload, state = m[1], m[2], m[6]
-    local tier = head and parse_head(head)
-    if not tier or not payload or (state and state ~= 'PENDING') then
-      redis.call('ZREM', queue, id)
-      redis.call('ZADD', quarantine, started, id)
-    else
-      bytes = bytes + #payload
-      if bytes > max_bytes and #ids > 0 then break end
-      ids[#ids + 1], jobs[id] = id, m
-      m.tier = tier
+  next_id = ready[max + 1]
+  ready[max + 1] = nil
+  local found, looked = read_records(ready)
+  local tried_texts, held = read_column(tried, ready), read_column(leases, ready)
+
+  -- first_lease is the lease of a first attempt, which the jobs of one class share.
+  local first_leases = {} -- class as text -> lease
+  local function first_lease(class)
+    local lease = first_leases[class.text]
+    if not lease then
+      lease = class.text .. ' ' .. format_run('1', '0', started, started, '0', token)
+      first_leases[class.text] = lease
     end
-    next_id = ready[i + 1]
+    return lease
   end
 
-  bulk('ZREM', queue, ids)
-  if not next_id and bound ~= '+inf' then next_id = redis.call('ZRANGE', queue, '0', '0')[1] end
-  for _, id in ipairs(ids) do
-    local m = jobs[id]
-    local tier, head, payload, last_attempt, retries, earlier_claim = m.tier, m[1], m[2], m[3], m[4], m[5]
-    local state, checkpoint = m[6], m[7]
-    local deadline = deadlines[tier] or deadlines['*']
-    local attempt = last_attempt and text(last_attempt + 1) or '1'
-    local first_claim = earlier_claim or started
-    redis.call('HSET', job .. id, 'state', 'PROCESSING', 'attempt', attempt, 'first', first_claim, 'started', started,
-      'token', token)
-    if last_attempt then redis.call('HDEL', job .. id, 'ending') end
-    heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = deadline.heartbeat, id
-    run_entries[#run_entries + 1], run_entries[#run_entries + 2] = deadline.run, id
-    change_counter(tier, 'ready', -1)
-    change_counter(tier, 'running', 1)
-    if not earlier_claim then change_counter(tier, 'fresh', -1) end
-    if events_wanted then note_event(events, id, tier, 'PROCESSING', attempt) end
-    local due = not earlier_claim and state and redis.call('HGET', job .. id, 'due')
-    add_lease(id, head, payload, attempt, retries, first_claim, started, checkpoint, due)
+  local bytes, heartbeat_entries, run_entries, lease_entries, unexplained = 0, {}, {}, {}, {}
+  for i = 1, looked do
+    local id, record = ready[i], found[i]
+    local class, head = parse_start(record or '')
+    if not class or held[i] then
+      unexplained[#unexplained + 1], unexplained[#unexplained + 2] = started, id
+    else
+      bytes = bytes + #record
+      if bytes > max_bytes and #ids > 0 then
+        next_id = id
+        break
+      end
+      local lease, attempt, is_first = nil, '1', true
+      if tried_texts[i] then
+        local run = parse_tried(tried_texts[i]).run
+        attempt, is_first = text(run.attempt + 1), run.first_claim == '0'
+        local first_claim = is_first and started or run.first_claim
+        lease = class.text .. ' ' .. format_run(attempt, run.retries, first_claim, started, run.due, token)
+      else
+        lease = first_lease(class)
+      end
+      add_job(id, lease, record)
+      local deadline, e = deadlines[class.tier] or deadlines['*'], #lease_entries
+      heartbeat_entries[e + 1], heartbeat_entries[e + 2] = deadline.heartbeat, id
+      run_entries[e + 1], run_entries[e + 2] = deadline.run, id
+      lease_entries[e + 1], lease_entries[e + 2] = id, lease .. '\n' .. head
+      count_waiting(class, true, is_first, -1, 0)
+      change_counter(class.tier, 'running', 1)
+      if events_wanted then note_event(events, id, class.tier, 'PROCESSING', attempt) end
+    end
   end
+  if looked < #ready and not next_id then next_id = ready[looked + 1] end
+
+  -- The first write removes, so that a full Redis accepts a claim, also one that finds nothing.
+  redis.call('DEL', claims)
+  bulk('ZREM', queue, ids)
+  for i = 1, #unexplained, 2 do redis.call('ZREM', queue, unexplained[i + 1]) end
+  bulk('ZADD', quarantine, unexplained)
   bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
   bulk('ZADD', run_deadlines, run_entries)
-  redis.call('DEL', claims) -- the first write removes, so that a full Redis accepts a claim that finds nothing
-  redis.call('HSET', claims, 'number', number, 'ids', table.concat(ids, ' '))
+  bulk('HSET', leases, lease_entries)
+  if not next_id and bound ~= '+inf' then next_id = redis.call('ZRANGE', queue, '0', '0')[1] end
+  redis.call('SET', claims, number .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   write_counters(counters)
   publish(events, started)
 end
 
-redis.call('PEXPIRE', claims, 60000)
+local saved = {}
+for i, stored in pairs(read_column(checkpoints, ids)) do
+  if stored then saved[#saved + 1], saved[#saved + 2] = ids[i], string.gsub(stored, '^%d+ %d+ ', '') end
+end
+local next_score = ''
 if next_id then
-  reply[1] = redis.call('ZSCORE', queue, next_id)
+  next_score = redis.call('ZSCORE', queue, next_id)
   ring(doorbell)
 end
-return reply
+return {next_score, lease_texts, which, ids, records, saved}

@@ -1,5 +1,5 @@
 -- complete: the holder reports success; the outcome waits in the outbox until SQL has it.
--- KEYS   heartbeat_deadlines run_deadlines outbox counters owners job events
+-- KEYS   heartbeat_deadlines run_deadlines outbox counters owners job tried leases checkpoints ended unacked events
 -- ARGV[1] lead_ms: how long the outbox keeps a first attempt from other processes
 -- per lease (n = 2, 6, ...):
 -- ARGV[n+0] id: the job
@@ -8,37 +8,63 @@
 -- ARGV[n+3] result: JSON
 -- REPLY  per lease: OK ended | CANCELLED ended (a cancel had been asked for) | LOST (not the stored lease; nothing
 --        changed)
--- TWICE  the job keeps the ending with the lease's token: the same report again gets the same answer
--- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. Nobody needs
--- the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
-local heartbeat_deadlines, run_deadlines, outbox, counters, owners, job, events = unpack(KEYS)
+-- TWICE  the end keeps the lease and the report: the same report again gets the same answer
+-- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. No reader
+-- needs the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
+local heartbeat_deadlines, run_deadlines, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked,
+  events = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
-local ended, after_lead = text(now), text(now + lead)
-local reply, answers, ended_ids, outbox_entries = {}, {}, {}, {}
+local at, after_lead = text(now), text(now + lead)
+local reply, answers, record_keys = {}, {}, {}
 local events_wanted = has_listeners(events)
 
-local positions = {} -- where in ARGV the leases begin that this call ends
+local ids = {}
+for i = 2, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
+local stored_leases, tried_texts = read_values('HMGET', leases, ids), read_column(tried, ids)
+
+-- first_answer returns the answer to a report that ended the job before.
+local function first_answer(id, attempt, token)
+  local e = read_ended(ended, id)
+  if not e or e.report ~= 'complete' or e.run.attempt ~= attempt or e.run.token ~= token then return 'LOST' end
+  return (e.state == 'CANCELLED' and 'CANCELLED ' or 'OK ') .. e.at
+end
+
+local lines = {} -- lease -> the first line of what is kept of the job
+local function end_line_of(lease, state)
+  if not lines[lease] then
+    local run = format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, lease.token)
+    lines[lease] = end_line(state, at, 'complete', lease.class, run)
+  end
+  return lines[lease]
+end
+
 for i = 2, #ARGV, 4 do
-  local id, attempt, token = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'saved')
-  local state, stored_attempt, stored_token, ending, cancel, head, saved = m[1], m[2], m[3], m[4], m[5], m[6], m[7]
+  local id, attempt, token, result = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local lease, head = parse_lease(stored_leases[#reply + 1])
   local word = 'LOST'
-  if stored_attempt == attempt and stored_token == token then
-    if ending then
-      word = string.match(ending, '^complete (.+)$') or 'LOST'
-    elseif answers[id] then
-      word = answers[id]
-    elseif state == 'PROCESSING' and head then
-      word = (cancel and 'CANCELLED ' or 'OK ') .. ended
+  if not lease then
+    word = first_answer(id, attempt, token)
+  elseif lease.attempt == attempt and lease.token == token then
+    word = answers[id] or (lease.cancel and 'CANCELLED ' or 'OK ') .. at
+    if not answers[id] then
       answers[id] = word
-      positions[#positions + 1], ended_ids[#ended_ids + 1] = i, id
-      local visible = (attempt == '1' and not cancel) and after_lead or ended
-      outbox_entries[#outbox_entries + 1], outbox_entries[#outbox_entries + 2] = visible, id
-      local tier = tier_of(head)
-      change_counter(tier, 'running', -1)
-      count_living(tier, head, -1, living_bytes(job .. id, saved))
-      if events_wanted then note_event(events, id, tier, cancel and 'CANCELLED' or 'COMPLETED', attempt) end
+      change_counter(lease.class.tier, 'running', -1)
+      if lease.cancel then
+        local line = end_line_of(lease, 'CANCELLED')
+        end_with_record(checkpoints, id, lease.class, attempt, line, at, head, parse_tried(tried_texts[#reply + 1]))
+      else
+        count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id))
+        add_outbox_bytes(#result)
+        record_keys[#record_keys + 1] = job .. id
+        local tried_text = tried_texts[#reply + 1]
+        local detail = tried_text and format_detail(parse_tried(tried_text), result) or '- 0\n' .. result
+        local visible_at = attempt == '1' and after_lead or at
+        note_end(id, lease.class, attempt, end_line_of(lease, 'COMPLETED'), at, head, detail, visible_at)
+      end
+      if events_wanted then
+        note_event(events, id, lease.class.tier, lease.cancel and 'CANCELLED' or 'COMPLETED', attempt)
+      end
     end
   end
   reply[#reply + 1] = word
@@ -46,20 +72,9 @@ end
 
 bulk('ZREM', heartbeat_deadlines, ended_ids)
 bulk('ZREM', run_deadlines, ended_ids)
-for _, i in ipairs(positions) do
-  local id, result = ARGV[i], ARGV[i + 3]
-  local word = answers[id]
-  local ending = 'complete ' .. word
-  if string.sub(word, 1, 2) == 'OK' then
-    redis.call('HSET', job .. id, 'state', 'COMPLETED', 'ended', ended, 'ending', ending, 'result', result,
-      'payload', '')
-    add_outbox_bytes(#result)
-  else
-    redis.call('HSET', job .. id, 'state', 'CANCELLED', 'ended', ended, 'ending', ending)
-    add_outbox_bytes(payload_bytes(job .. id))
-  end
-end
-bulk('ZADD', outbox, outbox_entries)
+bulk('HDEL', leases, ended_ids)
+bulk_keys('DEL', record_keys)
+write_ends(outbox, ended, unacked, tried, checkpoints)
 write_counters(counters, owners)
-publish(events, ended)
+publish(events, at)
 return reply

@@ -22,10 +22,12 @@ var (
 	entryLoop  = regexp.MustCompile(`for i = (\d+), #ARGV, (\d+) do`)
 	argument   = regexp.MustCompile(`\bARGV\b(\[(?:(\d+)|(i)|i \+ (\d+))\])?`)
 	keyLocal   = regexp.MustCompile(`local key = (.*)`)
+	keyArg     = regexp.MustCompile(`local function \w+\(key\b`)
+	keyList    = regexp.MustCompile(`\w+_keys\[#\w+_keys \+ 1\] = (.*)`)
 	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|` +
 		`'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
 	adding = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
-		`\b(ring|write_counters|record_attempt|finish)\(`)
+		`\b(ring|write_counters|record_attempt|write_ends)\(`)
 	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
 )
 
@@ -84,39 +86,64 @@ func (s *script) read(source string) {
 	s.body = strings.Join(code[bind:], "\n")
 }
 
+// never is a prefix that every script may name: no key has just this name, so that a server refuses a call while the
+// partition's slot moves.
+const never = "job"
+
 func (s *script) bindsKeys() {
 	if want := "local " + strings.Join(s.keys, ", ") + " = unpack(KEYS)"; s.bind != want {
 		s.say("the first statement is %q, not %q", s.bind, want)
 	}
 	for _, key := range s.keys {
-		if !slices.Contains(identifier.FindAllString(s.body, -1), key) {
+		if key != never && !slices.Contains(identifier.FindAllString(s.body, -1), key) {
 			s.say("KEYS names %s, nothing uses it", key)
 		}
 	}
 }
 
-// prefixes are the keys that are the beginning of one, with what follows.
-var prefixes = map[string]string{"job": "id", "attempts": "id", "idempotency": "idempotency_key", "rate": "bucket"}
+// prefixes are the keys that are the beginning of one, with what may follow.
+var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "idempotency": {"idempotency_key"},
+	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}}
 
-// usesKeys holds each key argument to a bound name, a bound prefix with what follows it, or a local key that is one.
+// usesKeys holds each key argument to a bound name, a bound prefix with what follows it, a local key that is one, the
+// argument key of a function, or a list *_keys of such keys.
 func (s *script) usesKeys() {
 	ok := func(key string) bool {
 		name, rest, _ := strings.Cut(key, " .. ")
-		return slices.Contains(s.keys, name) && rest == prefixes[name]
+		return slices.Contains(s.keys, name) && (rest == "" && prefixes[name] == nil || slices.Contains(prefixes[name], rest))
 	}
-	for _, m := range keyLocal.FindAllStringSubmatch(s.body, -1) {
-		if !ok(m[1]) {
-			s.say("key is %s", m[1])
+	for _, of := range []*regexp.Regexp{keyLocal, keyList} {
+		for _, m := range of.FindAllStringSubmatch(s.body, -1) {
+			if !ok(m[1]) {
+				s.say("key is %s", m[1])
+			}
 		}
 	}
-	hasKey := keyLocal.MatchString(s.body)
+	hasKey := keyLocal.MatchString(s.body) || keyArg.MatchString(s.body)
 	for _, c := range calls(s.body) {
 		at := 1
-		if c.function != "redis.call" && c.function != "bulk" {
+		switch c.function {
+		case "redis.call", "bulk", "read_values":
+		case "read_ended": // it has the slice's prefix
+			if !slices.Contains(s.keys, c.args[0]) {
+				s.say("read_ended(%s): not a key of the header", strings.Join(c.args, ", "))
+			}
+			continue
+		case "write_ends":
+			for _, arg := range c.args {
+				if !slices.Contains(s.keys, arg) {
+					s.say("write_ends(%s): %s is not a key of the header", strings.Join(c.args, ", "), arg)
+				}
+			}
+			continue
+		default:
 			at = 0
 		}
 		if c.function == "redis.call" && len(c.args) > 0 && c.args[0] == "'TIME'" {
 			continue // another rule's
+		}
+		if len(c.args) > at && strings.HasPrefix(c.args[at], "slice(") && keyList.MatchString(s.body) {
+			continue // of a list that is held above
 		}
 		if len(c.args) <= at || !ok(c.args[at]) && !(c.args[at] == "key" && hasKey) ||
 			c.function == "write_counters" && !ok(c.args[len(c.args)-1]) {

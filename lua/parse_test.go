@@ -9,7 +9,7 @@ import (
 func numericLocals(body string) map[string]bool {
 	numbers := map[string]bool{}
 	number := regexp.MustCompile(`^(tonumber\(|time_[mu]s\(|math\.|#|\d)|\w \+ \w`)
-	other := regexp.MustCompile(`^(ARGV|text\(|table\.concat\()`)
+	other := regexp.MustCompile(`^(ARGV|text\(|table\.concat\(|string\.sub\()`)
 	inner := regexp.MustCompile(`\[[^\]]*\]|\btext\([^()]*\)`) // an index, and what is a text again
 	for line := range strings.SplitSeq(body, "\n") {
 		names, values, ok := strings.Cut(strings.TrimSpace(line), " = ")
@@ -32,8 +32,8 @@ type call struct {
 	args     []string
 }
 
-var callStart = regexp.MustCompile(`\b(redis\.call|bulk|scores|ring|write_counters|publish|note_event|note_alarm|` +
-	`record_attempt|finish)\(`)
+var callStart = regexp.MustCompile(`\b(redis\.call|bulk|read_values|read_column|drop_from_column|` +
+	`checkpoint_bytes|ring|write_counters|write_ends|publish|note_event|note_alarm|record_attempt|end_with_record|read_ended|read_start)\(`)
 
 // calls are the calls that touch keys.
 func calls(body string) []call { return find(body, callStart) }

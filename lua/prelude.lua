@@ -1,9 +1,16 @@
 -- The prelude stands in front of every script. It has the functions that several scripts share.
 --
--- A job is a hash. Two fields are fixed for a generation: head = "tier generation max_retries arrived score type owner
--- trace", and payload. A head may have a ninth part, the options, of which scripts read only "from". The other fields
--- change: state attempt retries due first started token ending cancel ended cause error result saved checkpoint laters
--- unknowns.
+-- A job is spread over a few keys, so that a script reads and writes the jobs of a call with one command per key:
+--   job .. id       STRING "class\nhead\npayload": a living job; also a FAILED or CANCELLED one until SQL has it
+--   tried           HASH id -> "run laters unknowns since report word at cause error": a job that was tried or delayed
+--   leases          HASH id -> "lease\nhead": a running job
+--   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
+--   ended .. slice  HASH id -> "state ended report class run\nhead\ncause n\n", then the error of n bytes, then the
+--                   result: an ended job
+-- class = "tier queue generation max_retries owner max_run_ms" is the same for a whole generation, and for most jobs of
+-- a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run = "attempt retries
+-- first started due token". lease = class, run and, if a user asked to cancel the job, "cancel". docs/KEYS.md explains
+-- each word.
 
 -- text writes an integer as decimal digits, exact to 2^53. tostring would turn 15 digits into 1e+14.
 local function text(n) return string.format('%d', n) end
@@ -15,11 +22,99 @@ end
 
 local function time_ms() return math.floor(time_us() / 1000) end
 
-local function tier_of(head) return string.match(head, '^%S+') end
+-- slice_of names the slice of an id: the 256 ms of its UUIDv7 time.
+local function slice_of(id) return string.sub(id, 1, 11) end
 
--- parse_head returns tier, generation, max_retries, arrived and score.
-local function parse_head(head)
-  return string.match(head, '^(%S+) (%d+) (%d+) (%d+) (%d+) ')
+-- parse_class parses a class, once per call: most jobs of a call share one. It returns nil for another text.
+local parsed_classes = {} -- class as text -> its parts
+local function parse_class(class)
+  local parsed = parsed_classes[class]
+  if parsed then return parsed end
+  local tier, queue, generation, max_retries, owner = string.match(class, '^(%S+) (%S+) (%d+) (%d+) (%S+) %d+$')
+  if not tier then return nil end
+  parsed = {
+    text = class, tier = tier, queue = queue, generation = generation, max_retries = tonumber(max_retries),
+    owner = owner,
+  }
+  parsed_classes[class] = parsed
+  return parsed
+end
+
+-- parse_run returns the parts of a run. first_claim is '0' for a generation that was never claimed.
+local run_pattern = '(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)'
+local function parse_run(run)
+  local attempt, retries, first_claim, started, due, token = string.match(run, '^' .. run_pattern .. '$')
+  return {
+    attempt = attempt, retries = retries, first_claim = first_claim, started = started, due = due, token = token,
+  }
+end
+
+local function format_run(attempt, retries, first_claim, started, due, token)
+  return table.concat({attempt, retries, first_claim, started, due, token}, ' ')
+end
+
+-- parse_lease parses what leases has of a job. It parses each lease once per call: the first attempts of one claim
+-- share one. It returns nil for another text.
+local parsed_leases = {} -- lease as text -> its parts
+local function parse_lease(stored)
+  local cut = stored and string.find(stored, '\n', 1, true)
+  if not cut then return nil end
+  local lease, head = string.sub(stored, 1, cut - 1), string.sub(stored, cut + 1)
+  local parsed = parsed_leases[lease]
+  if not parsed then
+    local bare, cancel = lease, string.sub(lease, -7) == ' cancel'
+    if cancel then bare = string.sub(lease, 1, -8) end
+    local class, attempt, retries, first_claim, started, due, token =
+      string.match(bare, '^(.*) ' .. run_pattern .. '$')
+    class = class and parse_class(class)
+    if not class then return nil end
+    parsed = {
+      text = bare, class = class, attempt = attempt, retries = retries, first_claim = first_claim, started = started,
+      due = due, token = token, cancel = cancel,
+    }
+    parsed_leases[lease] = parsed
+  end
+  return parsed, head
+end
+
+-- bytes_of returns the length of the payload, which the head tells.
+local function bytes_of(head) return tonumber(string.match(head, '^%d+ %d+ (%d+) ') or 0) end
+
+local function score_of(head) return string.match(head, '^%d+ (%d+) ') end
+
+-- parse_start parses a record, or the beginning of one: it returns the parts of the class and the head, or nil.
+local function parse_start(record)
+  local class, head = string.match(record, '^([^\n]*)\n(%d+ %d+ %d+ %S+ %S[^\n]*)\n')
+  class = class and parse_class(class)
+  if not class then return nil end
+  return class, head
+end
+
+-- read_start reads the class and the head of a job without its payload. Few heads are longer than 4096 bytes.
+local function read_start(key)
+  local class, head = parse_start(redis.call('GETRANGE', key, '0', '4095'))
+  if not class and redis.call('STRLEN', key) > 4096 then return parse_start(redis.call('GET', key)) end
+  return class, head
+end
+
+-- parse_tried parses what tried has of a job. A job that it does not have was neither claimed nor delayed.
+local untried = '0 0 0 0 0 - 0 0 0 - - 0 - '
+local function parse_tried(stored)
+  local run, laters, unknowns, since, report, word, at, cause, err =
+    string.match(stored or untried, '^(%d+ %d+ %d+ %d+ %d+ %S+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%S+) (.*)$')
+  if not run then return parse_tried(nil) end
+  return {
+    run = parse_run(run), laters = tonumber(laters), unknowns = tonumber(unknowns), since = tonumber(since),
+    report = report, word = word, at = at, cause = cause, error = err,
+  }
+end
+
+-- format_tried is the reverse of parse_tried, with another run. report, word and at are the answer that the run's
+-- holder got; another run has none.
+local function format_tried(t, run, report, word, at)
+  return table.concat({
+    run, text(t.laters), text(t.unknowns), text(t.since), report or '-', word or '-', at or '0', t.cause, t.error,
+  }, ' ')
 end
 
 -- change_counter notes that a tier's counter grows by n. write_counters writes what was noted.
@@ -33,41 +128,26 @@ local function change_counter(tier, counter, n)
   tiers[tier] = (tiers[tier] or 0) + n
 end
 
--- stranger_quota returns the quota under which a job without an owner counts. The options of a stranger's job name it.
--- JSON escapes quotes inside a text, so no other text of the head can look like it.
-local function stranger_quota(head) return string.match(head, '"from":"(~%x+)"') end
-
 -- count_living counts a job that begins to live (n = 1) or ceases to live (n = -1) for its owner, and the bytes that
--- the job keeps in Redis for its tier.
+-- the job keeps in Redis for its tier. The owner of a stranger's job is '~' and the hash of an address.
 local owner_changes = {} -- owner -> how many more of its jobs live; below zero = how many fewer
-local function count_living(tier, head, n, bytes)
-  change_counter(tier, 'bytes', n * bytes)
-  -- Most jobs have no owner. In a head without options " - " can only stand for the owner: the two plain finds cost a
-  -- fifth of the match.
-  if string.find(head, ' - ', 1, true) and not string.find(head, ' {', 1, true) then return end
-  local owner = string.match(head, '^%S+ %S+ %S+ %S+ %S+ %S+ (%S+)')
-  if owner == '-' then owner = stranger_quota(head) end
-  if owner then owner_changes[owner] = (owner_changes[owner] or 0) + n end
+local function count_living(class, n, bytes)
+  change_counter(class.tier, 'bytes', n * bytes)
+  if class.owner ~= '-' then owner_changes[class.owner] = (owner_changes[class.owner] or 0) + n end
+end
+
+-- count_waiting counts n more or fewer jobs that wait: ready, or scheduled with a delay. A job that was never claimed
+-- has a limit of its own.
+local function count_waiting(class, is_ready, is_fresh, n, bytes)
+  change_counter(class.tier, is_ready and 'ready' or 'scheduled', n)
+  if not is_fresh then return end
+  change_counter(class.tier, is_ready and 'fresh' or 'delayed', n)
+  if not is_ready then change_counter(class.tier, 'delayedbytes', n * bytes) end
 end
 
 -- add_outbox_bytes counts the bytes of results and payloads that wait for SQL.
 local outbox_bytes_change = 0
 local function add_outbox_bytes(n) outbox_bytes_change = outbox_bytes_change + n end
-
-local function payload_bytes(key) return redis.call('HSTRLEN', key, 'payload') end
-
--- living_bytes returns the bytes that a living job counts with: its payload, and its checkpoint if it has saved one.
-local function living_bytes(key, has_checkpoint)
-  return payload_bytes(key) + (has_checkpoint and redis.call('HSTRLEN', key, 'checkpoint') or 0)
-end
-
--- finish ends a job. The job waits in the outbox, with its payload, until SQL has it.
-local function finish(outbox, key, id, tier, head, has_checkpoint, state, at)
-  redis.call('HSET', key, 'state', state, 'ended', at)
-  count_living(tier, head, -1, living_bytes(key, has_checkpoint))
-  redis.call('ZADD', outbox, at, id)
-  add_outbox_bytes(payload_bytes(key))
-end
 
 -- write_counters is a script's last write: it moves the counters in the same step as the jobs. A script whose jobs
 -- neither begin nor cease to live passes no owners.
@@ -94,14 +174,14 @@ local function ring(doorbell)
   if redis.call('LLEN', doorbell) == 0 then redis.call('RPUSH', doorbell, '1') end
 end
 
--- has_listeners says whether anybody listens to a channel. It asks Redis once per call of a script.
+-- has_listeners says whether a process listens to a channel. It asks Redis once per call of a script.
 local listener_cache = {} -- channel -> true or false
 local function has_listeners(channel)
   if listener_cache[channel] == nil then listener_cache[channel] = redis.call('EXISTS', channel) == 1 end
   return listener_cache[channel]
 end
 
--- note_event keeps an event for publish, if anybody listens to the channel.
+-- note_event keeps an event for publish, if a process listens to the channel.
 local pending_events = {} -- channel -> lines of "id tier status attempt cause"
 local function note_event(channel, id, tier, status, attempt, cause)
   if not has_listeners(channel) then return end
@@ -125,35 +205,138 @@ local function publish(channel, at)
   end
 end
 
--- slice returns up to 100 arguments, from the i-th on. One command for many jobs costs a fraction of one command per
+-- slice returns up to 200 arguments, from the i-th on. One command for many jobs costs a fraction of one command per
 -- job, in Redis and in its AOF; unpack of more than some thousand values fails.
-local function slice(args, i) return unpack(args, i, math.min(i + 99, #args)) end
+local function slice(args, i) return unpack(args, i, math.min(i + 199, #args)) end
 
--- bulk runs ZADD or ZREM for any number of arguments.
+-- bulk runs ZADD, ZREM, HSET or HDEL for any number of arguments.
 local function bulk(command, key, args)
-  for i = 1, #args, 100 do redis.call(command, key, slice(args, i)) end
+  for i = 1, #args, 200 do redis.call(command, key, slice(args, i)) end
 end
 
--- scores returns member -> score, of those members that are in the sorted set.
-local function scores(key, members)
+-- bulk_keys runs MSET, DEL or EXISTS for any number of arguments and returns the sum of the numbers that it answers.
+local function bulk_keys(command, args)
+  local sum = 0
+  for i = 1, #args, 200 do
+    local n = redis.call(command, slice(args, i))
+    if type(n) == 'number' then sum = sum + n end
+  end
+  return sum
+end
+
+-- read_values returns the values of any number of fields of a hash (HMGET) or members of a sorted set (ZMSCORE) in
+-- their order, false where there is none.
+local function read_values(command, key, names)
   local found = {}
-  for i = 1, #members, 100 do
-    for n, score in ipairs(redis.call('ZMSCORE', key, slice(members, i))) do found[members[i + n - 1]] = score end
+  for i = 1, #names, 200 do
+    for n, value in ipairs(redis.call(command, key, slice(names, i))) do found[i + n - 1] = value end
   end
   return found
 end
 
--- any_exists says whether at least one of the keys exists.
-local function any_exists(keys)
-  for i = 1, #keys, 100 do
-    if redis.call('EXISTS', slice(keys, i)) > 0 then return true end
-  end
-  return false
+-- read_column is read_values for a hash that mostly does not exist.
+local function read_column(key, ids)
+  if #ids == 0 or redis.call('EXISTS', key) == 0 then return {} end
+  return read_values('HMGET', key, ids)
+end
+
+local function drop_from_column(key, ids)
+  if #ids > 0 and redis.call('EXISTS', key) == 1 then bulk('HDEL', key, ids) end
+end
+
+-- checkpoint_bytes returns the length of a job's checkpoint.
+local has_checkpoints -- nil until it is known
+local function checkpoint_bytes(checkpoints, id)
+  if has_checkpoints == nil then has_checkpoints = redis.call('EXISTS', checkpoints) == 1 end
+  local stored = has_checkpoints and redis.call('HGET', checkpoints, id)
+  return stored and #stored - #(string.match(stored, '^%d+ %d+ ') or '') or 0
 end
 
 -- record_attempt appends a line to a job's history and keeps the last 50. The err of a LATER is "until_ms reason".
 local function record_attempt(attempts, attempt, started, finished, outcome, token, err)
-  local worker = string.match(token or '', '^(.*):') or ''
-  redis.call('RPUSH', attempts, table.concat({attempt, started or '0', finished, outcome, worker, err}, ' '))
+  local worker = string.match(token, '^(.*):') or ''
+  redis.call('RPUSH', attempts, table.concat({attempt, started, finished, outcome, worker, err}, ' '))
   redis.call('LTRIM', attempts, -50, -1)
 end
+
+-- outbox_member names an end in the outbox: most jobs are in their first generation and end with their first attempt.
+local function outbox_member(id, generation, attempt)
+  if generation == '1' and attempt == '1' then return id end
+  return id .. ' ' .. generation .. ' ' .. attempt
+end
+
+-- end_line is the first line of what is kept of an ended job. report is what the job's holder reported, '-' for an end
+-- without a report.
+local function end_line(state, at, report, class, run)
+  return table.concat({state, at, report, class.text, run}, ' ')
+end
+
+-- parse_ended parses what is kept of an ended job: it returns the parts of the first line, the head and the detail; nil
+-- for another text. The jobs that one call ended mostly share their first line, which is parsed once per call.
+local parsed_end_lines = {} -- line -> its parts
+local function parse_ended(stored)
+  local cut = stored and string.find(stored, '\n', 1, true)
+  local second_cut = cut and string.find(stored, '\n', cut + 1, true)
+  if not second_cut then return nil end
+  local line = string.sub(stored, 1, cut - 1)
+  local parsed = parsed_end_lines[line]
+  if not parsed then
+    local state, at, report, class, run = string.match(line, '^(%S+) (%d+) (%S+) (.*) (%d+ %d+ %d+ %d+ %d+ %S+)$')
+    class = class and parse_class(class)
+    if not class then return nil end
+    parsed = {state = state, at = at, report = report, class = class, run = parse_run(run), run_text = run}
+    parsed_end_lines[line] = parsed
+  end
+  return parsed, string.sub(stored, cut + 1, second_cut - 1), string.sub(stored, second_cut + 1)
+end
+
+-- format_detail is the rest of what is kept of an ended job: the cause and the error of its latest failed attempt, and
+-- its result.
+local function format_detail(t, result) return t.cause .. ' ' .. text(#t.error) .. '\n' .. t.error .. result end
+
+-- parse_detail returns the result.
+local function parse_detail(detail)
+  local n, rest = string.match(detail, '^%S+ (%d+)\n(.*)$')
+  return rest and string.sub(rest, n + 1) or ''
+end
+
+-- note_end keeps the end of a job for write_ends. line is its end_line. The outbox shows the end to drainers from
+-- visible_at on.
+local end_entries = {} -- slice -> id, text, id, text, ...
+local ended_ids, outbox_entries = {}, {}
+local function note_end(id, class, attempt, line, at, head, detail, visible_at)
+  local slice_name = slice_of(id)
+  local entries = end_entries[slice_name]
+  if not entries then
+    entries = {'-', at} -- the field '-' tells forget when the last job of the slice ended
+    end_entries[slice_name] = entries
+  end
+  local n, m, e = #entries, #ended_ids, #outbox_entries
+  entries[n + 1], entries[n + 2] = id, line .. '\n' .. head .. '\n' .. detail
+  ended_ids[m + 1] = id
+  outbox_entries[e + 1], outbox_entries[e + 2] = visible_at, outbox_member(id, class.generation, attempt)
+end
+
+-- write_ends writes the ends that note_end kept. A slice has no time to live while SQL lacks one of its jobs.
+local function write_ends(outbox, ended, unacked, tried, checkpoints)
+  for slice_name, entries in pairs(end_entries) do
+    bulk('HSET', ended .. slice_name, entries)
+    local n = #entries / 2 - 1
+    if redis.call('HINCRBY', unacked, slice_name, text(n)) == n then redis.call('PERSIST', ended .. slice_name) end
+  end
+  bulk('ZADD', outbox, outbox_entries)
+  drop_from_column(tried, ended_ids)
+  drop_from_column(checkpoints, ended_ids)
+end
+
+-- end_with_record ends a job without a result. t has the cause and the error of its latest failed attempt. Its record
+-- stays until SQL has the payload.
+local function end_with_record(checkpoints, id, class, attempt, line, at, head, t)
+  local bytes = bytes_of(head)
+  count_living(class, -1, bytes + checkpoint_bytes(checkpoints, id))
+  add_outbox_bytes(bytes)
+  note_end(id, class, attempt, line, at, head, format_detail(t, ''), at)
+end
+
+-- read_ended returns parse_ended of a job, if Redis still has its end.
+local function read_ended(ended, id) return parse_ended(redis.call('HGET', ended .. slice_of(id), id)) end

@@ -1,40 +1,40 @@
 -- promote: scheduled jobs that are due become ready, each at its own place.
--- KEYS   scheduled queue counters doorbell quarantine job events
+-- KEYS   scheduled queue counters doorbell quarantine job tried events
 -- ARGV[1] limit: how many jobs to promote at most
 -- REPLY  per due job: OK | QUARANTINED (scheduled, yet no such job)
 -- TWICE  the script acts on what it finds: it does not find a promoted job again
-local scheduled, queue, counters, doorbell, quarantine, job, events = unpack(KEYS)
+local scheduled, queue, counters, doorbell, quarantine, job, tried, events = unpack(KEYS)
 local limit = ARGV[1]
 local now = text(time_ms())
-local reply, queue_entries = {}, {}
+local reply, ids, queue_entries, tried_entries, unexplained = {}, {}, {}, {}, {}
 
 local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', '0', limit)
-for i = 1, #due, 2 do
-  local id, due_at = due[i], due[i + 1]
-  redis.call('ZREM', scheduled, id)
-  local m = redis.call('HMGET', job .. id, 'head', 'state', 'first', 'attempt')
-  local head, state, first_claim, attempt = m[1], m[2], m[3], m[4]
+for i = 1, #due, 2 do ids[#ids + 1] = due[i] end
+local tried_texts = read_column(tried, ids)
+for i, id in ipairs(ids) do
+  local class, head = read_start(job .. id)
   local word = 'OK'
-  if not head or state ~= 'SCHEDULED' then
+  if not class then
     word = 'QUARANTINED'
-    redis.call('ZADD', quarantine, now, id)
+    unexplained[#unexplained + 1], unexplained[#unexplained + 2] = now, id
   else
-    local tier, _, _, _, score = parse_head(head)
-    redis.call('HSET', job .. id, 'state', 'PENDING')
-    queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = score, id
-    change_counter(tier, 'scheduled', -1)
-    change_counter(tier, 'ready', 1)
-    note_event(events, id, tier, 'PENDING', attempt)
-    if not first_claim then
-      redis.call('HSET', job .. id, 'due', due_at)
-      change_counter(tier, 'delayed', -1)
-      change_counter(tier, 'delayedbytes', -payload_bytes(job .. id))
-      change_counter(tier, 'fresh', 1)
+    local t = parse_tried(tried_texts[i])
+    local run, is_first = t.run, t.run.first_claim == '0'
+    count_waiting(class, false, is_first, -1, bytes_of(head))
+    count_waiting(class, true, is_first, 1, 0)
+    queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = score_of(head), id
+    note_event(events, id, class.tier, 'PENDING', run.attempt)
+    if is_first then
+      local run_text = format_run(run.attempt, run.retries, '0', run.started, due[2 * i], run.token)
+      tried_entries[#tried_entries + 1], tried_entries[#tried_entries + 2] = id, format_tried(t, run_text)
     end
   end
   reply[#reply + 1] = word
 end
 
+bulk('ZREM', scheduled, ids)
+bulk('ZADD', quarantine, unexplained)
+bulk('HSET', tried, tried_entries)
 bulk('ZADD', queue, queue_entries)
 write_counters(counters)
 publish(events, now)

@@ -1,6 +1,7 @@
 -- reclaim: a watch looks at expired jobs: the script takes back those whose deadline had already passed at an earlier
 --        look, and notes those that expired since.
--- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events alarms
+-- KEYS   watched other suspects queue outbox counters owners doorbell quarantine tried leases checkpoints ended unacked
+--        attempts events alarms
 -- ARGV[1] cause: HEARTBEAT_STOPPED | MAX_TIME_EXCEEDED
 -- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them
 -- ARGV[3] limit: how many expired jobs to look at
@@ -8,8 +9,8 @@
 -- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier (''
 --        with SUSPECT and QUARANTINED)
 -- TWICE  the script acts on what it finds: it does not find a job again that it took back
-local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events,
-  alarms = unpack(KEYS)
+local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, tried, leases, checkpoints,
+  ended, unacked, attempts, events, alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -19,33 +20,35 @@ local reply = {}
 -- here.
 redis.call('ZREMRANGEBYSCORE', suspects, '-inf', text(now - 3600000))
 
--- take_back ends the attempt of a job and returns the word and the tier.
+-- take_back ends the attempt of a job and returns the word and the tier. The run loses its token: its holder's reports
+-- are LOST from now on.
 local function take_back(id)
-  local key = job .. id
-  local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'retries', 'started', 'token', 'cancel', 'saved')
-  local head, state, attempt, started, token, cancel, saved = m[1], m[2], m[3], m[5], m[6], m[7], m[8]
+  local lease, head = parse_lease(redis.call('HGET', leases, id))
   redis.call('ZREM', watched, id)
   redis.call('ZREM', other, id)
   redis.call('ZREM', suspects, id)
-  if not head or not attempt or state ~= 'PROCESSING' then
+  redis.call('HDEL', leases, id)
+  if not lease then
     redis.call('ZADD', quarantine, at, id)
     return 'QUARANTINED', ''
   end
-  local tier, _, max_retries, _, score = parse_head(head)
-  local retries = tonumber(m[4] or 0)
+  local class, attempt, retries = lease.class, lease.attempt, tonumber(lease.retries)
+  local tier, t = class.tier, parse_tried(redis.call('HGET', tried, id))
   change_counter(tier, 'running', -1)
-  record_attempt(attempts .. id, attempt, started, at, cause, token, '')
-  redis.call('HDEL', key, 'token', 'error', 'unknowns')
-  redis.call('HSET', key, 'cause', cause)
-  if cancel or retries >= tonumber(max_retries) then
-    finish(outbox, key, id, tier, head, saved, cancel and 'CANCELLED' or 'NEED_DISCARD', at)
-    local word = cancel and 'CANCELLED' or 'FAILED'
+  record_attempt(attempts .. id, attempt, lease.started, at, cause, lease.token, '')
+  t.cause, t.error, t.unknowns = cause, '', 0
+  if lease.cancel or retries >= class.max_retries then
+    local run = format_run(attempt, lease.retries, lease.first_claim, lease.started, lease.due, '-')
+    local line = end_line(lease.cancel and 'CANCELLED' or 'NEED_DISCARD', at, '-', class, run)
+    end_with_record(checkpoints, id, class, attempt, line, at, head, t)
+    local word = lease.cancel and 'CANCELLED' or 'FAILED'
     note_event(events, id, tier, word, attempt, cause)
     note_alarm(alarms, id, tier, word, attempt, cause)
     return word, tier
   end
-  redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
-  redis.call('ZADD', queue, score, id)
+  local run = format_run(attempt, text(retries + 1), lease.first_claim, lease.started, lease.due, '-')
+  redis.call('HSET', tried, id, format_tried(t, run))
+  redis.call('ZADD', queue, score_of(head), id)
   change_counter(tier, 'ready', 1)
   ring(doorbell)
   note_event(events, id, tier, 'PENDING', attempt, cause)
@@ -67,6 +70,7 @@ for i = 1, #expired, 2 do
   reply[n + 1], reply[n + 2], reply[n + 3] = id, word, tier
 end
 
+write_ends(outbox, ended, unacked, tried, checkpoints)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

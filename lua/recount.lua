@@ -1,12 +1,12 @@
--- recount: holds a partition's own keys to their types, and its counters and owners to its sets. It repairs the counts
---        where the sets can be counted in one step.
+-- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs
+--        the counts where the sets can be counted in one step.
 -- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine crashed
---        stuck job
+--        stuck job tried leases checkpoints ended unacked
 -- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, quarantine,
-  crashed, stuck, job = unpack(KEYS)
+  crashed, stuck, job, tried, leases, checkpoints, ended, unacked = unpack(KEYS)
 local limit = tonumber(ARGV[1])
 local reply = {}
 
@@ -30,6 +30,10 @@ repair_type(run_deadlines, 'run_deadlines', 'zset')
 repair_type(outbox, 'outbox', 'zset')
 repair_type(counters, 'counters', 'hash')
 repair_type(owners, 'owners', 'hash')
+repair_type(tried, 'tried', 'hash')
+repair_type(leases, 'leases', 'hash')
+repair_type(checkpoints, 'checkpoints', 'hash')
+repair_type(unacked, 'unacked', 'hash')
 repair_type(clock, 'clock', 'string')
 repair_type(doorbell, 'doorbell', 'list')
 repair_type(quarantine, 'quarantine', 'zset')
@@ -94,29 +98,40 @@ end
 local recounted = {} -- counter -> its value by the sets
 local function add_recounted(field, n) recounted[field] = (recounted[field] or 0) + n end
 
--- recount_set counts the jobs of a set that have the set's state. A job that was never claimed also counts for
--- unclaimed_counter.
-local function recount_set(ids, set_state, counter, unclaimed_counter)
-  for _, id in ipairs(ids) do
-    local key = job .. id
-    local m = redis.call('TYPE', key).ok == 'hash' and redis.call('HMGET', key, 'head', 'state', 'first') or {}
-    local head, state, first_claim = m[1], m[2] or 'PENDING', m[3]
-    local tier = head and parse_head(head)
-    if tier and state == set_state then
-      add_recounted(tier .. ':' .. counter, 1)
-      local bytes = living_bytes(key, true)
-      count_living(tier, head, 1, bytes)
-      add_recounted(tier .. ':bytes', bytes)
-      add_recounted('bytes', bytes)
-      if unclaimed_counter and not first_claim then
-        add_recounted(tier .. ':' .. unclaimed_counter, 1)
+-- recount_living counts a living job for its tier's counter, its bytes and its owner.
+local function recount_living(id, class, head, counter)
+  local bytes = bytes_of(head) + checkpoint_bytes(checkpoints, id)
+  count_living(class, 1, bytes)
+  add_recounted(class.tier .. ':' .. counter, 1)
+  add_recounted(class.tier .. ':bytes', bytes)
+  add_recounted('bytes', bytes)
+end
+
+-- recount_waiting counts the waiting jobs of a set. A job that was never claimed also counts for unclaimed_counter.
+local function recount_waiting(ids, counter, unclaimed_counter)
+  local running, tried_texts = read_column(leases, ids), read_column(tried, ids)
+  for n, id in ipairs(ids) do
+    local class, head = nil, nil
+    if redis.call('TYPE', job .. id).ok == 'string' and not running[n] then class, head = read_start(job .. id) end
+    if class then
+      recount_living(id, class, head, counter)
+      if parse_tried(tried_texts[n]).run.first_claim == '0' then
+        add_recounted(class.tier .. ':' .. unclaimed_counter, 1)
         add_recounted(unclaimed_counter, 1)
         if unclaimed_counter == 'delayed' then
-          add_recounted(tier .. ':delayedbytes', payload_bytes(key))
-          add_recounted('delayedbytes', payload_bytes(key))
+          add_recounted(class.tier .. ':delayedbytes', bytes_of(head))
+          add_recounted('delayedbytes', bytes_of(head))
         end
       end
     end
+  end
+end
+
+-- recount_running counts the jobs of a set that have a lease.
+local function recount_running(ids)
+  for n, stored in pairs(read_column(leases, ids)) do
+    local lease, head = parse_lease(stored)
+    if lease then recount_living(ids[n], lease.class, head, 'running') end
   end
 end
 
@@ -124,9 +139,9 @@ local ready_count, scheduled_count = redis.call('ZCARD', queue), redis.call('ZCA
 local running_count, outbox_count = redis.call('ZCARD', heartbeat_deadlines), redis.call('ZCARD', outbox)
 local living_count = ready_count + scheduled_count + running_count
 if living_count <= limit then
-  recount_set(redis.call('ZRANGE', queue, '0', '-1'), 'PENDING', 'ready', 'fresh')
-  recount_set(redis.call('ZRANGE', scheduled, '0', '-1'), 'SCHEDULED', 'scheduled', 'delayed')
-  recount_set(redis.call('ZRANGE', heartbeat_deadlines, '0', '-1'), 'PROCESSING', 'running')
+  recount_waiting(redis.call('ZRANGE', queue, '0', '-1'), 'ready', 'fresh')
+  recount_waiting(redis.call('ZRANGE', scheduled, '0', '-1'), 'scheduled', 'delayed')
+  recount_running(redis.call('ZRANGE', heartbeat_deadlines, '0', '-1'))
   for field in pairs(stored_counters) do
     if field ~= 'acknowledged' and field ~= 'outbox_bytes' then add_recounted(field, 0) end
   end
@@ -148,14 +163,75 @@ else
   compare_counter('delayedbytes', stored_counters.delayedbytes or 0, tier_sums.delayedbytes or 0)
 end
 
-if outbox_count <= limit then
-  local bytes = 0
-  for _, id in ipairs(redis.call('ZRANGE', outbox, '0', '-1')) do
-    local key = job .. id
-    if redis.call('TYPE', key).ok == 'hash' then
-      bytes = bytes + redis.call('HSTRLEN', key, 'result') + payload_bytes(key)
+-- find_lost puts the completed jobs of a slice back into the outbox that it lacks. unacked says that there are some;
+-- SQL takes an outcome that it has once more without a change.
+local function find_lost(slice_name)
+  local fields = redis.call('HGETALL', ended .. slice_name)
+  for i = 1, #fields, 2 do
+    local id = fields[i]
+    local e = parse_ended(fields[i + 1])
+    local member = e and outbox_member(id, e.class.generation, e.run.attempt)
+    if e and e.state == 'COMPLETED' and not redis.call('ZSCORE', outbox, member) then
+      redis.call('ZADD', outbox, e.at, member)
+      reply[#reply + 1] = 'REPAIRED missing ' .. id
     end
   end
-  compare_counter('outbox_bytes', stored_counters.outbox_bytes or 0, bytes, true)
 end
+
+-- count_outbox returns the bytes that wait for SQL, and how many jobs of each slice wait. It gives members the names
+-- by which acknowledge looks for their jobs.
+local function count_outbox()
+  local bytes, counted = 0, {}
+  local members = redis.call('ZRANGE', outbox, '0', '-1', 'WITHSCORES')
+  for i = 1, #members, 2 do
+    local id = string.sub(members[i], 1, 36)
+    local e, head, detail = read_ended(ended, id)
+    if e then
+      bytes = bytes + #parse_detail(detail) + (e.state ~= 'COMPLETED' and bytes_of(head) or 0)
+      counted[slice_of(id)] = (counted[slice_of(id)] or 0) + 1
+      local member = outbox_member(id, e.class.generation, e.run.attempt)
+      if member ~= members[i] then
+        redis.call('ZREM', outbox, members[i])
+        redis.call('ZADD', outbox, members[i + 1], member)
+        reply[#reply + 1] = 'REPAIRED misplaced ' .. id
+      end
+    end
+  end
+  return bytes, counted
+end
+
+-- recount_outbox holds outbox_bytes, unacked and the times to live of slices to the jobs in the outbox.
+local function recount_outbox()
+  local stored, stored_unacked = redis.call('HGETALL', unacked), {}
+  local _, counted = count_outbox()
+  for i = 1, #stored, 2 do
+    local slice_name, n = stored[i], tonumber(stored[i + 1]) or 0
+    stored_unacked[slice_name] = n
+    if n > (counted[slice_name] or 0) then find_lost(slice_name) end
+  end
+  local bytes
+  bytes, counted = count_outbox()
+  compare_counter('outbox_bytes', stored_counters.outbox_bytes or 0, bytes, true)
+  for slice_name, n in pairs(stored_unacked) do
+    local right = counted[slice_name] or 0
+    if right == 0 then
+      redis.call('HDEL', unacked, slice_name)
+      redis.call('PEXPIRE', ended .. slice_name, '3600000')
+    end
+    if n ~= right then
+      if right > 0 then redis.call('HSET', unacked, slice_name, text(right)) end
+      reply[#reply + 1] = 'REPAIRED unacked ' .. slice_name .. ' was ' .. text(n) .. ', counted ' .. text(right)
+    end
+  end
+  for slice_name, right in pairs(counted) do
+    if not stored_unacked[slice_name] then
+      redis.call('HSET', unacked, slice_name, text(right))
+      reply[#reply + 1] = 'REPAIRED unacked ' .. slice_name .. ' was 0, counted ' .. text(right)
+    end
+    if redis.call('PERSIST', ended .. slice_name) == 1 and stored_unacked[slice_name] == right then
+      reply[#reply + 1] = 'REPAIRED ttl ' .. slice_name
+    end
+  end
+end
+if outbox_count <= limit then recount_outbox() end
 return reply

@@ -1,5 +1,5 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
--- KEYS   queue scheduled counters owners clock doorbell job idempotency events
+-- KEYS   queue scheduled counters owners clock doorbell job ended idempotency events
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later accepts nothing
 -- ARGV[3] key_ttl_ms: how long an Idempotency-Key is kept
@@ -7,22 +7,23 @@
 --        each limit the tier may fill
 -- per job (n = 5, 10, ...):
 -- ARGV[n+0] id: the job
--- ARGV[n+1] submit_class: 'tier priority limit delay_ms max_retries quota', which most jobs of a call share; limit is
---        the number of fresh or delayed jobs at which the tier is full; quota '-' = any number of jobs
--- ARGV[n+2] descriptor: the rest of the head: 'type owner trace' and, if the job has any, ' options'
+-- ARGV[n+1] submit_class: 'tier queue max_retries owner max_run_ms priority limit delay_ms quota', which most jobs of a
+--        call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of fresh or delayed
+--        jobs at which the tier is full; quota '-' = any number of jobs
+-- ARGV[n+2] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+3] payload: JSON
 -- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
 -- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh,
 --        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE arrived | REPLAY id (that
 --        job has the Idempotency-Key) | MISMATCH (the same, and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
-local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, events = unpack(KEYS)
+local queue, scheduled, counters, owners, clock, doorbell, job, ended, idempotency, events = unpack(KEYS)
 local base, not_after, key_ttl, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
 local at = text(arrived)
-local reply, queue_entries, scheduled_entries = {}, {}, {}
+local reply, records, queue_entries, scheduled_entries = {}, {}, {}, {}
 local events_wanted = has_listeners(events)
 
 -- Tiers fill a limit one after the other, the smallest share first, and each at most to its share. What a tier has
@@ -89,15 +90,35 @@ local function exceeded_limit(class)
 end
 
 -- A submit rarely comes twice: only if any id of the call is known, earlier_answer asks for each job.
-local job_keys = {}
-for i = 5, #ARGV, 5 do job_keys[#job_keys + 1] = job .. ARGV[i] end
-local any_known = any_exists(job_keys)
-local accepted = {} -- the ids that this call accepted
+local known_heads = {} -- id -> the head of a job that Redis has
+local function find_known()
+  local job_keys, by_slice, slices = {}, {}, {}
+  for i = 5, #ARGV, 5 do
+    local id = ARGV[i]
+    job_keys[#job_keys + 1] = job .. id
+    local slice_name = slice_of(id)
+    if not by_slice[slice_name] then by_slice[slice_name], slices[#slices + 1] = {}, slice_name end
+    table.insert(by_slice[slice_name], id)
+  end
+  for _, slice_name in ipairs(slices) do
+    local ids = by_slice[slice_name]
+    for n, stored in pairs(read_column(ended .. slice_name, ids)) do
+      if stored then known_heads[ids[n]] = string.match(stored, '\n([^\n]*)\n') or '' end
+    end
+  end
+  if bulk_keys('EXISTS', job_keys) == 0 then return end
+  for i = 5, #ARGV, 5 do
+    local id = ARGV[i]
+    local class, head = read_start(job .. id)
+    if class then known_heads[id] = head end
+  end
+end
+find_known()
 
 -- earlier_answer returns the word for a submit that was answered before, or nil.
 local function earlier_answer(id, idempotency_key, body)
-  local head = (any_known or accepted[id]) and redis.call('HGET', job .. id, 'head')
-  if head then return 'DUPLICATE ' .. (string.match(head, '^%S+ %d+ %d+ (%d+)') or '0') end
+  local head = known_heads[id]
+  if head then return 'DUPLICATE ' .. (string.match(head, '^%d+') or '0') end
   local stored = idempotency_key and redis.call('GET', idempotency .. idempotency_key)
   if not stored then return nil end
   local first_id = string.sub(stored, 1, 36)
@@ -108,22 +129,25 @@ end
 
 -- quota_spent says whether as many of the owner's jobs live as the quota allows.
 local living_before = {} -- owner -> how many of its jobs lived before this call
-local function quota_spent(descriptor, quota)
-  local owner = quota and string.match(descriptor, '^%S+ (%S+)')
-  if owner == '-' then owner = stranger_quota(descriptor) end
-  if not owner then return false end
+local function quota_spent(class)
+  local owner = class.owner
+  if not class.quota or owner == '-' then return false end
   living_before[owner] = living_before[owner] or tonumber(redis.call('HGET', owners, owner) or 0)
-  return living_before[owner] + (owner_changes[owner] or 0) >= quota
+  return living_before[owner] + (owner_changes[owner] or 0) >= class.quota
 end
 
 -- read_submit_class parses a submit_class once per call: most jobs of a call share one.
 local submit_classes = {} -- submit_class as text -> its parts
 local function read_submit_class(submit_class)
-  local tier, priority, limit, delay, max_retries, quota =
-    string.match(submit_class, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  local tier, queue_name, max_retries, owner, max_run, priority, limit, delay, quota =
+    string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   local score = text(priority * base + arrived)
-  local class = {tier = tier, limit = tonumber(limit), delay = tonumber(delay), quota = tonumber(quota), score = score}
-  class.head = table.concat({tier, '1', max_retries, at, score, ''}, ' ')
+  local class_text = table.concat({tier, queue_name, '1', max_retries, owner, max_run}, ' ')
+  local class = {
+    tier = tier, owner = owner, limit = tonumber(limit), delay = tonumber(delay), quota = tonumber(quota),
+    score = score, class_line = class_text .. '\n', head_start = at .. ' ' .. score .. ' ',
+  }
+  class.due = text(now + class.delay)
   submit_classes[submit_class] = class
   return class
 end
@@ -131,7 +155,7 @@ end
 for i = 5, #ARGV, 5 do
   local id, descriptor, payload, key_and_body = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local class = submit_classes[ARGV[i + 1]] or read_submit_class(ARGV[i + 1])
-  local tier, delay = class.tier, class.delay
+  local tier, delay, bytes = class.tier, class.delay, #payload
   local idempotency_key, body
   if key_and_body ~= '' then
     idempotency_key, body = string.match(key_and_body, '^(%S+) (.*)$')
@@ -139,41 +163,37 @@ for i = 5, #ARGV, 5 do
   local word = earlier_answer(id, idempotency_key, body) or 'OK'
   if word == 'OK' and now > not_after then
     word = 'LATE'
-  elseif word == 'OK' and quota_spent(descriptor, class.quota) then
+  elseif word == 'OK' and quota_spent(class) then
     word = 'QUOTA'
   elseif word == 'OK' then
     local limit = exceeded_limit(class)
     if limit then word = 'FULL ' .. limit end
   end
   if word == 'OK' then
-    local head = class.head .. descriptor
-    word, accepted[id] = 'OK ' .. at, true
-    count_living(tier, head, 1, #payload)
+    local head = class.head_start .. text(bytes) .. ' ' .. descriptor
+    word, known_heads[id] = 'OK ' .. at, head
+    records[#records + 1] = job .. id
+    records[#records + 1] = class.class_line .. head .. '\n' .. payload
+    count_living(class, 1, bytes)
+    count_waiting(class, delay == 0, true, 1, bytes)
     add_to_fill('living', tier, 1)
-    add_to_fill('bytes', tier, #payload)
+    add_to_fill('bytes', tier, bytes)
     if delay == 0 then
-      redis.call('HSET', job .. id, 'head', head, 'payload', payload)
       queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = class.score, id
       add_to_fill('fresh', tier, 1)
-      change_counter(tier, 'ready', 1)
-      change_counter(tier, 'fresh', 1)
-      if events_wanted then note_event(events, id, tier, 'PENDING') end
     else
-      redis.call('HSET', job .. id, 'head', head, 'payload', payload, 'state', 'SCHEDULED')
-      scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = text(now + delay), id
+      scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = class.due, id
       add_to_fill('delayed', tier, 1)
-      add_to_fill('delayedbytes', tier, #payload)
-      change_counter(tier, 'scheduled', 1)
-      change_counter(tier, 'delayed', 1)
-      change_counter(tier, 'delayedbytes', #payload)
-      if events_wanted then note_event(events, id, tier, 'SCHEDULED') end
+      add_to_fill('delayedbytes', tier, bytes)
     end
+    if events_wanted then note_event(events, id, tier, delay == 0 and 'PENDING' or 'SCHEDULED') end
     if idempotency_key then redis.call('SET', idempotency .. idempotency_key, id .. ' ' .. body, 'PX', key_ttl) end
   end
   reply[#reply + 1] = word
 end
 
-if #queue_entries + #scheduled_entries > 0 then
+if #records > 0 then
+  bulk_keys('MSET', records)
   bulk('ZADD', queue, queue_entries)
   bulk('ZADD', scheduled, scheduled_entries)
   redis.call('SET', clock, at)

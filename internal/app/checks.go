@@ -78,24 +78,9 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	}
 	return []httpapi.AuditCheck{
 		check("redis", status, strings.Join(parts, ", "), fix),
-		hashesCheck(f.Durability),
 		check("redis latency", latency, f.Latency.Round(10*time.Microsecond).String()+" per round trip", slow),
 		check("redis clock", clock, f.ClockOffset.Round(time.Millisecond).String()+" ahead of this host's clock", skew),
 	}
-}
-
-// looseHashes says what it costs if Redis does not store a job's hash compactly.
-const looseHashes = "an ended job takes 1,030 bytes instead of 490"
-
-func hashesCheck(d queue.Durability) httpapi.AuditCheck {
-	detail := fmt.Sprintf("hash-max-listpack-value %d", d.Listpack)
-	switch {
-	case d.Listpack == 0:
-		return check("redis hashes", fine, "Redis does not tell hash-max-listpack-value", "")
-	case d.Listpack < queue.CompactHash:
-		return check("redis hashes", warning, detail+": "+looseHashes, "set hash-max-listpack-value 1024 in Redis")
-	}
-	return check("redis hashes", fine, detail, "")
 }
 
 func memory(f queue.Facts) string {

@@ -47,10 +47,6 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 // free memory.
 func checkDurability(ctx context.Context, v *queue.View, log *slog.Logger) error {
 	d, err := v.ReadDurability(ctx)
-	if d.Listpack > 0 && d.Listpack < queue.CompactHash {
-		log.Warn("Redis does not keep jobs compact: "+looseHashes+"; set hash-max-listpack-value 1024",
-			"bytes", d.Listpack)
-	}
 	switch {
 	case err != nil || d.Eviction == "":
 		log.Warn("Redis does not tell how it persists and evicts; set maxmemory-policy noeviction", "err", err)

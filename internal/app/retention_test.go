@@ -111,9 +111,8 @@ func (a *aging) done(body string) job.ID {
 func (a *aging) age(id job.ID, days int) {
 	a.t.Helper()
 	at := time.Now().UTC().AddDate(0, 0, -days).Format("2006-01-02 15:04:05.000000")
-	if _, err := a.sql.DB.ExecContext(a.t.Context(), "UPDATE job_outcomes SET recorded_at = ? WHERE job_id = ?", at,
-		string(id)); err != nil {
-		a.t.Fatal(err)
+	for _, table := range []string{"job_outcomes", "job_results"} {
+		a.sql.Exec(a.t, "UPDATE "+table+" SET recorded_at = ? WHERE job_id = ?", at, string(id))
 	}
 }
 
@@ -192,7 +191,7 @@ func TestRetentionOfAServer(t *testing.T) {
 	}
 	_, metrics := a.get("/metrics")
 	for _, want := range []string{
-		`tierq_sql_rows{table="job_outcomes"} 1`, `tierq_sql_rows_deleted_total{table="job_results"} 2`,
+		`tierq_sql_rows{table="job_results"} 1`, `tierq_sql_rows_deleted_total{table="job_results"} 2`,
 		`tierq_files_deleted_total{kind="mail"} 1`,
 		`tierq_files_deleted_total{kind="artifact"} 1`,
 	} {

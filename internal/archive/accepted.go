@@ -96,8 +96,9 @@ const (
 		"= ?, worker = ?, " +
 		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
 		"WHERE job_id = ? AND generation = ? AND attempt < ?"
-	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND EXISTS " +
-		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = ? AND o.generation >= ?)"
+	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND (EXISTS " +
+		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = ? AND o.generation >= ?) OR EXISTS " +
+		"(SELECT 1 FROM job_results r WHERE r.job_id = ? AND r.generation >= ?))"
 )
 
 // owe writes the row of a job that SQL owes to Redis, unless the job has ended.
@@ -107,7 +108,8 @@ func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
 		if _, err := insert(ctx, conn, a.inserts, acceptedTable, []*job.JournalRow{l}); err != nil {
 			return err
 		}
-		if _, err := conn.ExecContext(ctx, dropIfEnded, string(l.ID), string(l.ID), max(l.Generation, 1)); err != nil {
+		id, generation := string(l.ID), max(l.Generation, 1)
+		if _, err := conn.ExecContext(ctx, dropIfEnded, id, id, generation, id, generation); err != nil {
 			return fmt.Errorf("delete accepted_jobs: %w", err)
 		}
 		return nil

@@ -134,8 +134,9 @@ func deepen(t *testing.T, a *Archive, n int) {
 				status = "FAILED"
 				dead = append(dead, fmt.Sprintf("('%s',1,'%s','%s','%s','{}',1,1,2,'%s','%s','%s','%s','HANDLER_ERROR','no use','')", deepID(i), tier, typ, owner, at, at, at, at))
 			} else {
-				results = append(results, fmt.Sprintf("('%s',1,'%s','%s','%s','{}',0,1,1,'%s','%s','%s','%s','')", deepID(i), tier,
-					typ, owner, at, at, at, at))
+				results = append(results, fmt.Sprintf("('%s',1,'%s','%s','%s','{}',0,1,1,'%s','%s','%s','%s','','%s')",
+					deepID(i), tier, typ, owner, at, at, at, at, at))
+				continue
 			}
 			outcomes = append(outcomes, fmt.Sprintf("('%s',1,'%s',1,'%s','%s','%s',0,1,'%s','','%s')", deepID(i), status, tier,
 				typ, owner, at, at))
@@ -144,7 +145,8 @@ func deepen(t *testing.T, a *Archive, n int) {
 			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, " +
 				"arrived_at, trace_id, recorded_at) VALUES " + strings.Join(outcomes, ","),
 			"INSERT INTO job_results (job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, " +
-				"arrived_at, first_tried_at, started_at, completed_at, trace_id) VALUES " + strings.Join(results, ","),
+				"arrived_at, first_tried_at, started_at, completed_at, trace_id, recorded_at) VALUES " +
+				strings.Join(results, ","),
 			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, " +
 				"arrived_at, first_tried_at, started_at, discarded_at, failure_cause, last_error, trace_id) VALUES " +
 				strings.Join(dead, ","),

@@ -12,38 +12,38 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// endedColumns and endedJoins read ended jobs: an outcome with its result's or dead letter's columns, except
-// result, payload and options. The worker of the last claim comes from the result, or else from the attempt of
-// that number.
+// completedColumns read a completed job: its result's row, except result. endedColumns and endedJoins read any other
+// ended job: its outcome with its dead letter's columns, except payload and options, and the worker of the last claim
+// from the attempt of that number.
 const (
+	completedColumns = "r.job_id, r.generation, 'COMPLETED' AS outcome, r.attempts AS attempt, r.tier, r.type, r.owner, " +
+		"r.retry_count, r.max_retries, r.arrived_at, r.trace_id, r.first_tried_at, r.started_at, " +
+		"r.completed_at AS ended_at, r.worker, r.note"
+
 	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, " +
 		"o.max_retries, o.arrived_at, " +
 		"o.trace_id, o.recorded_at, o.first_tried_at, o.started_at, o.ended_at, " +
-		"r.first_tried_at AS r_first, r.started_at AS r_start, r.completed_at AS r_end, r.worker AS r_worker, r.note, " +
 		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, " +
-		"a.worker AS a_worker"
-	endedJoins = " LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation " +
-		"LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
+		"a.worker"
+	endedJoins = " LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
 		"LEFT JOIN job_attempts a ON a.job_id = o.job_id AND a.attempt = o.attempt"
 
-	findJob = "SELECT " + endedColumns + ", r.result FROM job_outcomes o" + endedJoins +
-		" WHERE o.job_id = ? ORDER BY o.generation DESC LIMIT 1"
+	findCompleted = "SELECT " + completedColumns + ", r.result FROM job_results r WHERE r.job_id = ?"
+	findOther     = "SELECT " + endedColumns + " FROM job_outcomes o" + endedJoins +
+		" WHERE o.job_id = ? AND o.outcome <> 'COMPLETED' ORDER BY o.generation DESC LIMIT 1"
 )
 
+// endedRow is a row of either query.
 type endedRow struct {
 	Ended        outcomeRow `gorm:"embedded"`
+	Worker       string
 	Result       []byte
-	ResultFirst  *time.Time `gorm:"column:r_first"`
-	ResultStart  *time.Time `gorm:"column:r_start"`
-	ResultEnd    *time.Time `gorm:"column:r_end"`
-	ResultWorker string     `gorm:"column:r_worker"`
 	Note         string
 	FailedFirst  *time.Time `gorm:"column:f_first"`
 	FailedStart  *time.Time `gorm:"column:f_start"`
 	FailedEnd    *time.Time `gorm:"column:f_end"`
 	FailureCause string
 	LastError    string
-	LastWorker   string `gorm:"column:a_worker"`
 }
 
 func (r *endedRow) job() job.Job {
@@ -52,21 +52,19 @@ func (r *endedRow) job() job.Job {
 		ID: job.ID(o.JobID), Generation: o.Generation, Tier: job.Tier(o.Tier), Type: o.Type, Owner: o.Owner,
 		TraceID: o.TraceID,
 		Status:  job.Status(o.Outcome), Attempt: o.Attempt, RetryCount: o.RetryCount, MaxRetries: o.MaxRetries,
-		ArrivedAt: database.OrZero(o.ArrivedAt),
-		Worker:    r.LastWorker,
+		ArrivedAt:    database.OrZero(o.ArrivedAt),
+		FirstTriedAt: database.OrZero(o.FirstTriedAt), StartedAt: database.OrZero(o.StartedAt),
+		EndedAt: database.OrZero(o.EndedAt),
+		Worker:  r.Worker,
 	}
 	switch j.Status {
 	case job.Completed:
-		j.Result, j.Worker, j.Note = r.Result, r.ResultWorker, r.Note
-		j.FirstTriedAt, j.StartedAt, j.EndedAt =
-			database.OrZero(r.ResultFirst), database.OrZero(r.ResultStart), database.OrZero(r.ResultEnd)
+		j.Result, j.Note = r.Result, r.Note
 	case job.Failed:
 		j.Cause, j.LastError = job.Cause(r.FailureCause), r.LastError
 		j.FirstTriedAt, j.StartedAt, j.EndedAt =
 			database.OrZero(r.FailedFirst), database.OrZero(r.FailedStart), database.OrZero(r.FailedEnd)
 	default:
-		j.FirstTriedAt, j.StartedAt, j.EndedAt =
-			database.OrZero(o.FirstTriedAt), database.OrZero(o.StartedAt), database.OrZero(o.EndedAt)
 		if j.EndedAt.IsZero() { // the row was recorded by a version without ended_at
 			j.EndedAt = o.RecordedAt
 		}
@@ -79,7 +77,12 @@ func (r *endedRow) job() job.Job {
 // and job.ErrUnavailable if the database did not answer.
 func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	var row endedRow
-	if err := a.db.Read.WithContext(ctx).Raw(findJob, string(id)).Take(&row).Error; err != nil {
+	db := a.db.Read.WithContext(ctx)
+	err := db.Raw(findCompleted, string(id)).Take(&row).Error // a completed job has no later generation
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = db.Raw(findOther, string(id)).Take(&row).Error
+	}
+	if err != nil {
 		return job.Job{}, findError(err)
 	}
 	return row.job(), nil
@@ -93,7 +96,8 @@ const maxAttempts = 1000
 const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finished_at, a.outcome, a.error, " +
 	"a.until_at, " +
 	"CASE WHEN a.generation > 0 THEN a.generation ELSE COALESCE((SELECT MIN(o.generation) FROM job_outcomes o " +
-	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), 0) END AS generation " +
+	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), (SELECT r.generation FROM job_results r " +
+	"WHERE r.job_id = a.job_id AND r.attempts >= a.attempt), 0) END AS generation " +
 	"FROM job_attempts a WHERE a.job_id = ? ORDER BY a.attempt DESC LIMIT ?"
 
 // Attempts reads the unsuccessful attempts of a job over all its generations, the oldest first; if there are more

@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// column is one column of a table and the function that gives its value for a row.
+// column is one column of a table and the function that gives its value for a row; nil = an expression of the
+// insert gives it.
 type column[T any] struct {
 	name  string
 	value func(T) any
@@ -67,6 +68,7 @@ var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
 	{"worker", func(o *job.Outcome) any { return o.Worker }},
 	{"note", func(o *job.Outcome) any { return job.NoteOf(o.Result) }},
+	{"recorded_at", nil},
 }}
 
 var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
@@ -130,7 +132,7 @@ type inserts map[string]map[int]string
 func buildInserts(d database.Dialect) inserts {
 	all := inserts{}
 	addInserts(all, outcomeTable, d.KeepFirst, nil)
-	addInserts(all, resultTable, d.KeepFirst, nil)
+	addInserts(all, resultTable, d.KeepFirst, map[string]string{"recorded_at": d.Now})
 	addInserts(all, failedTable, d.KeepFirst, nil)
 	addInserts(all, attemptTable, d.KeepFirst, nil)
 	addInserts(all, acceptedTable, func(key string) string { return d.OnConflict(key) + laterStands(d) }, nil)
@@ -162,7 +164,9 @@ func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T
 		args := make([]any, 0, n*len(t.columns))
 		for _, row := range rows[:n] {
 			for _, c := range t.columns {
-				args = append(args, c.value(row))
+				if c.value != nil {
+					args = append(args, c.value(row))
+				}
 			}
 		}
 		r, err := db.ExecContext(ctx, all[t.name][n], args...)

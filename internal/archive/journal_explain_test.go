@@ -88,7 +88,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 				"holder":        {holderOf(a.db.Dialect), []any{fmt.Sprintf("%032x", 1)}},
 				"waits":         {noteWaits, []any{1, nil, string(id(1)), 1}},
 				"cancel":        {noteCancel, []any{"run-1", string(id(1))}},
-				"drop if ended": {dropIfEnded, []any{string(id(1)), string(id(1)), 1}},
+				"drop if ended": {dropIfEnded, []any{string(id(1)), string(id(1)), 1, string(id(1)), 1}},
 				"first run":     {firstRun, nil}, "next run": {nextRun, []any{"run-0"}},
 				"lost":         {lostOfRun(a.db.Dialect), []any{"run-1", string(id(1)), 0, 10}},
 				"lost, no run": {lostOfRun(a.db.Dialect), []any{"", string(id(1)), 5000, 10}},
@@ -109,7 +109,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 				in, back := padded(ids, n), a.takeBackOf(backs)
 				queries[fmt.Sprint("drop ", n)] = query{a.dropAccepted(n), append(padded(ids, n), 1)}
 				queries[fmt.Sprint("found ", n)] = query{a.setRun(n), append(append([]any{"run-9"}, in...), 1)}
-				queries[fmt.Sprint("known ", n)] = query{knownRows, []any{in, in}}
+				queries[fmt.Sprint("known ", n)] = query{knownRows, []any{in, in, in}}
 				queries[fmt.Sprint("holders ", n)] = query{holdersOf(n), keys}
 				queries[fmt.Sprint("back, look ", n)] = query{back.look, in}
 				queries[fmt.Sprint("back, row ", n)] = query{back.drop, in}

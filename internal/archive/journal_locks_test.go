@@ -62,7 +62,7 @@ func TestJournalAndOutcomesAtOnce(t *testing.T) {
 		if n := s.Count(t, "accepted_jobs"); err != nil || next != "" || int(swept) != left || n != 0 {
 			t.Errorf("%d of %d swept, %d left, %v", swept, left, n, err)
 		}
-		if n := s.Count(t, "job_outcomes"); n != rounds*jobs {
+		if n := s.CountOutcomes(t, ""); n != rounds*jobs {
 			t.Errorf("%d outcomes", n)
 		}
 		t.Logf("%d of %d rows crossed their outcome", left, rounds*jobs)

@@ -37,19 +37,16 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 // returns job.ErrNotFound for a job that has no outcome here, and job.ErrWrongState for a job whose latest outcome
 // is not FAILED.
 func (a *Archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
-	db := a.db.Read.WithContext(ctx)
-	var o outcomeRow
-	err := db.Select("generation", "outcome").Where("job_id = ?",
-		string(id)).Order("generation DESC").Limit(1).Take(&o).Error
+	latest, err := a.Find(ctx, id)
 	if err != nil {
-		return job.DeadLetter{}, findError(err)
+		return job.DeadLetter{}, err
 	}
-	if job.Status(o.Outcome) != job.Failed {
-		return job.DeadLetter{}, fmt.Errorf("read dead letter: the job is %s: %w", o.Outcome, job.ErrWrongState)
+	if latest.Status != job.Failed {
+		return job.DeadLetter{}, fmt.Errorf("read dead letter: the job is %s: %w", latest.Status, job.ErrWrongState)
 	}
 	var r failedRow
-	if err := db.Raw(wholeLetter+"f.job_id = ? AND f.generation = ?", string(id),
-		o.Generation).Take(&r).Error; err != nil {
+	letter := wholeLetter + "f.job_id = ? AND f.generation = ?"
+	if err := a.db.Read.WithContext(ctx).Raw(letter, string(id), latest.Generation).Take(&r).Error; err != nil {
 		return job.DeadLetter{}, findError(err)
 	}
 	return r.letter()

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
@@ -14,31 +16,66 @@ const window = 5000
 // maxPage is the largest number of entries in a page, whatever limit the caller gives.
 const maxPage = 1000
 
-// The ids of jobs are in the order of submits, so the primary keys serve the lists. A page is one statement: it
-// picks keys, and reads the other columns only for these. An empty filter passes every row, so the statement is
-// the same for all filters and is prepared once. Failed jobs are searched among the dead letters alone: among all
-// outcomes they may be fewer than one in a thousand. The jobs of one owner, and those of one trace, have indexes
-// of their own, and the window then counts rows of that index (see scope).
+// The ids of jobs are in the order of submits, so the primary keys serve the lists. A page of a table is one
+// statement: it picks keys, and reads the other columns only for these. An empty filter passes every row, so the
+// statement is the same for all filters and is prepared once. Completed jobs are listed from their results, others from
+// the outcomes, and failed jobs alone from the dead letters: among all outcomes they may be fewer than one in a
+// thousand. The jobs of one owner, and those of one trace, have indexes of their own, and the window then counts rows
+// of that index (see scope).
 var (
-	listEnded  = listing{"job_outcomes", "(@status = '' OR k.outcome = @status)"}
-	listFailed = listing{"failed_jobs", "(@cause = '' OR k.failure_cause = @cause)"}
+	listCompleted = listing{table: "job_results", keys: "k.job_id", order: "k.job_id DESC",
+		columns: completedColumns, rows: "JOIN job_results r ON r.job_id = p.job_id ORDER BY r.job_id DESC"}
+	listOthers = listing{table: "job_outcomes", keys: "k.job_id, k.generation", order: newestFirst,
+		filter:  " AND k.outcome <> 'COMPLETED' AND (@status = '' OR k.outcome = @status)" + isLatest("k"),
+		columns: endedColumns, rows: outcomesOfPage}
+	listFailed = listing{table: "failed_jobs", keys: "k.job_id, k.generation", order: newestFirst,
+		filter:  " AND (@cause = '' OR k.failure_cause = @cause)" + isLatest("k"),
+		columns: endedColumns, rows: outcomesOfPage}
 )
 
-// listing is the table that a list walks over, and the filter that only this list has.
-type listing struct{ table, filter string }
+const (
+	newestFirst    = "k.job_id DESC, k.generation DESC"
+	outcomesOfPage = "JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins +
+		" ORDER BY o.job_id DESC"
+	listPage = "k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' " +
+		"OR k.type = @type)"
+)
 
-const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' " +
-	"OR k.type = @type) " +
-	"AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation) " +
-	"ORDER BY k.job_id DESC, k.generation DESC LIMIT @limit) p " +
-	"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
+// listing is a table that a list walks over (alias k), its primary key and its order, the filter that only this table
+// has, and the columns and rows that a page (alias p) reads for its keys.
+type listing struct{ table, keys, order, filter, columns, rows string }
+
+// isLatest passes the rows of failed and cancelled generations (alias of) that have no later generation with an
+// outcome.
+func isLatest(of string) string {
+	later := " n WHERE n.job_id = " + of + ".job_id AND n.generation > " + of + ".generation)"
+	return " AND NOT EXISTS (SELECT 1 FROM job_outcomes" + later + " AND NOT EXISTS (SELECT 1 FROM job_results" + later
+}
 
 // statements returns the query for the end of a page's window, and the query for the page itself.
 func (l listing) statements(d *database.Dialect, s scope) (end, page string) {
-	k := s.from(d, l.table, "k", "")
-	return "SELECT k.job_id FROM " + k +
-			"k.job_id < @before ORDER BY k.job_id DESC, k.generation DESC LIMIT 1 OFFSET @window",
-		"SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM " + k + l.filter + listPage
+	k, order := s.from(d, l.table, "k", ""), " ORDER BY "+l.order
+	return "SELECT k.job_id FROM " + k + "k.job_id < @before" + order + " LIMIT 1 OFFSET @window",
+		"SELECT " + l.columns + " FROM (SELECT " + l.keys + " FROM " + k + listPage + l.filter + order +
+			" LIMIT @limit) p " + l.rows
+}
+
+// listingsOf returns the tables that have the ended jobs of a filter; none if there can be no such job.
+func listingsOf(f *job.Filter) []listing {
+	status := f.Status.Shown()
+	switch {
+	case status != "" && !status.Ended(): // living jobs are not in this list
+		return nil
+	case f.Cause != "" && status != "" && status != job.Failed: // only dead letters have a cause
+		return nil
+	case status == job.Failed || f.Cause != "":
+		return []listing{listFailed}
+	case status == job.Completed:
+		return []listing{listCompleted}
+	case status != "":
+		return []listing{listOthers}
+	}
+	return []listing{listCompleted, listOthers}
 }
 
 // List reads ended jobs, the latest submitted first. Each job is shown as its latest generation with an outcome
@@ -52,30 +89,35 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 	if err != nil {
 		return nil, "", err
 	}
-	from := listEnded
-	status := f.Status.Shown()
-	if status == job.Failed || f.Cause != "" {
-		from = listFailed
-	}
-	if status != "" && !status.Ended() || status != job.Failed && status != "" && f.Cause != "" {
-		return nil, "", nil // living jobs are not in this list, and only dead letters have a cause
+	from := listingsOf(&f)
+	if len(from) == 0 {
+		return nil, "", nil
 	}
 	limit = min(max(limit, 1), maxPage)
 	args := scopeArgs(map[string]any{
 		"before": before, "floor": "", "window": window - 1, "limit": limit + 1,
-		"status": string(status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
+		"status": string(f.Status.Shown()), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
 	}, &f)
-	end, page := from.statements(&a.db.Dialect, scopeOf(&f))
+	floor, pages := "", make([]string, len(from))
 	db := a.db.Read.WithContext(ctx)
-	var floor string
-	if err := db.Raw(end, args).Scan(&floor).Error; err != nil {
-		return nil, "", database.Unavailable("list jobs", err)
+	for i, l := range from {
+		var end, below string
+		end, pages[i] = l.statements(&a.db.Dialect, scopeOf(&f))
+		if err := db.Raw(end, args).Scan(&below).Error; err != nil {
+			return nil, "", database.Unavailable("list jobs", err)
+		}
+		floor = max(floor, below)
 	}
 	args["floor"] = floor
 	var rows []endedRow
-	if err := db.Raw(page, args).Scan(&rows).Error; err != nil {
-		return nil, "", database.Unavailable("list jobs", err)
+	for _, page := range pages {
+		var some []endedRow
+		if err := db.Raw(page, args).Scan(&some).Error; err != nil {
+			return nil, "", database.Unavailable("list jobs", err)
+		}
+		rows = append(rows, some...)
 	}
+	slices.SortFunc(rows, func(x, y endedRow) int { return strings.Compare(y.Ended.JobID, x.Ended.JobID) })
 	next = floor
 	if len(rows) > limit {
 		rows = rows[:limit]

@@ -13,14 +13,16 @@ import (
 
 // unended passes the journal rows (alias a) whose outcome SQL does not have.
 const (
-	unended = "NOT EXISTS (SELECT 1 FROM job_outcomes o WHERE o.job_id = a.job_id AND o.generation >= a.generation)"
+	unended = "NOT EXISTS (SELECT 1 FROM job_outcomes o WHERE o.job_id = a.job_id AND o.generation >= a.generation) " +
+		"AND NOT EXISTS (SELECT 1 FROM job_results r WHERE r.job_id = a.job_id AND r.generation >= a.generation)"
 
 	nextRun   = "SELECT MIN(run_id) FROM accepted_jobs WHERE run_id > ?"
 	firstRun  = "SELECT MIN(run_id) FROM accepted_jobs"
 	sweepPage = "SELECT a.job_id, a.generation, CASE WHEN " + unended +
 		" THEN 0 ELSE 1 END AS ended FROM accepted_jobs a " +
 		"WHERE a.job_id > ? ORDER BY a.job_id LIMIT ?"
-	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes WHERE job_id IN ?"
+	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes " +
+		"WHERE job_id IN ? UNION SELECT job_id FROM job_results WHERE job_id IN ?"
 )
 
 // takenBack passes the journal rows (alias a) that their submit may still take back.
@@ -215,7 +217,7 @@ func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
 		args := padded(part, database.SizeFor(len(part)))
 		var found []string
 		// Reads the writing connection: a row that is not reached must not look absent.
-		if err := a.db.Write.WithContext(ctx).Raw(knownRows, args, args).Scan(&found).Error; err != nil {
+		if err := a.db.Write.WithContext(ctx).Raw(knownRows, args, args, args).Scan(&found).Error; err != nil {
 			return nil, database.Unavailable("look for jobs", err)
 		}
 		for _, id := range found {

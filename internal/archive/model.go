@@ -5,6 +5,8 @@ import "time"
 // The structs here are the rows as queries read them. A test compares them with the migrated schema. A nil time
 // means "never".
 
+// outcomeRow is the outcome of a failed or cancelled generation. A completed generation has one beside its resultRow if
+// an earlier version wrote it.
 type outcomeRow struct {
 	JobID      string     `gorm:"type:char(36);primaryKey"`
 	Generation int        `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -25,6 +27,7 @@ type outcomeRow struct {
 	EndedAt      *time.Time `gorm:"type:datetime(6)"`
 }
 
+// resultRow is a completed job: its outcome and its result.
 type resultRow struct {
 	JobID        string     `gorm:"type:char(36);primaryKey"`
 	Generation   int        `gorm:"type:int;not null"`
@@ -42,6 +45,7 @@ type resultRow struct {
 	TraceID      string     `gorm:"type:varchar(100);not null"`
 	Worker       string     `gorm:"type:varchar(255);not null"` // who completed the job; "" in rows older than the column
 	Note         string     `gorm:"type:varchar(200);not null"` // a short text about the result, for lists
+	RecordedAt   *time.Time `gorm:"type:datetime(6)"`           // the database's clock; nil in rows older than the column
 }
 
 // failedRow is a dead letter. Options holds, as text, what the submit asked for besides its payload (job.Options);

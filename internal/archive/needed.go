@@ -29,17 +29,19 @@ func unneeded(
 	if err != nil {
 		return nil, fmt.Errorf("read failed_jobs: %w", err)
 	}
-	err = eachRow(ctx, conn, q.outcomes, padded(ids, q.size), func(scan func(...any) error) error {
-		var id job.ID
-		var generation int
-		if err := scan(&id, &generation); err != nil {
-			return err
+	for table, ended := range map[string]string{"job_outcomes": q.outcomes, "job_results": q.results} {
+		err = eachRow(ctx, conn, ended, padded(ids, q.size), func(scan func(...any) error) error {
+			var id job.ID
+			var generation int
+			if err := scan(&id, &generation); err != nil {
+				return err
+			}
+			known[id].latest = max(known[id].latest, generation)
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", table, err)
 		}
-		known[id].latest = max(known[id].latest, generation)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read job_outcomes: %w", err)
 	}
 	if err := living(ctx, conn, q, old, known); err != nil {
 		return nil, err

@@ -40,7 +40,8 @@ func sameLength(ids []job.ID) []string {
 	return keys
 }
 
-const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes WHERE job_id IN ? ORDER BY job_id, generation"
+const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes WHERE job_id IN ? AND outcome <> 'COMPLETED' " +
+	"UNION ALL SELECT job_id, generation, 'COMPLETED' FROM job_results WHERE job_id IN ? ORDER BY job_id, generation"
 
 // Outcomes reads the outcome of each ended generation of these jobs. A job without an outcome is not in the
 // answer. After job.ErrUnavailable nothing is known about any of them.
@@ -48,7 +49,8 @@ func (a *Archive) Outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.
 	all := map[job.ID][]job.Recorded{}
 	for part := range slices.Chunk(ids, job.MaxBatch) {
 		var rows []outcomeRow
-		if err := a.db.Read.WithContext(ctx).Raw(outcomesOf, sameLength(part)).Scan(&rows).Error; err != nil {
+		keys := sameLength(part)
+		if err := a.db.Read.WithContext(ctx).Raw(outcomesOf, keys, keys).Scan(&rows).Error; err != nil {
 			return nil, database.Unavailable("read outcomes", err)
 		}
 		for _, r := range rows {

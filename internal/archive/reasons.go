@@ -30,7 +30,9 @@ func (a *Archive) KeepCancelReason(ctx context.Context, id job.ID, generation in
 }
 
 const (
-	cancelReasons = "SELECT c.generation, c.reason, c.asked_at, COALESCE(o.outcome, '') AS outcome FROM cancel_reasons c " +
+	cancelReasons = "SELECT c.generation, c.reason, c.asked_at, " +
+		"CASE WHEN r.job_id IS NOT NULL THEN 'COMPLETED' ELSE COALESCE(o.outcome, '') END AS outcome FROM cancel_reasons c " +
+		"LEFT JOIN job_results r ON r.job_id = c.job_id AND r.generation = c.generation " +
 		"LEFT JOIN job_outcomes o ON o.job_id = c.job_id AND o.generation = c.generation WHERE c.job_id = ? ORDER BY " +
 		"c.generation"
 	requeueReasons = "SELECT f.generation, f.requeue_reason AS reason, f.requeue_requested_at AS asked_at, 'FAILED' AS outcome " +

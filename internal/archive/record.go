@@ -78,7 +78,7 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owes
 // transaction writes all rows of all outcomes, or none. Afterwards the ended jobs have no row in accepted_jobs,
 // and the jobs that are owed for them have one.
 func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) error {
-	var results, failed, requeued []*job.Outcome
+	var results, others, failed, requeued []*job.Outcome
 	var accepted []key
 	var attempts []attemptOf
 	for _, o := range outcomes {
@@ -87,6 +87,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			results = append(results, o)
 		case job.Failed:
 			failed = append(failed, o)
+			others = append(others, o)
+		default:
+			others = append(others, o)
 		}
 		if o.Generation > 1 {
 			requeued = append(requeued, o)
@@ -100,20 +103,23 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	}
 	db := a.db.Write.WithContext(ctx)
 	queries := slices.Concat(
-		a.inserts.statements(outcomeTable.name, len(outcomes)), a.inserts.statements(resultTable.name, len(results)),
+		a.inserts.statements(outcomeTable.name, len(others)), a.inserts.statements(resultTable.name, len(results)),
 		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
 	if len(requeued) > 0 {
 		queries = append(queries, closeDeadLetter)
 	}
 	owed := owes.all(outcomes)
 	size := database.SizeFor(len(accepted))
-	drop, isolation := a.dropAccepted(size), sql.LevelDefault
+	drop := a.dropAccepted(size)
 	if len(accepted) > 0 {
 		queries = append(queries, drop)
 	}
-	if len(accepted)+len(owed) > 0 {
-		isolation = a.db.Dialect.Isolation
-		queries = append(queries, a.inserts.statements(acceptedTable.name, len(owed))...)
+	queries = append(queries, a.inserts.statements(acceptedTable.name, len(owed))...)
+	if len(results) > 0 {
+		queries = append(queries, rivalsNear(&a.db.Dialect))
+	}
+	if len(others) > 0 {
+		queries = append(queries, completedOf(&a.db.Dialect, database.SizeFor(len(others))))
 	}
 	if err := a.db.Prepare(ctx, queries); err != nil {
 		return err
@@ -124,14 +130,20 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	// again.
 	return db.Transaction(func(tx *gorm.DB) error {
 		conn := tx.Statement.ConnPool
-		written, err := insert(ctx, conn, a.inserts, outcomeTable, outcomes)
+		written, err := insert(ctx, conn, a.inserts, outcomeTable, others)
 		if err != nil {
 			return err
 		}
-		if written != len(outcomes) {
+		if written != len(others) {
 			return errSomeThere
 		}
-		if _, err := insert(ctx, conn, a.inserts, resultTable, results); err != nil {
+		if written, err = insert(ctx, conn, a.inserts, resultTable, results); err != nil {
+			return err
+		}
+		if written != len(results) {
+			return errSomeThere
+		}
+		if err := a.rivals(ctx, conn, results, others); err != nil {
 			return err
 		}
 		if _, err := insert(ctx, conn, a.inserts, failedTable, failed); err != nil {
@@ -148,7 +160,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		}
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, owed)
 		return err
-	}, &sql.TxOptions{Isolation: isolation})
+	}, &sql.TxOptions{Isolation: a.db.Dialect.Uncommitted})
 }
 
 // owesFunc returns the job that is owed for an outcome, if any (see WriterOptions). It may be nil.
@@ -185,33 +197,6 @@ func closeDeadLetters(ctx context.Context, conn gorm.ConnPool, outcomes []*job.O
 		if err != nil {
 			return fmt.Errorf("close dead letter: %w", err)
 		}
-	}
-	return nil
-}
-
-// lookUp adds to there what SQL holds of the outcomes.
-func (a *Archive) lookUp(ctx context.Context, outcomes []*job.Outcome, there map[key]ending) error {
-	for len(outcomes) > 0 {
-		n := cut(len(outcomes))
-		ids := make([]string, n)
-		wanted := make(map[key]bool, n)
-		for i, o := range outcomes[:n] {
-			ids[i] = string(o.ID)
-			wanted[keyOf(o)] = true
-		}
-		var rows []outcomeRow
-		// Reads the writing connection: a row that is not reached must not look absent.
-		err := a.db.Write.WithContext(ctx).Select("job_id", "generation", "outcome", "attempt").
-			Where("job_id IN ?", ids).Find(&rows).Error
-		if err != nil {
-			return fmt.Errorf("look up outcomes: %w", err)
-		}
-		for _, r := range rows {
-			if k := (key{job.ID(r.JobID), r.Generation}); wanted[k] {
-				there[k] = ending{job.Status(r.Outcome), r.Attempt}
-			}
-		}
-		outcomes = outcomes[n:]
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ var oldPromises = []string{
 func withoutRow(condition string) string {
 	return "SELECT " + letterColumns + ", f.payload, f.options, f.requeued_run_id FROM failed_jobs f" +
 		" WHERE " + condition +
-		" AND NOT EXISTS (SELECT 1 FROM job_outcomes o WHERE o.job_id = f.job_id AND o.generation > f.generation)" +
+		isLatest("f") +
 		" AND NOT EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = f.job_id) LIMIT ?"
 }
 

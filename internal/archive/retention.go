@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -47,8 +48,9 @@ func (f *facts) needed(o *job.OldJob) string {
 // MariaDB reads, and locks, the whole table.
 type retention struct {
 	size                                                        int
-	nextTier, old                                               string
-	outcomes, letters, journal, keys, attempts                  string
+	nextTier, old                                               string // of job_outcomes
+	nextCompleted, oldCompleted                                 string // of job_results
+	outcomes, results, letters, journal, keys, attempts         string
 	lockedLetters, deleteLetters, deleteResults, deleteAttempts string
 	deleteReasons, deleteOutcomes                               string
 }
@@ -66,8 +68,13 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 			" WHERE outcome = ? AND tier = ? AND recorded_at >= ? AND recorded_at <= " + d.Ago +
 			" AND (recorded_at > ? OR job_id > ? OR job_id = ? AND generation > ?)" +
 			" ORDER BY recorded_at, job_id, generation LIMIT ?",
-		outcomes: read("job_id, generation", "job_outcomes"),
-		letters:  letters, lockedLetters: letters + d.LockRows,
+		nextCompleted: "SELECT tier FROM job_results" + d.By("job_results_age") +
+			" WHERE tier > ? ORDER BY tier LIMIT 1",
+		oldCompleted: "SELECT job_id, generation, type, recorded_at FROM job_results" + d.By("job_results_age") +
+			" WHERE tier = ? AND recorded_at >= ? AND recorded_at <= " + d.Ago +
+			" AND (recorded_at > ? OR job_id > ?) ORDER BY recorded_at, job_id LIMIT ?",
+		outcomes: read("job_id, generation", "job_outcomes"), results: read("job_id, generation", "job_results"),
+		letters: letters, lockedLetters: letters + d.LockRows,
 		journal: "SELECT job_id FROM accepted_jobs" + d.ByPrimary + " WHERE job_id IN " + database.Marks(2*size),
 		keys: "SELECT job_id FROM idempotency_keys" + d.By("idempotency_keys_job") + jobs +
 			" AND expires_at > " + d.Now,
@@ -79,23 +86,40 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 	}
 }
 
-// Kinds returns the tiers and outcomes of which there are rows. Each costs one index lookup.
+// Kinds returns the tiers and outcomes of which there are rows. Each costs one or two index lookups.
 func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
-	next := retentionOf(&a.db.Dialect, 1).nextTier
+	q := retentionOf(&a.db.Dialect, 1)
 	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
-		for tier := ""; ; {
-			var tiers []string
-			if err := a.db.Read.WithContext(ctx).Raw(next, string(status), tier).Scan(&tiers).Error; err != nil {
-				return nil, database.Unavailable("read the kinds of outcomes", err)
-			}
-			if len(tiers) == 0 {
-				break
-			}
-			tier = tiers[0]
+		tiers, err := a.tiers(ctx, q.nextTier, string(status))
+		if err == nil && status == job.Completed { // earlier versions recorded these in job_outcomes
+			var more []string
+			more, err = a.tiers(ctx, q.nextCompleted)
+			tiers = append(tiers, more...)
+		}
+		if err != nil {
+			return nil, database.Unavailable("read the kinds of outcomes", err)
+		}
+		slices.Sort(tiers)
+		for _, tier := range slices.Compact(tiers) {
 			kinds = append(kinds, job.Kind{Tier: job.Tier(tier), Status: status})
 		}
 	}
 	return kinds, nil
+}
+
+// tiers reads the tiers of an index one after the other. next reads the one behind its last argument.
+func (a *Archive) tiers(ctx context.Context, next string, args ...any) (tiers []string, err error) {
+	for tier := ""; ; {
+		var some []string
+		if err := a.db.Read.WithContext(ctx).Raw(next, append(args, tier)...).Scan(&some).Error; err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			return tiers, nil
+		}
+		tier = some[0]
+		tiers = append(tiers, tier)
+	}
 }
 
 // OldJobs reads outcomes of a kind that SQL recorded at least age ago by its clock, the oldest first: those behind
@@ -105,13 +129,28 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	if at.Before(earliest) {
 		at = earliest
 	}
-	var rows []outcomeRow
-	args := []any{
-		string(k.Status), string(k.Tier), at, age.Milliseconds(),
-		at, string(after.ID), string(after.ID), after.Generation, job.MaxBatch,
+	q, id := retentionOf(&a.db.Dialect, 1), string(after.ID)
+	tier, ms := string(k.Tier), age.Milliseconds()
+	old, err := a.oldRows(ctx, q.old, string(k.Status), tier, at, ms, at, id, id, after.Generation, job.MaxBatch)
+	// A result that an earlier version wrote has no recorded_at: its row in job_outcomes has the time.
+	if err == nil && k.Status == job.Completed {
+		var results []job.OldJob
+		results, err = a.oldRows(ctx, q.oldCompleted, tier, at, ms, at, id, job.MaxBatch)
+		old = append(old, results...)
 	}
-	if err := a.db.Read.WithContext(ctx).Raw(retentionOf(&a.db.Dialect, 1).old, args...).Scan(&rows).Error; err != nil {
+	if err != nil {
 		return nil, database.Unavailable("read old outcomes", err)
+	}
+	slices.SortFunc(old, func(x, y job.OldJob) int {
+		return cmp.Or(x.RecordedAt.Compare(y.RecordedAt), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Generation, y.Generation))
+	})
+	return old[:min(len(old), job.MaxBatch)], nil
+}
+
+func (a *Archive) oldRows(ctx context.Context, query string, args ...any) ([]job.OldJob, error) {
+	var rows []outcomeRow
+	if err := a.db.Read.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
+		return nil, err
 	}
 	old := make([]job.OldJob, len(rows))
 	for i, r := range rows {
@@ -137,7 +176,7 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
 	q := retentionOf(&a.db.Dialect, len(old))
 	queries := []string{
-		q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts,
+		q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.attempts,
 		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteOutcomes,
 	}
 	var deleted job.DeletedRows

@@ -24,10 +24,12 @@ func TestWriterWhileAMillionIsDeleted(t *testing.T) {
 	a := New(db.Database, Options{})
 	deepen(t, a, n)
 	for at := 0; at < n; at += 50_000 { // in portions: the test's server is small
-		old := "UPDATE job_outcomes SET recorded_at = recorded_at - INTERVAL 100 DAY WHERE job_id >= ? AND job_id < ?"
 		slow, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if _, err := a.db.Exec(slow, old, []any{deepID(at), deepID(at + 50_000)}); err != nil {
-			t.Fatal(err)
+		for _, table := range []string{"job_outcomes", "job_results"} {
+			old := "UPDATE " + table + " SET recorded_at = recorded_at - INTERVAL 100 DAY WHERE job_id >= ? AND job_id < ?"
+			if _, err := a.db.Exec(slow, old, []any{deepID(at), deepID(at + 50_000)}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		cancel()
 	}
@@ -112,7 +114,7 @@ func deleting(t *testing.T, ctx context.Context, a *Archive) (deleted, steps int
 			if err == nil && len(old) > 0 {
 				var rows job.DeletedRows
 				rows, err = a.DeleteJobs(ctx, old)
-				deleted += rows["job_outcomes"]
+				deleted += rows["job_outcomes"] + rows["job_results"]
 				steps++
 				longest = max(longest, time.Since(began))
 			}

@@ -43,14 +43,18 @@ func TestRows(t *testing.T) {
 			}
 			return m
 		}
-		for n, status := range map[int]string{1: "COMPLETED", 2: "FAILED", 3: "CANCELLED"} {
-			tier := map[int]string{1: "PAID", 2: "PUBLIC", 3: "PAID"}[n]
-			got := s.Row(t, "job_outcomes WHERE job_id = ?", string(id(n)))
-			recorded, err := time.Parse("2006-01-02 15:04:05.000000", got["recorded_at"].(string))
+		recordedNow := func(row map[string]any) map[string]any {
+			t.Helper()
+			recorded, err := time.Parse("2006-01-02 15:04:05.000000", row["recorded_at"].(string))
 			if age := time.Since(recorded); err != nil || age < -time.Second || age > time.Minute {
-				t.Errorf("recorded_at %v: %v", got["recorded_at"], err)
+				t.Errorf("recorded_at %v: %v", row["recorded_at"], err)
 			}
-			delete(got, "recorded_at")
+			delete(row, "recorded_at")
+			return row
+		}
+		for n, status := range map[int]string{2: "FAILED", 3: "CANCELLED"} {
+			tier := map[int]string{2: "PUBLIC", 3: "PAID"}[n]
+			got := recordedNow(s.Row(t, "job_outcomes WHERE job_id = ?", string(id(n))))
 			times := map[string]any{"first_tried_at": nil, "started_at": nil, "ended_at": nil}
 			if status == "CANCELLED" { // a cancelled job has no other row
 				times = map[string]any{
@@ -61,7 +65,10 @@ func TestRows(t *testing.T) {
 			check(t, "job_outcomes", got, with(with(common(n, tier), times),
 				map[string]any{"outcome": status, "attempt": int64(3), "retry_count": int64(1)}))
 		}
-		check(t, "job_results", s.Row(t, "job_results"), with(common(1, "PAID"), map[string]any{
+		if n := s.Count(t, "job_outcomes"); n != 2 {
+			t.Errorf("%d outcomes: a completed job has one row, its result", n)
+		}
+		check(t, "job_results", recordedNow(s.Row(t, "job_results")), with(common(1, "PAID"), map[string]any{
 			"result": `{"n": 1, "žluť": "\u0000"}`, "note": "", "retry_count": int64(1), "attempts": int64(3),
 			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
 			"completed_at": "2025-11-24 16:00:03.123000", "worker": "host:3",

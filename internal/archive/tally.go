@@ -11,80 +11,51 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// tallyRows is how many outcomes one statement of a tally adds up. So many take far less than the driver's
+// tallyRows is how many rows of one table one statement of a tally adds up. So many take far less than the driver's
 // timeout.
 const tallyRows = 20_000
 
-// tallying holds the statements of a tally: end finds where a part ends, part adds up the part.
-type tallying struct{ end, part string }
-
-const tallyEnd = "job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 OFFSET @rows"
-
-func tallyingOf(d *database.Dialect, owned bool) tallying {
-	if owned {
-		by := d.By("job_outcomes_owner")
-		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd,
-			ownTally(by, d.Elapsed)}
-	}
-	// The primary key serves the walk over the ids. Along job_outcomes_age, which serves the filter, the database
-	// would sort all jobs that have the same outcome. (SQLite has no name for the primary key of a table WITHOUT
-	// ROWID; there a + before a column keeps the column's index out.)
-	return tallying{
-		"SELECT job_id FROM job_outcomes" + d.ByPrimary + " WHERE " + tallyEnd, tallyPart(d.ByPrimary, d.Elapsed),
-	}
+// tallying holds the statements of a tally. ends find where a part ends: each the id of the row of one table before
+// which the part may go on. part adds up the part.
+type tallying struct {
+	ends []string
+	part string
 }
 
 const (
+	tallyEnd = "k.job_id >= @from AND k.job_id < @before ORDER BY k.job_id LIMIT 1 OFFSET @rows"
+
 	tallyRuns  = "COALESCE(SUM(%[1]s), 0) AS run, COUNT(%[1]s) AS runs, COALESCE(MAX(%[1]s), 0) AS longest, "
 	tallyWaits = "COALESCE(SUM(%[1]s), 0) AS waited, COUNT(%[1]s) AS waits "
-	tallyLast  = " AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation)"
 )
 
-// ownTally is tallyPart for one owner. It walks the owner's index over the outcomes, and joins to each its result
-// or dead letter.
-func ownTally(by string, elapsed func(since, until string) string) string {
-	run := elapsed("r.started_at", "r.completed_at")
-	wait := elapsed("COALESCE(r.arrived_at, f.arrived_at)", "COALESCE(r.first_tried_at, f.first_tried_at)")
-	return "SELECT k.tier, k.type, k.outcome, COUNT(*) AS jobs, " + fmt.Sprintf(tallyRuns, run) +
-		fmt.Sprintf(tallyWaits, wait) +
-		"FROM job_outcomes k" + by + " LEFT JOIN job_results r ON r.job_id = k.job_id AND r.generation = k.generation " +
-		"LEFT JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation " +
-		"WHERE k.owner = @owner AND k.job_id >= @from AND k.job_id < @before" + tallyLast +
-		" GROUP BY k.tier, k.type, k.outcome"
-}
-
-// tallyPart adds up the latest outcomes of the jobs between two ids. A completed outcome is always the latest of
-// its job.
-func tallyPart(byPrimary string, elapsed func(since, until string) string) string {
-	run, wait := elapsed("k.started_at", "k.completed_at"), elapsed("k.arrived_at", "k.first_tried_at")
+// tallyingOf returns the statements for one owner's jobs, or all. A part adds up the latest outcomes of the jobs
+// between two ids.
+func tallyingOf(d *database.Dialect, owned bool) tallying {
+	run, wait := d.Elapsed("k.started_at", "k.completed_at"), d.Elapsed("k.arrived_at", "k.first_tried_at")
 	const (
 		noRuns  = "0, 0, 0, "
 		noWaits = "0, 0 "
-		between = " WHERE k.job_id >= @from AND k.job_id < @before"
+		between = "k.job_id >= @from AND k.job_id < @before"
 		groups  = " GROUP BY k.tier, k.type"
 	)
 	head := func(s job.Status) string {
 		return "SELECT k.tier, k.type, '" + string(s) + "' AS outcome, COUNT(*) AS jobs, "
 	}
-	return head(
-		job.Completed,
-	) + fmt.Sprintf(
-		tallyRuns,
-		run,
-	) + fmt.Sprintf(
-		tallyWaits,
-		wait,
-	) + "FROM job_results k" + between + groups +
-		" UNION ALL " + head(
-		job.Failed,
-	) + noRuns + fmt.Sprintf(
-		tallyWaits,
-		wait,
-	) + "FROM failed_jobs k" + between + tallyLast + groups +
-		" UNION ALL " + head(
-		job.Cancelled,
-	) + noRuns + noWaits + "FROM job_outcomes k" + byPrimary + between + " AND +k.outcome = 'CANCELLED'" + tallyLast +
-		groups
+	// The primary key serves the walk over all ids. Along job_outcomes_age, which serves the filter, the database would
+	// sort all jobs that have the same outcome. (SQLite has no name for the primary key of a table WITHOUT ROWID; there
+	// a + before a column keeps the column's index out.)
+	from := func(table string) string { return scope{owned: owned}.from(d, table, "k", "") }
+	t := tallying{part: head(job.Completed) + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) +
+		"FROM " + from("job_results") + between + groups +
+		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(tallyWaits, wait) +
+		"FROM " + from("failed_jobs") + between + isLatest("k") + groups +
+		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits +
+		"FROM " + from("job_outcomes") + between + " AND +k.outcome = 'CANCELLED'" + isLatest("k") + groups}
+	for _, table := range []string{"job_results", "job_outcomes"} {
+		t.ends = append(t.ends, "SELECT k.job_id FROM "+from(table)+tallyEnd)
+	}
+	return t
 }
 
 // tallyRow is the result of one part, per tier, type and outcome. Times are in milliseconds.
@@ -107,9 +78,15 @@ func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) 
 	query := tallyingOf(&a.db.Dialect, owner != nil)
 	for more := true; more; {
 		args["before"] = until
-		var end string
-		if err := a.db.Read.WithContext(ctx).Raw(query.end, args).Scan(&end).Error; err != nil {
-			return nil, database.Unavailable("tally jobs", err)
+		end := ""
+		for _, text := range query.ends {
+			var at string
+			if err := a.db.Read.WithContext(ctx).Raw(text, args).Scan(&at).Error; err != nil {
+				return nil, database.Unavailable("tally jobs", err)
+			}
+			if at != "" && (end == "" || at < end) {
+				end = at
+			}
 		}
 		if more = end != ""; more {
 			args["before"] = end

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pressly/goose/v3"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
@@ -23,24 +24,27 @@ func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
 // upgrading runs test with an archive on each backend, whose database has an older version.
 func upgrading(t *testing.T, version int64, test func(t *testing.T, a *Archive)) {
 	for backend, fresh := range databasetest.Backends {
-		t.Run(backend, func(t *testing.T) {
-			o := fresh(t)
-			a := New(databasetest.Open(t, o), Options{})
-			dialect, files := goose.DialectSQLite3, "../database/migrations/sqlite"
-			if o.MySQLDSN != "" {
-				dialect, files = goose.DialectMySQL, "../database/migrations/mysql"
-			}
-			p, err := goose.NewProvider(dialect, databasetest.OpenSQL(t, o), os.DirFS(files),
-				goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.UpTo(t.Context(), version); err != nil {
-				t.Fatal(err)
-			}
-			test(t, a)
-		})
+		t.Run(backend, func(t *testing.T) { test(t, atVersion(t, fresh(t), version)) })
 	}
+}
+
+// atVersion makes an archive in a database and migrates that database to an older version.
+func atVersion(t *testing.T, o database.Options, version int64) *Archive {
+	t.Helper()
+	a := New(databasetest.Open(t, o), Options{})
+	dialect, files := goose.DialectSQLite3, "../database/migrations/sqlite"
+	if o.MySQLDSN != "" {
+		dialect, files = goose.DialectMySQL, "../database/migrations/mysql"
+	}
+	p, err := goose.NewProvider(dialect, databasetest.OpenSQL(t, o), os.DirFS(files),
+		goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // The schema has versions, each database stores its own, and rows of an older tierq are still there after an

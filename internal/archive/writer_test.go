@@ -54,7 +54,7 @@ func TestOfferNeverBlocks(t *testing.T) {
 		}
 		close(release)
 		stop(t, w)
-		if rows := s.Count(t, "job_outcomes"); rows != 13 || r.count() != 13 {
+		if rows := s.CountOutcomes(t, ""); rows != 13 || r.count() != 13 {
 			t.Errorf("Stop left %d rows and %d acknowledged, want 13", rows, r.count())
 		}
 		if w.Offer(completed(99)) {
@@ -124,7 +124,7 @@ func TestAcknowledgingOverlapsWriting(t *testing.T) {
 		<-reached
 		w.Offer(completed(2))
 		testkit.Eventually(t, 10*time.Second, "the second row", func() (bool, string) {
-			return s.Count(t, "job_outcomes") == 2, "not there"
+			return s.CountOutcomes(t, "") == 2, "not there"
 		})
 	})
 }
@@ -181,7 +181,7 @@ func TestNotAnEnding(t *testing.T) {
 		if w.Offer(living) {
 			t.Error("a living job was taken")
 		}
-		if n := s.Count(t, "job_outcomes"); n != 1 || w.Stats().Refused != 2 {
+		if n := s.CountOutcomes(t, ""); n != 1 || w.Stats().Refused != 2 {
 			t.Errorf("%d outcomes, %+v", n, w.Stats())
 		}
 	})
@@ -229,7 +229,7 @@ func TestRecordLeavesNothingBehind(t *testing.T) {
 			t.Error(err)
 		}
 		stop(t, w)
-		if n := s.Count(t, "job_outcomes"); n != 5 {
+		if n := s.CountOutcomes(t, ""); n != 5 {
 			t.Errorf("%d outcomes, want 5: none that was given up", n)
 		}
 	})
@@ -257,7 +257,7 @@ func TestWritten(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Fatal("not closed")
 			}
-			if rows := s.Count(t, "job_outcomes"); rows != n+1 {
+			if rows := s.CountOutcomes(t, ""); rows != n+1 {
 				t.Errorf("closed with %d rows, want %d", rows, n+1)
 			}
 		}

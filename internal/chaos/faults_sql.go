@@ -45,7 +45,8 @@ func readOnly(ctx context.Context, w *wound) (string, error) {
 		return "", err
 	}
 	rows := func() (n int, err error) {
-		return n, w.db.QueryRowContext(calm, "SELECT COUNT(*) FROM job_outcomes").Scan(&n)
+		const ended = "SELECT (SELECT COUNT(*) FROM job_outcomes) + (SELECT COUNT(*) FROM job_results)"
+		return n, w.db.QueryRowContext(calm, ended).Scan(&n)
 	}
 	before, err := rows()
 	hold(ctx, w.between(2*time.Second, 5*time.Second))
@@ -110,9 +111,13 @@ func locked(ctx context.Context, w *wound) (string, error) {
 	return w.counting(ctx, "Innodb_row_lock_waits", "waits for a row's lock", func() error {
 		return w.rival(ctx, func(tx *sql.Tx) error {
 			// The gap behind the last row is locked too, so that no server can insert there.
-			if _, err := tx.ExecContext(ctx,
-				"SELECT job_id FROM job_outcomes ORDER BY job_id DESC LIMIT 100 FOR UPDATE"); err != nil {
-				return fmt.Errorf("lock: %w", err)
+			for _, last := range []string{
+				"SELECT job_id FROM job_outcomes ORDER BY job_id DESC LIMIT 100 FOR UPDATE",
+				"SELECT job_id FROM job_results ORDER BY job_id DESC LIMIT 100 FOR UPDATE",
+			} {
+				if _, err := tx.ExecContext(ctx, last); err != nil {
+					return fmt.Errorf("lock: %w", err)
+				}
 			}
 			hold(ctx, w.between(2*time.Second, 4*time.Second))
 			return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/chaos/check"
@@ -54,16 +53,15 @@ func (c *cluster) look(ctx context.Context, partition int) (seen bool) {
 func (c *cluster) over(s queuetest.Snapshot) (wrong []string) {
 	ready, owned := 0, map[string]int{}
 	for id, h := range s.Jobs {
-		head := strings.Fields(h["head"]) // tier generation max_retries arrived score type owner trace
 		state := s.State(job.ID(id))
-		if len(head) < 8 || head[1] != "1" || head[5] != check.Type {
+		if h["generation"] != "1" || h["type"] != check.Type {
 			continue
 		}
 		if state == job.Pending && h["first"] == "" && h["due"] == "" {
 			ready++
 		}
 		if state == job.Pending || state == job.Scheduled || state == job.Processing {
-			owned[head[6]]++
+			owned[h["owner"]]++
 		}
 	}
 	limit := 0

@@ -41,8 +41,8 @@ var mutationsOfFaults = []mutation{
 		sleep: 1500 * time.Millisecond,
 		over:  14 * time.Second,
 		edits: []edit{
-			{"lua/complete.lua", "if stored_attempt == attempt and stored_token == token then", "if head then"},
-			{"lua/fail.lua", "if stored_attempt == attempt and stored_token == token then", "if head then"},
+			{"lua/complete.lua", "elseif lease.attempt == attempt and lease.token == token then", "else"},
+			{"lua/fail.lua", "elseif lease.attempt == attempt and lease.token == token then", "else"},
 		},
 	},
 	{
@@ -67,17 +67,19 @@ var mutationsOfFaults = []mutation{
 		}, {"internal/worker/send.go", "\"fmt\"\n", "\"fmt\"\n	\"time\"\n"}},
 	},
 	{
-		name:  "counter decrement dropped",
-		want:  "S9",
-		edits: []edit{{"lua/claim.lua", "if not earlier_claim then change_counter(tier, 'fresh', -1) end", ""}},
+		name: "counter decrement dropped",
+		want: "S9",
+		edits: []edit{{
+			"lua/claim.lua", "count_waiting(class, true, is_first, -1, 0)", "count_waiting(class, true, false, -1, 0)",
+		}},
 	},
 	{
 		name:  "EXPIRE on a living job",
 		want:  "S10",
 		only:  "F01|F10",
 		sleep: 500 * time.Millisecond,
-		edits: []edit{{"lua/claim.lua", "    if last_attempt then redis.call('HDEL', job .. id, 'ending') end\n",
-			"    if last_attempt then redis.call('HDEL', job .. id, 'ending') end\n    redis.call('PEXPIRE', job .. id, '2000')\n"}},
+		edits: []edit{{"lua/claim.lua", "      add_job(id, lease, record)\n",
+			"      add_job(id, lease, record)\n      redis.call('PEXPIRE', job .. id, '2000')\n"}},
 	},
 	{
 		name:  "two-look rule removed",
@@ -154,7 +156,7 @@ var mutationsOfFaults = []mutation{
 		journal: true,
 		only:    "F19|F17",
 		mix:     func(m *client.Mix) { m.Delay = 0.5 },
-		edits:   []edit{{"lua/restore.lua", "elseif due > now then", "elseif false then"}},
+		edits:   []edit{{"lua/restore.lua", "if due > now then", "if false then"}},
 	},
 	{
 		name:  "a job belongs to every key",
@@ -172,8 +174,7 @@ var mutationsOfFaults = []mutation{
 		name:  "a quota is not checked",
 		want:  "S9",
 		sleep: 1500 * time.Millisecond, // more jobs come than the workers can run
-		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(descriptor, class.quota) then",
-			"elseif false then"}},
+		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(class) then", "elseif false then"}},
 	},
 }
 

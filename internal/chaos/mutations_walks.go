@@ -40,8 +40,8 @@ var mutationsOfWalks = []mutation{
 		want:  "S12",
 		sleep: 1500 * time.Millisecond,
 		mix:   func(m *client.Mix) { m.Fail, m.Requeue, m.Undo = 0.5, 1, 1 },
-		edits: []edit{{"lua/cancel.lua", "redis.call('HSET', key, 'cancel', '1')",
-			"if generation == '1' then redis.call('HSET', key, 'cancel', '1') end"}},
+		edits: []edit{{"lua/cancel.lua", "if not lease.cancel then",
+			"if not lease.cancel and lease.class.generation == '1' then"}},
 	},
 	{
 		name:  "an Idempotency-Key expires too soon",
@@ -80,7 +80,7 @@ var mutationsOfWalks = []mutation{
 		over: 20 * time.Second,
 		edits: []edit{
 			{
-				"lua/take_outbox.lua", "bulk('ZREM', outbox, taken_ids) -- the first write removes: a full Redis must still drain\n",
+				"lua/take_outbox.lua", "bulk('ZREM', outbox, taken) -- the first write removes: a full Redis must still drain\n",
 				"",
 			},
 		},

@@ -39,7 +39,7 @@ type Config struct {
 
 	HeartbeatInterval time.Duration `env:"TIERQ_HEARTBEAT_INTERVAL" envDefault:"500ms" min:"10ms" max:"1s" why:"a worker must beat several times within the shortest heartbeat timeout" doc:"between two heartbeats of a worker"`
 	Retention         time.Duration `env:"TIERQ_RETENTION" envDefault:"24h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for COMPLETED and CANCELLED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
-	FailedRetention   time.Duration `env:"TIERQ_FAILED_RETENTION" envDefault:"1h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for FAILED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
+	FailedRetention   time.Duration `env:"TIERQ_FAILED_RETENTION" envDefault:"1h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for FAILED jobs, a minute at least, then SQL does; 0: not at all; embedded mode: a minute"`
 	KeepEnded         int           `env:"TIERQ_KEEP_ENDED" envDefault:"1000000" min:"0" max:"1000000000" why:"ended jobs live in Redis' memory" doc:"ended jobs that Redis keeps at most; many endings shorten the retention, to 60 s at the least"`
 
 	SQLRetention string `env:"TIERQ_SQL_RETENTION" envDefault:"90d" doc:"how long SQL keeps what ended: an age such as 36h, 90d, 2w or 1y (at least 24h; 0: for ever), then, with commas between them, others for results, dead, cancelled, changes (the log of changes) and mails (.eml files), and for those of one tier: 90d,dead=1y,PUBLIC.results=7d; unset: 90d, or what Redis keeps if that is longer; a job's history and file go with its outcome"`

@@ -34,6 +34,10 @@ type Dialect struct {
 	// Isolation is for DB.Transaction: it locks only the rows that it writes.
 	Isolation sql.IsolationLevel
 
+	// Uncommitted is Isolation for a transaction that also has to see the rows that other transactions have not
+	// committed yet. In SQLite there are none: a transaction that writes is the only one.
+	Uncommitted sql.IsolationLevel
+
 	Now     string                           // the database's clock
 	Ago     string                           // Now minus ? milliseconds
 	Hence   string                           // Now plus ? milliseconds

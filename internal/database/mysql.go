@@ -45,10 +45,11 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (Dialect, erro
 		By:        func(index string) string { return " FORCE INDEX (" + index + ")" },
 		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find, so that other
 		// transactions could not insert there.
-		Isolation: sql.LevelReadCommitted,
-		Now:       "CURRENT_TIMESTAMP(6)",
-		Ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
-		Hence:     "CURRENT_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND",
+		Isolation:   sql.LevelReadCommitted,
+		Uncommitted: sql.LevelReadUncommitted,
+		Now:         "CURRENT_TIMESTAMP(6)",
+		Ago:         "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
+		Hence:       "CURRENT_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND",
 		Elapsed: func(since, until string) string {
 			return "TIMESTAMPDIFF(MICROSECOND, " + since + ", " + until + ") DIV 1000"
 		},

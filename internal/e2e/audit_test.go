@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -40,14 +42,17 @@ func TestDoctor(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = front.submit("paid", "{}")
 	}
-	key := func(i int) string { return "{tierq:0}:job:metadata:" + jobs[i] }
+	key := func(i int) string { return queue.JobKey(job.ID(jobs[i])) }
 	z := func(name string, i int) { c.rdb.ZAdd(ctx, "{tierq:0}:"+name, redis.Z{Score: 1, Member: jobs[i]}) }
 	c.rdb.ZRem(ctx, "{tierq:0}:main:queue", jobs[0])
+	c.rdb.ZAdd(ctx, "{tierq:0}:processing:by-maxtime", redis.Z{Score: 9e12, Member: jobs[0]}) // it does not run
 	c.rdb.Del(ctx, key(1))
 	z("scheduled", 2)
 	z("processing:by-heartbeat", 2)
-	c.rdb.HSet(ctx, key(3), "state", "DREAMING")
-	c.rdb.HDel(ctx, key(4), "payload")
+	third, fourth := c.record(jobs[3]), c.record(jobs[4])
+	c.edit("job", jobs[3], func(record string) string { return "DREAMING " + record })
+	c.rdb.Del(ctx, key(4))
+	c.rdb.HSet(ctx, key(4), "record", fourth) // a hash, as an earlier build made
 	c.rdb.Set(ctx, "{tierq:0}:clocks", "x", 0)
 	c.rdb.HSet(ctx, "{tierq:0}:counters", "fresh", 99)
 	z("main:queue", 5) // at a wrong place, but present
@@ -78,8 +83,8 @@ func TestDoctor(t *testing.T) {
 	if text, _ = c.doctor(front, "--repair", "-o", "name"); strings.Count(text, "\n") != 3 {
 		t.Errorf("in quarantine: %q", text)
 	}
-	c.rdb.HDel(ctx, key(3), "state")
-	c.rdb.HSet(ctx, key(4), "payload", `{"steps":[{"type":"SLEEP","durationMs":1}]}`)
+	c.rdb.Set(ctx, key(3), third, 0)
+	c.rdb.Set(ctx, key(4), fourth, 0)
 	c.rdb.ZRem(ctx, "{tierq:0}:quarantine", jobs[1])
 	c.doctor(front, "--repair")
 	front.await(jobs[3], "COMPLETED", 20*time.Second)
@@ -99,7 +104,7 @@ func TestDoctorGivesBackFromTheJournal(t *testing.T) {
 	front := c.start("TIERQ_ROLES=api,recovery", "TIERQ_JOURNAL=on")
 	ctx := t.Context()
 	deleted, other := front.submit("paid", "{}"), front.submit("paid", "{}")
-	c.rdb.Del(ctx, "{tierq:0}:job:metadata:"+deleted)
+	c.deleteRecord(deleted)
 	if _, err := c.db.ExecContext(ctx,
 		"UPDATE accepted_jobs SET recorded_at = recorded_at - INTERVAL 5 MINUTE"); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
 // wholeJob is a job as GET /jobs/{id} returns it.
@@ -98,8 +100,12 @@ func TestCancelRunning(t *testing.T) {
 
 // keysOf returns Redis' data about a job.
 func (c *cluster) keysOf(id string) string {
-	return fmt.Sprint(c.rdb.HGetAll(c.t.Context(), "{tierq:0}:job:metadata:"+id).Val(),
-		c.rdb.LRange(c.t.Context(), "{tierq:0}:job:attempts:"+id, 0, -1).Val())
+	c.t.Helper()
+	s, err := queuetest.Read(c.t.Context(), c.rdb, 0)
+	if err != nil || len(s.Jobs[id]) == 0 {
+		c.t.Fatalf("Redis has of %s: %v, %v", id, s.Jobs[id], err)
+	}
+	return fmt.Sprint(s.Jobs[id], s.Records[id], s.Ends[id], s.Histories[id])
 }
 
 // A transition that the state machine does not have is refused with 409 and changes nothing.

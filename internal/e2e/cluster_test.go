@@ -219,21 +219,37 @@ type polled struct {
 
 func (s *server) poll(id string) polled {
 	s.t.Helper()
+	p, a := s.look(id)
+	if a.status != http.StatusOK {
+		s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
+	}
+	return p
+}
+
+// look polls a job once, whatever the answer is.
+func (s *server) look(id string) (polled, answer) {
+	s.t.Helper()
 	a := do(s.t, http.MethodGet, s.base+"/result/poll?jobId="+id, "")
 	var r struct {
 		Data polled `json:"apiResponseData"`
 	}
-	if err := json.Unmarshal(a.body, &r); err != nil || a.status != http.StatusOK {
+	if err := json.Unmarshal(a.body, &r); err != nil {
 		s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
 	}
-	return r.Data
+	return r.Data, a
 }
 
 func (s *server) await(id, status string, within time.Duration) polled {
 	s.t.Helper()
 	var p polled
 	testkit.Eventually(s.t, within, id+" is "+status, func() (bool, string) {
-		p = s.poll(id)
+		var a answer
+		if p, a = s.look(id); a.status == http.StatusServiceUnavailable { // a store on a busy machine answers later
+			return false, string(a.body)
+		}
+		if a.status != http.StatusOK {
+			s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
+		}
 		return p.Status == status, p.Status
 	})
 	return p
@@ -306,15 +322,26 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 	c.row(`SELECT COUNT(*) FROM job_results`, &results)
 	c.row(`SELECT COUNT(*) FROM failed_jobs`, &failed)
 	var ended int // one end per generation
-	c.row(`SELECT COUNT(*) FROM job_outcomes WHERE outcome <> 'CANCELLED'`, &ended)
+	c.row(`SELECT COUNT(*) FROM `+endings+` WHERE outcome <> 'CANCELLED'`, &ended)
 	if results+failed != ended {
 		c.t.Errorf("%d results and %d dead letters for %d outcomes", results, failed, ended)
+	}
+	var generations int
+	c.row(`SELECT COUNT(*) FROM (SELECT DISTINCT job_id, generation FROM `+endings+` WHERE outcome <> 'CANCELLED') AS each_one`,
+		&generations)
+	if generations != ended {
+		c.t.Errorf("%d outcomes of %d generations", ended, generations)
 	}
 	return outcomes
 }
 
+// endings are the outcomes that SQL has: a completed job's row is its result, any other is an outcome. (After an upgrade
+// there may be outcomes of completed jobs too.)
+const endings = `(SELECT job_id, generation, 'COMPLETED' AS outcome, retry_count, trace_id FROM job_results UNION ALL
+	SELECT job_id, generation, outcome, retry_count, trace_id FROM job_outcomes WHERE outcome <> 'COMPLETED') AS ended`
+
 func (c *cluster) outcomes() map[string]string {
-	rows, err := c.db.Query(`SELECT job_id, outcome FROM job_outcomes`)
+	rows, err := c.db.Query(`SELECT job_id, outcome FROM ` + endings + ` ORDER BY job_id, generation`)
 	if err != nil {
 		return nil // SQL is down, or its tables do not exist yet
 	}
@@ -353,19 +380,16 @@ func (c *cluster) leased(id string) bool {
 	return c.rdb.ZScore(c.t.Context(), "{tierq:0}:processing:by-heartbeat", id).Err() == nil
 }
 
-// rewrite replaces a job's payload by another one with the same number of bytes, so that the counted bytes stay
-// right.
+// rewrite replaces a job's payload by another one with the same number of bytes, so that its head and the counted
+// bytes stay right.
 func (c *cluster) rewrite(id, payload string) {
 	c.t.Helper()
-	key := "{tierq:0}:job:metadata:" + id
-	had := c.rdb.HGet(c.t.Context(), key, "payload").Val()
+	had := strings.SplitN(c.record(id), "\n", 3)[2]
 	if len(payload) > len(had) || !strings.HasSuffix(payload, "}") {
 		c.t.Fatalf("%s does not fit in place of %s", payload, had)
 	}
 	payload = payload[:len(payload)-1] + strings.Repeat(" ", len(had)-len(payload)) + "}"
-	if err := c.rdb.HSet(c.t.Context(), key, "payload", payload).Err(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.edit("job", id, withPayload(payload))
 }
 
 // executions reads the file of COUNT jobs: per job the marks "attempt pid start|end", in order.

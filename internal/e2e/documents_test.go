@@ -130,7 +130,7 @@ func TestForwardDocumentKilled(t *testing.T) {
 	id := api.submit("public", documents(r, "forgets", "hangs"))
 	checkpoint := ""
 	testkit.Eventually(t, 10*time.Second, "one endpoint's answer is saved, the other hangs", func() (bool, string) {
-		checkpoint = c.rdb.HGet(t.Context(), "{tierq:0}:job:metadata:"+id, "checkpoint").Val()
+		checkpoint = c.rdb.HGet(t.Context(), "{tierq:0}:checkpoints", id).Val()
 		return checkpoint != "" && len(r.of(http.MethodPost, "/hangs/documents")) == 1, checkpoint
 	})
 	if err := doomed.Kill(); err != nil {

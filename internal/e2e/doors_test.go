@@ -36,11 +36,7 @@ func houses(t *testing.T, test func(t *testing.T, h house), env ...string) {
 	t.Run("redis and mariadb", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t)
-		test(t, house{c.start(env...), c, func(id string) {
-			if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 {
-				t.Fatal("Redis did not have it")
-			}
-		}})
+		test(t, house{c.start(env...), c, c.forget})
 		for _, wrong := range c.audit() {
 			t.Error("audit: " + wrong)
 		}

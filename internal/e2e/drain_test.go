@@ -149,7 +149,7 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("keys before %v, after %v", before, after)
 	}
 	var rows int
-	c.row(`SELECT (SELECT COUNT(*) FROM job_outcomes) + (SELECT COUNT(*) FROM failed_jobs)`, &rows)
+	c.row(`SELECT (SELECT COUNT(*) FROM `+endings+`) + (SELECT COUNT(*) FROM failed_jobs)`, &rows)
 	if rows != 0 {
 		t.Errorf("%d rows", rows)
 	}

@@ -45,7 +45,7 @@ var losses = []struct {
 	}, func(string) bool { return true }, func(string) bool { return true }},
 	{"Redis killed", func(c *cluster, _ *server) string {
 		c.must(c.redis.Kill(), c.redis.Restart())
-		return fmt.Sprint(c.jobsThere(), " jobs there after the restart")
+		return fmt.Sprint(c.jobsInRedis(), " jobs there after the restart")
 	}, func(setUp string) bool { return strings.HasPrefix(setUp, "AOF always") }, func(string) bool { return true }},
 	{"AOF tail cut", func(c *cluster, _ *server) string {
 		c.must(c.redis.Kill())
@@ -54,7 +54,7 @@ var losses = []struct {
 		c.must(err)
 		to := size.Size() - 1 - rand.Int64N(size.Size()/4)
 		c.must(os.Truncate(log, to), c.redis.Restart())
-		return fmt.Sprintf("cut from %d to %d bytes, %d jobs there", size.Size(), to, c.jobsThere())
+		return fmt.Sprintf("cut from %d to %d bytes, %d jobs there", size.Size(), to, c.jobsInRedis())
 	}, func(string) bool { return false }, func(setUp string) bool { return strings.HasPrefix(setUp, "AOF") }},
 	{"Redis wiped", func(c *cluster, _ *server) string {
 		c.must(c.rdb.FlushAll(c.t.Context()).Err())
@@ -188,10 +188,4 @@ func (c *cluster) must(errs ...error) {
 			c.t.Fatal(err)
 		}
 	}
-}
-
-func (c *cluster) jobsThere() int {
-	keys, err := c.rdb.Keys(c.t.Context(), "{tierq:0}:job:metadata:*").Result()
-	c.must(err)
-	return len(keys)
 }

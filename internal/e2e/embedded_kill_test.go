@@ -169,13 +169,13 @@ func (e *embedded) settled(within time.Duration, n int) map[string]string {
 	defer func() { _ = db.Close() }()
 	testkit.Eventually(e.t, within, "every accepted job has ended", func() (bool, string) {
 		var living, ended int
-		err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM accepted_jobs), (SELECT COUNT(*) FROM job_outcomes)`).Scan(&living,
+		err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM accepted_jobs), (SELECT COUNT(*) FROM `+endings+`)`).Scan(&living,
 			&ended)
 		return err == nil && living == 0 && ended >= n,
 			fmt.Sprintf("%d in the journal, %d of %d ended, %v", living, ended, n, err)
 	})
 	outcomes := map[string]string{}
-	rows, err := db.Query(`SELECT job_id, outcome FROM job_outcomes`)
+	rows, err := db.Query(`SELECT job_id, outcome FROM ` + endings)
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -17,12 +17,17 @@ import (
 var copies = redis.NewScript(`
 local like, tag, from, n, poison = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == 'yes'
 local now = redis.call('TIME')[1] * 1000
-local fields = redis.call('HGETALL', tag .. 'job:metadata:' .. like)
+local record = redis.call('GET', tag .. 'job:metadata:' .. like)
+local lease = redis.call('HGET', tag .. 'leases', like)
 for i = from, from + n - 1 do
   local id = string.format('019de340-0000-7%03x-8000-%010x00', poison and 1 or 2, i)
-  redis.call('ZADD', tag .. 'processing:by-heartbeat', string.format('%d', now - (poison and 7200000 or 3600000) + i % 1000), id)
+  local deadline = now - (poison and 7200000 or 3600000) + i % 1000
+  redis.call('ZADD', tag .. 'processing:by-heartbeat', string.format('%d', deadline), id)
   redis.call('ZADD', tag .. 'processing:by-maxtime', string.format('%d', now + 3600000), id)
-  if not poison then redis.call('HSET', tag .. 'job:metadata:' .. id, unpack(fields)) end
+  if not poison then
+    redis.call('SET', tag .. 'job:metadata:' .. id, record)
+    redis.call('HSET', tag .. 'leases', id, lease)
+  end
 end
 if not poison then redis.call('HINCRBY', tag .. 'counters', 'PAID:running', n) end
 return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)

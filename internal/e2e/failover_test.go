@@ -211,7 +211,10 @@ func (f *fleet) back(l *loss) {
 	testkit.Eventually(f.t, 20*time.Second, fmt.Sprintf("%d jobs are back", len(gone)), func() (bool, string) {
 		outcomes, missing := f.outcomes(), 0
 		for _, id := range gone {
-			if outcomes[id] == "" && f.rdb.Exists(f.t.Context(), queue.JobKey(job.ID(id))).Val() == 0 {
+			if outcomes[id] != "" {
+				continue
+			}
+			if there, err := inRedis(f.t.Context(), f.rdb, id); !there || err != nil {
 				missing++
 			}
 		}

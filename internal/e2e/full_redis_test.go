@@ -158,7 +158,7 @@ func TestFullRedisForgetsTheEnded(t *testing.T) {
 		t.Error("submits were refused")
 	}
 	first := ids[0]
-	if n := c.rdb.Exists(t.Context(), "{tierq:0}:job:metadata:"+first).Val(); n != 0 {
+	if c.has(first) {
 		t.Error("the first job is still in Redis: it was not full")
 	}
 	if p := s.poll(first); p.Status != "COMPLETED" {
@@ -166,21 +166,19 @@ func TestFullRedisForgetsTheEnded(t *testing.T) {
 	}
 }
 
-// ageEnds moves the end times of acknowledged jobs back. It works on a full Redis too, because the script removes
-// before it adds.
+// ageEnds moves the time of the last end of each slice back, if SQL has all jobs of the slice. It works on a full Redis
+// too, because the script removes before it adds.
 func (c *cluster) ageEnds(d time.Duration) {
 	c.t.Helper()
 	const script = `
 		for _, key in ipairs(KEYS) do
-		  local m = redis.call('HMGET', key, 'first', 'started', 'ended')
-		  if m[3] and redis.call('PTTL', key) >= 0 then
-		    redis.call('HDEL', key, 'first', 'started', 'ended')
-		    for i, field in ipairs({'first', 'started', 'ended'}) do
-		      if m[i] then redis.call('HSET', key, field, string.format('%d', m[i] - ARGV[1])) end
-		    end
+		  local last = redis.call('HGET', key, '-')
+		  if last and redis.call('PTTL', key) >= 0 then
+		    redis.call('HDEL', key, '-')
+		    redis.call('HSET', key, '-', string.format('%d', last - ARGV[1]))
 		  end
 		end`
-	keys, err := c.rdb.Keys(c.t.Context(), "{tierq:0}:job:metadata:*").Result()
+	keys, err := c.rdb.Keys(c.t.Context(), "{tierq:0}:ended:*").Result()
 	if err == nil && len(keys) > 0 {
 		err = c.rdb.Eval(c.t.Context(), script, keys, d.Milliseconds()).Err()
 	}

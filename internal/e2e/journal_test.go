@@ -115,8 +115,8 @@ func TestJournalOutlivesRedis(t *testing.T) {
 			}
 			var rows, generations, once int
 			c.row(`SELECT COUNT(*) FROM accepted_jobs`, &rows)
-			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+dead+`'`, &generations)
-			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+held+`'`, &once)
+			c.row(`SELECT COUNT(*) FROM `+endings+` WHERE job_id = '`+dead+`'`, &generations)
+			c.row(`SELECT COUNT(*) FROM `+endings+` WHERE job_id = '`+held+`'`, &once)
 			if rows != 0 || generations != 2 || once != 1 {
 				t.Errorf("%d rows left in the journal, %d generations of the requeued job, %d outcomes of the zombie's", rows,
 					generations, once)
@@ -153,7 +153,7 @@ func TestJournalMendsACutTail(t *testing.T) {
 	if err := c.redis.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	there := len(c.rdb.Keys(t.Context(), "{tierq:0}:job:metadata:*").Val())
+	there := c.jobsInRedis()
 	t.Logf("evidence: the AOF was cut from %d to %d bytes; Redis came back with %d of %d jobs", size.Size(), cut, there,
 		len(ids))
 	outcomes := c.settled(60*time.Second, ids...)

@@ -168,7 +168,7 @@ func TestKilledWhileDiscarding(t *testing.T) {
 			var cause string
 			c.row(`SELECT COUNT(*), MAX(attempts), MAX(failure_cause) FROM failed_jobs WHERE job_id = '`+id+`'`, &rows,
 				&attempts, &cause)
-			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &outcomes)
+			c.row(`SELECT COUNT(*) FROM `+endings+` WHERE job_id = '`+id+`'`, &outcomes)
 			if rows != 1 || outcomes != 1 || attempts != tc.attempts || cause != "HANDLER_ERROR" {
 				t.Errorf("%d dead letters and %d outcomes: %s after %d attempts, want one of each after %d", rows, outcomes, cause,
 					attempts, tc.attempts)

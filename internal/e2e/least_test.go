@@ -15,6 +15,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -119,6 +122,7 @@ func TestLeastRights(t *testing.T) {
 	front.await(doomed, "COMPLETED", detected+10*time.Second)
 	c.forgets(front)
 	c.quiet(20 * time.Second)
+	c.runsShort()
 	front.closes()
 
 	c.refusals(acl)
@@ -191,9 +195,8 @@ func (c *cluster) liveLeast(s *server) (running string) {
 		"PRECONDITION_FAILED")
 	stopped := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":30000}]}}`)
 	s.await(stopped, "PROCESSING", 10*time.Second)
-	key := func(id string) string { return "{tierq:0}:job:metadata:" + id }
-	c.rdb.HDel(t.Context(), key(stopped), "first") // an error for the audit to repair
-	c.rdb.PExpire(t.Context(), key(later), time.Hour)
+	c.edit("leases", stopped, queuetest.WithWord("leases", "max_retries", "77")) // an error for the audit to repair
+	c.rdb.PExpire(t.Context(), queue.JobKey(job.ID(later)), time.Hour)
 	if text, code := c.doctor(s, "--repair"); code != 0 || !strings.Contains(text, "lease") ||
 		!strings.Contains(text, "ttl") {
 		t.Errorf("the doctor: %d\n%s", code, text)
@@ -218,6 +221,18 @@ func (c *cluster) forgets(s *server) {
 		return n == 1, fmt.Sprint(n)
 	})
 	s.await(waiting, "COMPLETED", 20*time.Second)
+}
+
+// runsShort makes Redis short of memory, and checks that the slices of ended jobs leave it.
+func (c *cluster) runsShort() {
+	c.t.Helper()
+	c.ageEnds(10 * time.Minute)
+	c.limitMemory(c.usedMemory() / 10 * 11)
+	testkit.Eventually(c.t, 20*time.Second, "Redis forgets the ended jobs", func() (bool, string) {
+		left, err := c.rdb.Keys(c.t.Context(), "{tierq:0}:ended:*").Result()
+		return err == nil && len(left) == 0, fmt.Sprint(left, err)
+	})
+	c.limitMemory(0)
 }
 
 // closes creates keys, after which the server requires keys, and uses every kind of access.

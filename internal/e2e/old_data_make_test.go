@@ -117,7 +117,7 @@ func TestMakeOldData(t *testing.T) {
 func (c *cluster) rows() string {
 	var all strings.Builder
 	for _, table := range c.column("SHOW TABLES") {
-		if table == "goose_db_version" {
+		if table == "goose_db_version" { // the migrations fill it
 			continue
 		}
 		names := c.column("SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() " +

@@ -3,16 +3,12 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pressly/goose/v3"
 
 	tierq "github.com/tierq/tierq/client"
 	"github.com/tierq/tierq/internal/testkit"
@@ -46,9 +42,11 @@ const oldReceiver = "127.0.0.1:15990"
 // oldSettings are the settings of the earlier build, which has one secret for all webhooks.
 var oldSettings = append(outward[:2:2], "TIERQ_JOURNAL=on")
 
-// This build takes over the data that an earlier build's processes left: keys, a webhook secret, jobs that wait,
-// that a killed worker held, or that ended without a row, promised requeues, and unsent callbacks. It completes
-// each of them once.
+// This build takes over what an earlier build's processes left in SQL: keys, a webhook secret, jobs that wait, that a
+// killed worker held, or that ended without a row, promised requeues, and unsent callbacks. It completes each of them
+// once. The earlier build's Redis has another layout of its keys (schemaVersion 1): this build refuses to start on it
+// and changes nothing in it. It starts once an operator has emptied Redis, because the journal has the living jobs. The
+// same rows in an embedded server's file, whose Redis is always empty at the start, need no operator.
 func TestOldData(t *testing.T) {
 	t.Attr("proves", "F60")
 	t.Parallel()
@@ -59,12 +57,18 @@ func TestOldData(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			t.Parallel()
-			paysOldDebts(t, folder)
+			paysOldDebts(t, folder, onOldStores)
+		})
+		t.Run(filepath.Base(folder)+", embedded", func(t *testing.T) {
+			t.Parallel()
+			paysOldDebts(t, folder, onOldFile)
 		})
 	}
 }
 
-func paysOldDebts(t *testing.T, folder string) {
+func paysOldDebts(
+	t *testing.T, folder string, open func(t *testing.T, folder, receiver string, facts oldFacts) oldHouse,
+) {
 	text, err := os.ReadFile(filepath.Join(folder, "facts.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,10 +77,13 @@ func paysOldDebts(t *testing.T, folder string) {
 	if err := json.Unmarshal(text, &facts); err != nil {
 		t.Fatal(err)
 	}
-	c := newCluster(t)
 	r := newReceiver(t, nil)
-	c.takeOver(folder, facts.Schema, strings.TrimPrefix(r.URL, "http://"))
-	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin, "TIERQ_SQL_RETENTION=0")...) // old data
+	s := open(t, folder, strings.TrimPrefix(r.URL, "http://"), facts)
+	row := func(query string, into ...any) {
+		if err := s.db.QueryRowContext(t.Context(), query).Scan(into...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
 
 	for name, j := range facts.Jobs {
 		testkit.Eventually(t, 60*time.Second, name+" is "+j.Status, func() (bool, string) {
@@ -90,12 +97,12 @@ func paysOldDebts(t *testing.T, folder string) {
 		for _, j := range facts.Jobs {
 			want += j.Called
 		}
-		c.row("SELECT COUNT(*) FROM accepted_jobs", &rows)
+		row("SELECT COUNT(*) FROM accepted_jobs", &rows)
 		heard := len(r.heard())
 		return heard >= want && rows == 0, fmt.Sprintf("%d callbacks of %d, %d rows", heard, want, rows)
 	})
 	s.auditsOldData(facts)
-	c.quiet(60 * time.Second)
+	s.quiet()
 
 	v, err := tierq.NewWebhookVerifier(secret)
 	if err != nil {
@@ -112,7 +119,7 @@ func paysOldDebts(t *testing.T, folder string) {
 			}
 		}
 		var outcomes, newest int
-		c.row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM job_outcomes WHERE job_id = '"+j.ID+"'",
+		row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM "+endings+" WHERE job_id = '"+j.ID+"'",
 			&outcomes, &newest)
 		if outcomes != j.Generation || newest != j.Generation {
 			t.Errorf("%s: %d outcomes up to generation %d, want %d", name, outcomes, newest, j.Generation)
@@ -156,45 +163,5 @@ func (s *server) auditsOldData(facts oldFacts) {
 				s.t.Errorf("the audit's look %d: %s %s", look+1, f.Kind, f.Detail)
 			}
 		}
-	}
-}
-
-// takeOver fills the cluster's empty stores with an earlier build's data.
-func (c *cluster) takeOver(folder string, schema int64, receiver string) {
-	c.t.Helper()
-	if len(receiver) != len(oldReceiver) {
-		c.t.Fatalf("the receiver's address must be as long as %s: %s", oldReceiver, receiver)
-	}
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		return strings.ReplaceAll(string(text), oldReceiver, receiver)
-	}
-	p, err := goose.NewProvider(goose.DialectMySQL, c.db, os.DirFS("../database/migrations/mysql"),
-		goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if _, err := p.UpTo(c.t.Context(), schema); err != nil {
-		c.t.Fatal(err)
-	}
-	for _, insert := range strings.Split(strings.TrimSpace(read("rows.sql")), "\n") {
-		if _, err := c.db.ExecContext(c.t.Context(), insert); err != nil {
-			c.t.Fatalf("%v: %.200s", err, insert)
-		}
-	}
-	conn, err := net.Dial("tcp", c.redis.Addr())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, read("commands.resp")+"*1\r\n$4\r\nQUIT\r\n"); err != nil {
-		c.t.Fatal(err)
-	}
-	answers, err := io.ReadAll(conn)
-	if err != nil || strings.Contains("\n"+string(answers), "\n-") {
-		c.t.Fatalf("Redis did not take the data: %v %s", err, answers)
 	}
 }

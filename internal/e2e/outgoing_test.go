@@ -91,7 +91,7 @@ func TestCallbacks(t *testing.T) {
 	wants(t, do(t, http.MethodDelete, s.base+"/api/jobs/"+gone, ""), http.StatusOK, "")
 	c.settled(15*time.Second, done, dead, gone)
 	wants(t, do(t, http.MethodPost, s.base+"/jobs/"+dead+"/retry", ""), http.StatusAccepted, "")
-	c.counts(2, `SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+dead+`'`)
+	c.counts(2, `SELECT COUNT(*) FROM `+endings+` WHERE job_id = '`+dead+`'`)
 	c.quiet(15 * time.Second)
 
 	of, tries := events(t, r.heard())

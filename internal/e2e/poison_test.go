@@ -177,7 +177,7 @@ func (c *cluster) crashes(crashed map[string]bool) map[string]int {
 func (c *cluster) spent() map[string]int {
 	c.t.Helper()
 	found := map[string]int{}
-	c.each(`SELECT job_id, retry_count FROM job_outcomes`, func(id, n string) {
+	c.each(`SELECT job_id, retry_count FROM `+endings+` ORDER BY job_id, generation`, func(id, n string) {
 		found[id], _ = strconv.Atoi(n)
 	})
 	return found

@@ -338,15 +338,7 @@ var seedRows = []struct {
 		s.object(t, 400, "POST", "/jobs", `{"type":"SIMULATION","maxRetries":9}`)
 	}},
 	{"S4-P6", func(t *testing.T, s *seedServer) {
-		stored := func() (n int) {
-			for _, key := range s.cluster.keys() {
-				if strings.Contains(key, "job:metadata:") {
-					n++
-				}
-			}
-			return n
-		}
-		before := stored()
+		before := s.cluster.jobsInRedis()
 		for body, status := range map[string]int{
 			``: 400, `{`: 400, `[]`: 400, `{}`: 400, `{"jobType":7}`: 400, `{"jobType":"SIMULATION","more":1}`: 400,
 			`{"jobType":"SIMULATION","jobType":"REPORT"}`: 400,
@@ -356,7 +348,7 @@ var seedRows = []struct {
 		} {
 			s.object(t, status, "POST", "/api/jobs", body)
 		}
-		if after := stored(); after != before || before == 0 {
+		if after := s.cluster.jobsInRedis(); after != before || before == 0 {
 			t.Errorf("%d jobs before, %d after", before, after)
 		}
 	}},

@@ -141,7 +141,7 @@ func TestSQLConnectionsTimeOut(t *testing.T) {
 			ids = append(ids, s.submit("paid", `{}`))
 		}
 		c.settled(10*time.Second, ids...)
-		c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+ids[len(ids)-1]) // now only SQL has it
+		c.forget(ids[len(ids)-1]) // now only SQL has it
 		// Concurrent lists open several connections, of which only one is in use each second: the others become idle.
 		var lists sync.WaitGroup
 		for range 8 {

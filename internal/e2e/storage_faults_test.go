@@ -117,7 +117,7 @@ func TestDamagedAOF(t *testing.T) {
 		return a.status == http.StatusAccepted, string(a.body)
 	})
 	kept := 0
-	for kept < 60 && c.rdb.Exists(t.Context(), "{tierq:0}:job:metadata:"+ids[kept]).Val() == 1 {
+	for kept < 60 && c.has(ids[kept]) {
 		kept++
 	}
 	if kept == 0 || kept == 60 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Waiting jobs are edited in Redis by hand. A job with invalid JSON as its payload is a dead letter after one
-// attempt. A job whose type no process knows is a dead letter after its usual attempts. A job whose metadata
+// attempt. A job whose type no process knows is a dead letter after its usual attempts. A job whose head
 // cannot be read is set aside, and continues after it is repaired. Other jobs run.
 func TestEditedJobs(t *testing.T) {
 	t.Attr("proves", "F51")
@@ -24,20 +24,18 @@ func TestEditedJobs(t *testing.T) {
 		return api.submit("paid", strings.TrimSuffix(counting(file, 0), "}")+`,"maxRetries":1}`)
 	}
 	first, broken, foreign, unread, last := add(), add(), add(), add(), add()
-	hash := func(id string) string { return "{tierq:0}:job:metadata:" + id }
-	set := func(id, field, value string) {
-		if err := c.rdb.HSet(t.Context(), hash(id), field, value).Err(); err != nil {
-			t.Fatal(err)
+	c.edit("job", broken, withPayload("{not json"))
+	c.edit("job", foreign, func(record string) string {
+		if !strings.Contains(record, " COUNT ") {
+			t.Fatalf("the record %q does not name the type", record)
 		}
-	}
-	head := c.rdb.HGet(t.Context(), hash(foreign), "head").Val()
-	if !strings.Contains(head, " COUNT ") {
-		t.Fatalf("the head %q does not name the type", head)
-	}
-	set(broken, "payload", "{not json")
-	set(foreign, "head", strings.Replace(head, " COUNT ", " ELSEWHERE ", 1))
-	whole := c.rdb.HGet(t.Context(), hash(unread), "head").Val()
-	set(unread, "head", "not a head")
+		return strings.Replace(record, " COUNT ", " ELSEWHERE ", 1)
+	})
+	whole := c.record(unread)
+	c.edit("job", unread, func(record string) string {
+		parts := strings.SplitN(record, "\n", 3)
+		return parts[0] + "\nnot a head\n" + parts[2]
+	})
 
 	worker := c.start("TIERQ_ROLES=worker", "TIERQ_UNKNOWN_FOR=1s")
 	for _, tc := range []struct {
@@ -67,7 +65,7 @@ func TestEditedJobs(t *testing.T) {
 		t.Error("somebody ran what nobody can read")
 	}
 
-	set(unread, "head", whole)
+	c.edit("job", unread, func(string) string { return whole })
 	if a := do(t, http.MethodPost, api.base+"/admin/consistency", ""); a.status != http.StatusOK {
 		t.Fatalf("a pass of the audit: %d %s", a.status, a.body)
 	}

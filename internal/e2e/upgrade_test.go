@@ -8,11 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// nextVersion builds this tree with changed scripts: submit writes one more field, claim reads it and writes
-// another.
+// newMark is what the next version's submit adds to a head, and claimMark what its claim adds to a token.
+const newMark, claimMark = `{"madeby":"new"}`, "+new"
+
+// nextVersion builds this tree with changed scripts: submit writes one more option, which this version does not know,
+// and claim writes longer tokens.
 func nextVersion(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -22,9 +26,11 @@ func nextVersion(t *testing.T) string {
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for script, edit := range map[string][2]string{
-		"submit.lua": {`'payload', payload)`, `'payload', payload, 'madeby', 'new')`},
-		"claim.lua": {`'token', token)`,
-			`'token', token, 'claimedby', redis.call('HGET', job .. id, 'madeby') and 'new after new' or 'new after old')`},
+		"submit.lua": {
+			`text(bytes) .. ' ' .. descriptor`,
+			`text(bytes) .. ' ' .. descriptor .. (string.find(descriptor, '{', 1, true) and '' or ' ` + newMark + `')`,
+		},
+		"claim.lua": {`local token = nonce .. ':'`, `local token = nonce .. '` + claimMark + `:'`},
 	} {
 		from := filepath.Join(root, "lua", script)
 		text, err := os.ReadFile(from)
@@ -95,16 +101,14 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	l.end()
 	mixed := map[string]int{}
+	s, err := queuetest.Read(t.Context(), c.rdb, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := map[bool]string{false: "old", true: "new"}
 	for _, id := range l.h.yes {
-		f := c.rdb.HMGet(t.Context(), "{tierq:0}:job:metadata:"+id, "madeby", "claimedby").Val()
-		switch {
-		case f[1] != nil:
-			mixed[f[1].(string)]++
-		case f[0] != nil:
-			mixed["old after new"]++
-		default:
-			mixed["old after old"]++
-		}
+		f := s.Jobs[id]
+		mixed[version[strings.Contains(f["token"], claimMark)]+" after "+version[f["options"] == newMark]]++
 	}
 	t.Logf("evidence: who claimed after whom accepted: %v", mixed)
 	for _, pair := range []string{"old after old", "old after new", "new after old", "new after new"} {

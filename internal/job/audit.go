@@ -36,11 +36,11 @@ type Finding struct {
 // FindingKinds are the kinds of findings per result; docs/operations/TROUBLESHOOTING.md explains them.
 var FindingKinds = map[Word][]string{
 	Repaired: {
-		"counter", "doorbell", "history", "lease", "lost", "misplaced", "missing", "overtaken", "payload", "retries", "score",
-		"times", "ttl", "type",
+		"counter", "doorbell", "history", "lease", "leftover", "lost", "misplaced", "missing", "overtaken", "payload",
+		"retries", "score", "times", "ttl", "type", "unacked",
 	},
 	Reported:    {"counter", "payload_lost", "unknown_key"},
-	Quarantined: {"head", "no_job", "no_payload", "state", "type"},
+	Quarantined: {"head", "no_job", "type"},
 }
 
 // AuditReport is the result of one pass of the audit, made by any process.
@@ -70,5 +70,5 @@ type QuarantinedJob struct {
 	ID        ID        `json:"jobId"`
 	Partition int       `json:"partition"`
 	Since     time.Time `json:"since"` // Redis' clock
-	There     bool      `json:"there"` // the job's hash, or another value under its key, still exists
+	There     bool      `json:"there"` // the job's record, or another value under its key, still exists
 }

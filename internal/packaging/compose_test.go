@@ -223,7 +223,7 @@ func TestComposeRedisStarts(t *testing.T) {
 	}
 	redis := testkit.NewRedis(t, slices.Delete(slices.Clone(command[1:]), password-1, password+1)...)
 	for name, want := range map[string]string{
-		"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "hash-max-listpack-value": "1024",
+		"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction",
 	} {
 		if got := configOf(t, redis.Addr(), name); got != want {
 			t.Errorf("%s is %q, want %s", name, got, want)

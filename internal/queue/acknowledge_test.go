@@ -41,7 +41,7 @@ func TestAcknowledgeTTL(t *testing.T) {
 		e.Drain(t)
 		snap := e.Snapshot(t)
 		about(t, "completed", snap.TTL(string(done.ID)), 24*time.Hour)
-		about(t, "failed", snap.TTL(string(dead.ID)), time.Hour)
+		about(t, "failed", snap.TTL(string(dead.ID)), 24*time.Hour)
 		about(t, "cancelled", snap.TTL(string(cancelled.ID)), 24*time.Hour)
 		same(t, "failed's state", snap.State(dead.ID), job.Failed)
 		same(t, "outbox", len(snap.Sets["outbox"]), 0)
@@ -49,6 +49,10 @@ func TestAcknowledgeTTL(t *testing.T) {
 		same(t, "acknowledged", snap.Counters["acknowledged"], 3)
 		same(t, "outbox bytes", snap.Counters["outbox_bytes"], 0)
 		same(t, "bystander", snap.State(running.ID), job.Processing)
+		if _, err := e.Find(t.Context(), dead.ID); err != nil {
+			t.Error("the failed one at once:", err)
+		}
+		e.AgeEnd(t, time.Hour, dead.ID)
 		e.Elapse(t, time.Hour)
 		if _, err := e.Find(t.Context(), dead.ID); !errors.Is(err, job.ErrNotFound) {
 			t.Error("the failed one after an hour:", err)
@@ -187,7 +191,7 @@ func TestAcknowledgeSQLWins(t *testing.T) {
 		snap := e.Snapshot(t)
 		same(t, "completed, SQL says failed", snap.State(done.ID), job.Failed)
 		same(t, "its result", snap.Jobs[string(done.ID)]["result"], "")
-		about(t, "its time to live", snap.TTL(string(done.ID)), time.Hour)
+		about(t, "its time to live", snap.TTL(string(done.ID)), 24*time.Hour)
 		same(t, "failed, SQL says completed", snap.State(dead.ID), job.Completed)
 		same(t, "histories", len(snap.Histories), 0)
 	})

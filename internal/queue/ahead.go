@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -171,27 +170,22 @@ func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(si
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		due := make([]*redis.StringCmd, len(found))
-		_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, z := range found {
-				due[i] = p.HGet(ctx, Key(partition, "job")+fmt.Sprint(z.Member), "due")
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
+		ids := make([]string, len(found))
+		for i, z := range found {
+			ids[i] = string(member(z))
+		}
+		tried, err := v.redis.Read.HMGet(ctx, Key(partition, "tried"), ids...).Result()
+		if err != nil {
 			return err
 		}
 		for i, z := range found {
 			since := time.UnixMilli(int64(z.Score - b.low)).UTC()
-			at, err := due[i].Int64()
-			if errors.Is(err, redis.Nil) { // the job was not delayed
+			was := dueOf(tried[i])
+			if was.IsZero() { // it was not delayed
 				keep(since)
 				return nil
 			}
-			if err != nil {
-				return err
-			}
-			if was := time.UnixMilli(at).UTC(); was.After(since) {
+			if was.After(since) {
 				since = was
 			}
 			keep(since)
@@ -206,28 +200,37 @@ func (v *View) oldestOfFirst(ctx context.Context, partition int, keep func(job.T
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	jobs := make([]*redis.SliceCmd, len(ids))
-	_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, id := range ids {
-			jobs[i] = p.HMGet(ctx, Key(partition, "job")+id, "head", "due")
-		}
-		return nil
-	})
+	names := make([]job.ID, len(ids))
+	for i, id := range ids {
+		names[i] = job.ID(id)
+	}
+	jobs, err := v.findMany(ctx, names)
 	if err != nil {
 		return err
 	}
-	for i, id := range ids {
-		j := job.Job{ID: job.ID(id)}
-		head, _ := jobs[i].Val()[0].(string)
-		if readHead(head, &j) != nil {
-			continue // a worker has just ended the job, or the audit will set it aside
+	tried, err := v.redis.Read.HMGet(ctx, Key(partition, "tried"), ids...).Result()
+	if err != nil {
+		return err
+	}
+	for i, j := range jobs {
+		if j == nil || j.Status != job.Pending {
+			continue // a worker has just claimed or ended it, or the audit sets it aside
 		}
-		due, _ := jobs[i].Val()[1].(string) // absent: the job was not delayed
 		since := j.ArrivedAt
-		if at := msTime(due); at.After(since) {
-			since = at
+		if due := dueOf(tried[i]); due.After(since) {
+			since = due
 		}
 		keep(j.Tier, since)
 	}
 	return nil
+}
+
+// dueOf reads from what tried has of a job when the job was due; the zero time if it was not delayed at submit.
+func dueOf(tried any) time.Time {
+	text, _ := tried.(string)
+	var f [5]string
+	if _, ok := cutFields(text, f[:]); !ok {
+		return time.Time{}
+	}
+	return msTime(f[4])
 }

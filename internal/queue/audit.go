@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,25 +135,25 @@ func (q *Queue) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, er
 	return missing, nil
 }
 
-// missing asks Redis about all ids at once. If only some of the jobs exist, missing asks again for each half.
+// missing returns those of some ids of a partition of which Redis has neither a record nor an end.
 func (s *shared) missing(ctx context.Context, partition int, ids []job.ID) (missing []job.ID, err error) {
-	keys := make([]string, len(ids))
+	records, ends := make([]*redis.IntCmd, len(ids)), make([]*redis.BoolCmd, len(ids))
+	err = inStep(ctx, s.redis.Main, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			records[i] = p.Exists(ctx, Key(partition, "job")+string(id))
+			ends[i] = p.HExists(ctx, Key(partition, "ended")+slice(id), string(id))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, classify("exists", err)
+	}
 	for i, id := range ids {
-		keys[i] = Key(partition, "job") + string(id)
+		if records[i].Val() == 0 && !ends[i].Val() {
+			missing = append(missing, id)
+		}
 	}
-	there, err := s.redis.Main.Exists(ctx, keys...).Result()
-	switch {
-	case err != nil || there == int64(len(keys)):
-		return nil, classifyNil("exists", err)
-	case there == 0:
-		return ids, nil
-	}
-	half := len(ids) / 2
-	if missing, err = s.missing(ctx, partition, ids[:half]); err != nil {
-		return nil, err
-	}
-	more, err := s.missing(ctx, partition, ids[half:])
-	return slices.Concat(missing, more), err
+	return missing, nil
 }
 
 // KeepAudit stores the report of an audit pass, for all processes.

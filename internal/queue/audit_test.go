@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,13 +65,26 @@ func corruptions() map[string]corruption {
 			c.HSet(ctx, queue.Key(0, "owners"), name, n)
 		}
 	}
-	set := func(id func(lives) job.ID, field, value string) breaker {
+	edit := func(of string, id func(lives) job.ID, change func(text string) string) breaker {
 		return func(ctx context.Context, c redis.UniversalClient, l lives) {
-			c.HSet(ctx, queue.JobKey(id(l)), field, value)
+			if err := queuetest.EditText(ctx, c, of, id(l), change); err != nil {
+				panic(err)
+			}
 		}
 	}
-	drop := func(id func(lives) job.ID, field string) breaker {
-		return func(ctx context.Context, c redis.UniversalClient, l lives) { c.HDel(ctx, queue.JobKey(id(l)), field) }
+	set := func(of string, id func(lives) job.ID, text string) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.HSet(ctx, queue.Key(0, of), string(id(l)), text)
+		}
+	}
+	record := func(id func(lives) job.ID, text string) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, l lives) {
+			if text == "" {
+				c.Del(ctx, queue.JobKey(id(l)))
+				return
+			}
+			c.Set(ctx, queue.JobKey(id(l)), text, 0)
+		}
 	}
 	do := func(f func(ctx context.Context, c redis.UniversalClient, l lives)) breaker { return f }
 	waiting := func(l lives) job.ID { return l.waiting }
@@ -79,15 +93,15 @@ func corruptions() map[string]corruption {
 	dead := func(l lives) job.ID { return l.dead }
 	acknowledged := func(l lives) job.ID { return l.acknowledged }
 	return map[string]corruption{
-		"in two sets":         {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
+		"in two sets":         {add("scheduled", waiting, 1), "is in [queue scheduled], not in [scheduled]"},
 		"running and waiting": {add("queue", running, 1), "is in [queue heartbeat_deadlines run_deadlines]"},
 		"in no set":           {remove("queue", waiting), "is in [], not in [queue]"},
 		"missing from run_deadlines": {remove("run_deadlines", running),
 			"is in [heartbeat_deadlines], not in [heartbeat_deadlines run_deadlines]"},
 		"missing from heartbeat_deadlines": {remove("heartbeat_deadlines", running),
 			"is in [run_deadlines], not in [heartbeat_deadlines run_deadlines]"},
-		"ended, not in the outbox":    {remove("outbox", done), "is in [], not in [outbox]"},
-		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
+		"ended, not in the outbox":    {remove("outbox", done), "unacked of slice"},
+		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is not there, counted 1"},
 		"wrong score":                 {add("queue", waiting, 5), "score 5 in the queue"},
 		"quarantined":                 {add("quarantine", waiting, 1), "1 in quarantine"},
 		"counter off by one":          {count("fresh"), "counter fresh is 2, counted 1"},
@@ -104,25 +118,50 @@ func corruptions() map[string]corruption {
 		"outbox bytes":                  {count("outbox_bytes"), "counter outbox_bytes"},
 		"bytes of the living":           {count("bytes"), "counter bytes is "},
 		"a tier's bytes of the delayed": {count("PUBLIC:delayedbytes"), "counter PUBLIC:delayedbytes is "},
-		"no hash": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
-			c.Del(ctx, queue.JobKey(l.waiting))
-		}), "in queue without a job"},
+		"no record":                     {record(waiting, ""), "in queue without a job"},
 		"a time to live on the living": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.Expire(ctx, queue.JobKey(l.running), time.Hour)
-		}), "a living job with a time to live"},
+		}), "its record has a time to live"},
+		"a time to live on what SQL lacks": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Expire(ctx, queue.EndedKey(l.done), time.Hour)
+		}), "in the outbox, its time to live is"},
 		"none on the acknowledged": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
-			c.Persist(ctx, queue.JobKey(l.acknowledged))
-		}), "is in [], not in [outbox]"},
-		"payload dropped early": {drop(dead, "payload"), "payload kept: false"},
-		"payload kept for ever": {set(acknowledged, "payload", "x"), "payload kept: true"},
-		"no head":               {set(waiting, "head", "x"), "head \"x\""},
-		"no token":              {drop(running, "token"), "running without first, token or attempt"},
-		"half a head": {set(waiting, "head", "PAID 1 5 1 10000000000001 SIMULATION"),
-			"head \"PAID 1 5 1 10000000000001 SIMULATION\""},
-		"a state nobody knows":    {set(running, "state", "DREAMING"), "state \"DREAMING\""},
-		"too many retries":        {set(running, "retries", "6"), "6 retries of 5"},
-		"ended before it started": {set(done, "ended", "7"), "ended 7"},
-		"ended, yet waiting":      {set(waiting, "ended", "7"), "PENDING, ended 7"},
+			c.Persist(ctx, queue.EndedKey(l.acknowledged))
+		}), "0 jobs in the outbox, its time to live is"},
+		"a slice of another type": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.Set(ctx, queue.Key(0, "ended")+"019de340-zz", "x", 0)
+		}), "ended:019de340-zz is a string"},
+		"a slice unacked too often": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.HIncrBy(ctx, queue.Key(0, "unacked"), string(l.done[:11]), 1)
+		}), "unacked of slice"},
+		"a slice that nothing counts": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.Del(ctx, queue.Key(0, "unacked"))
+		}), "is not there, counted"},
+		"payload dropped early": {record(dead, ""), "has a record: false"},
+		"payload kept for ever": {record(acknowledged, "PAID main 1 5 - 0\n1 1 1 X -\nx"), "has a record: true"},
+		"no head":               {record(waiting, "x"), "torn: x"},
+		"half a head":           {record(waiting, "PAID main 1 5 - 0\n1 1"), "torn: "},
+		"half a lease":          {set("leases", running, "PAID main 1 5 - 0 1\n1 1 1 X -"), "torn: "},
+		"a lease of another class": {
+			edit("leases", running, queuetest.WithWord("leases", "max_retries", "7")), "of the record",
+		},
+		"too many retries": {
+			edit("leases", running, queuetest.WithWord("leases", "retries", "6")), "6 retries of 5",
+		},
+		"a lease of a waiting job": {
+			set("leases", waiting, "PAID main 1 5 - 0 1 0 1 1 0 x:1\n1 1 1 X -"), "PROCESSING is in [queue]",
+		},
+		"attempts of an ended job":       {set("tried", done, "1 0 1 1 0 - 0 0 0 - - 0 - "), "COMPLETED, and in tried"},
+		"a checkpoint of an ended job":   {set("checkpoints", done, "1 1 x"), "COMPLETED, and in checkpoints"},
+		"a checkpoint that is uncounted": {set("checkpoints", running, "1 1 x"), "counter bytes is "},
+		"ended before it started": {edit("ended", done, func(text string) string {
+			words := strings.SplitN(text, " ", 3)
+			return words[0] + " 7 " + words[2]
+		}), "ended 7"},
+		"another attempt in the outbox": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.ZRem(ctx, queue.Key(0, "outbox"), string(l.done))
+			c.ZAdd(ctx, queue.Key(0, "outbox"), redis.Z{Score: 1, Member: string(l.done) + " 2 1"})
+		}), "outbox has "},
 		"history left": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.RPush(ctx, queue.Key(0, "attempts")+string(l.acknowledged), "x")
 		}), "history of a job that is acknowledged"},
@@ -146,7 +185,7 @@ func corruptions() map[string]corruption {
 			c.HSet(ctx, "{tierq:0}:suspects:crashed", "1", 0)
 		}), "suspects:crashed is a hash"},
 		"a claim kept for ever": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
-			c.HSet(ctx, "{tierq:0}:claims:x", "number", 0)
+			c.Set(ctx, "{tierq:0}:claims:x", "1 ", 0)
 		}), "claims:x stays for ever"},
 		"a time to live on a whole set": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.Expire(ctx, queue.Key(0, "queue"), time.Hour)

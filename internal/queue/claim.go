@@ -6,16 +6,13 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// leaseFields is how many texts the claim script returns per lease.
-const leaseFields = 5
-
-// Claim takes up to r.Max of a partition's best ready jobs and starts their deadlines. After a lost reply the
-// caller asks again with the same number and gets the same leases. A number lower than that of the last claim gets
-// no leases.
+// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. If the answer is lost, a repeat
+// with the same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	plans := q.plans.All()
 	args := make([]any, 0, 5+3*(len(plans)+1))
@@ -29,52 +26,100 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	args = append(args, "*", ms(other.HeartbeatTimeout), ms(other.MaxProcessingTime))
 
 	reply := job.ClaimReply{Next: math.Inf(1)}
-	texts, err := q.texts(ctx, q.redis.Worker, q.claim, partition, args)
+	answer, err := q.call(ctx, q.redis.Worker, q.claim, partition, args)
 	if err != nil {
 		return reply, err
 	}
-	if len(texts) == 1 && texts[0] == string(job.Empty) {
-		return reply, nil
+	return reply, q.readClaim(answer, &reply)
+}
+
+// readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists
+// with an entry per job (the number of its lease, its id, its record), and the checkpoints.
+func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
+	list, ok := answer.([]any)
+	if ok && len(list) == 1 && list[0] == string(job.Empty) {
+		return nil
 	}
-	if len(texts) == 0 || (len(texts)-1)%leaseFields != 0 {
-		return reply, fmt.Errorf("claim: reply of %d texts", len(texts))
+	if !ok || len(list) != 6 {
+		return fmt.Errorf("claim: reply is a %T of %d", answer, len(list))
 	}
-	if texts[0] != "" {
-		if reply.Next, err = strconv.ParseFloat(texts[0], 64); err != nil {
-			return reply, fmt.Errorf("claim: next: %w", err)
+	if next, _ := list[0].(string); next != "" {
+		if reply.Next, err = strconv.ParseFloat(next, 64); err != nil {
+			return fmt.Errorf("claim: next: %w", err)
 		}
 	}
-	token := q.opts.Nonce + ":" + strconv.FormatInt(r.Number, 10)
-	reply.Leases = make([]job.Lease, 0, (len(texts)-1)/leaseFields)
-	for t := texts[1:]; len(t) > 0; t = t[leaseFields:] {
-		l := job.Lease{Token: token, Job: job.Job{
-			ID: job.ID(t[0]), Status: job.Processing, Payload: payload(t[2]), Checkpoint: payload(t[4]), Worker: q.opts.Nonce,
-		}}
-		err := readCounts(t[3], &l.Job)
-		if err == nil {
-			err = readHead(t[1], &l.Job)
+	var columns [5][]string
+	for i := range columns {
+		if columns[i], err = textList(list[i+1]); err != nil {
+			return fmt.Errorf("claim: list %d: %w", i, err)
 		}
-		if err != nil {
-			q.opts.Log.Error("a claimed job cannot be read; the watches will take it back", "job_id", t[0], "err", err)
+	}
+	leases, which, ids, records, saved := columns[0], columns[1], columns[2], columns[3], columns[4]
+	if len(which) != len(ids) || len(records) != len(ids) || len(saved)%2 != 0 {
+		return fmt.Errorf("claim: %d jobs, %d leases, %d records, %d checkpoints", len(ids), len(which), len(records),
+			len(saved))
+	}
+	alike := make([]job.Lease, len(leases)) // what the jobs with one lease have in common
+	for i, text := range leases {
+		l := &alike[i]
+		l.Status = job.Processing
+		var due time.Time
+		if l.Token, due, err = readLease(text, &l.Job); err != nil {
+			return fmt.Errorf("claim: %w", err)
+		}
+		l.CancelRequested = false // the next heartbeat tells
+		if l.FirstTriedAt.Equal(l.StartedAt) {
+			l.RunAt = due
+		}
+	}
+	reply.Leases = make([]job.Lease, 0, len(ids))
+	for i, id := range ids {
+		n := number(which[i]) - 1
+		if n < 0 || n >= len(alike) {
+			return fmt.Errorf("claim: lease %q of %d", which[i], len(alike))
+		}
+		l := alike[n]
+		l.ID = job.ID(id)
+		if err := readLeased(records[i], &l.Job); err != nil {
+			q.opts.Log.Error("a claimed job cannot be read; the watches will take it back", "job_id", id, "err", err)
 			continue
 		}
 		reply.Leases = append(reply.Leases, l)
 	}
-	return reply, nil
+	for i := 0; i < len(saved); i += 2 {
+		for k := range reply.Leases {
+			if reply.Leases[k].ID == job.ID(saved[i]) {
+				reply.Leases[k].Checkpoint = payload(saved[i+1])
+			}
+		}
+	}
+	return nil
 }
 
-// readCounts fills in the attempt numbers that the claim script returns with a lease: "attempt retries first
-// started" and, for a delayed job, when it was due.
-func readCounts(text string, j *job.Job) error {
-	f := strings.Split(text, " ")
-	if len(f) != 4 && len(f) != 5 {
-		return fmt.Errorf("counts of %s: %q", j.ID, text)
+// readLeased fills in what a record says beyond the job's lease.
+func readLeased(record string, j *job.Job) error {
+	_, rest, _ := strings.Cut(record, "\n")
+	head, body, ok := strings.Cut(rest, "\n")
+	if !ok {
+		return fmt.Errorf("record of %s has no head", j.ID)
 	}
-	if len(f) == 5 {
-		j.RunAt = msTime(f[4])
+	j.Payload = payload(body)
+	return readHead(head, j)
+}
+
+// textList turns a list of a script's reply into texts.
+func textList(reply any) ([]string, error) {
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, fmt.Errorf("it is a %T", reply)
 	}
-	j.Attempt, j.RetryCount, j.FirstTriedAt, j.StartedAt = number(f[0]), number(f[1]), msTime(f[2]), msTime(f[3])
-	return nil
+	texts := make([]string, len(list))
+	for i, item := range list {
+		if texts[i], ok = item.(string); !ok {
+			return nil, fmt.Errorf("text %d is a %T", i, item)
+		}
+	}
+	return texts, nil
 }
 
 func scoreText(score float64) string {

@@ -4,62 +4,170 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/tierq/tierq/internal/job"
 )
 
-// findFields are the hash fields that readFound reads, in its order. Callers that need no payload and result leave
-// out the last two.
-var findFields = []string{
-	"head", "state", "attempt", "retries", "first", "started", "ended", "cause", "error", "cancel", "token", "payload",
-	"result",
+// startBytes is how much of a record is read for a caller that does not want the payload. Few records have a longer
+// head.
+const startBytes = 4096
+
+// parts are the texts that Redis has of a job, read in one step.
+type parts struct {
+	record, lease, tried, ended *redis.StringCmd
+	due                         *redis.FloatCmd
 }
 
-// Find reads a job as Redis has it, or returns job.ErrNotFound. The result of a COMPLETED job without a Result is
-// only in SQL.
+// readParts asks for the texts of a job, for the record without most of its payload unless whole is set.
+func readParts(ctx context.Context, p redis.Pipeliner, id job.ID, whole bool) parts {
+	partition, name := id.Partition(), string(id)
+	x := parts{
+		lease: p.HGet(ctx, Key(partition, "leases"), name),
+		tried: p.HGet(ctx, Key(partition, "tried"), name),
+		ended: p.HGet(ctx, EndedKey(id), name),
+		due:   p.ZScore(ctx, Key(partition, "scheduled"), name),
+	}
+	if whole {
+		x.record = p.Get(ctx, JobKey(id))
+	} else {
+		x.record = p.GetRange(ctx, JobKey(id), 0, startBytes-1)
+	}
+	return x
+}
+
+// job makes a job of its texts. The error is job.ErrNotFound if Redis has none of them. A job with an end has ended. A
+// job without an end that has a lease runs. A job with only a record waits.
+func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
+	j.ID = id
+	record, tried := x.record.Val(), x.tried.Val()
+	if ended := x.ended.Val(); ended != "" {
+		err = readEnded(ended, &j)
+		if _, body, ok := cutRecord(record); ok && j.Status != job.Completed && whole {
+			j.Payload = payload(body)
+		}
+		j.Note = job.NoteOf(j.Result)
+		return j, err
+	}
+	lease, head, runs := strings.Cut(x.lease.Val(), "\n")
+	if record == "" && runs { // its payload is lost; the audit reports that
+		j.Status = job.Processing
+		if _, _, err := readLease(lease, &j); err != nil {
+			return j, err
+		}
+		return j, readHead(head, &j)
+	}
+	if record == "" {
+		return j, job.ErrNotFound
+	}
+	if _, _, ok := cutRecord(record); !ok && !whole && len(record) == startBytes {
+		return j, errLongHead
+	}
+	if err = readRecord(record, &j); err != nil && !errors.Is(err, errOptions) {
+		return j, err
+	}
+	if !whole {
+		j.Payload = nil
+	}
+	j.Status = job.Pending
+	if tried != "" {
+		if err := readTried(tried, &j, runs); err != nil {
+			return j, err
+		}
+	}
+	switch {
+	case runs:
+		j.Status = job.Processing
+		if _, _, err := readLease(lease, &j); err != nil {
+			return j, err
+		}
+	case x.due.Err() == nil:
+		j.Status, j.RunAt = job.Scheduled, msTime(scoreText(x.due.Val()))
+	}
+	return j, err
+}
+
+// errLongHead means that a job's head is longer than startBytes.
+var errLongHead = errors.New("its head is longer than what was read")
+
+// Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
 func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
 	}
-	fields, err := v.redis.Read.HMGet(ctx, JobKey(id), findFields...).Result()
+	var x parts
+	// Scripts move a job from one text to another, so that reads in several steps could miss it.
+	err := inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
+		x = readParts(ctx, p, id, true)
+		return nil
+	})
 	if err != nil {
 		return job.Job{}, classify("find", err)
 	}
-	j, err := readFound(id, fields)
-	if err != nil {
-		return job.Job{}, fmt.Errorf("find %s: %w", id, err)
+	j, err := x.job(id, true)
+	if err == nil && v.outlived(&j) {
+		j, err = job.Job{}, job.ErrNotFound
 	}
-	if j.Status == job.Scheduled {
-		due, err := v.redis.Read.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return job.Job{}, classify("find", err)
-		}
-		j.RunAt = msTime(scoreText(due))
+	if err != nil {
+		return j, fmt.Errorf("find %s: %w", id, err)
 	}
 	return j, nil
 }
 
-// readFound builds a job from the values of findFields, with or without the last two.
-func readFound(id job.ID, v []any) (job.Job, error) {
-	var f [13]string
-	for i := range v {
-		f[i], _ = v[i].(string) // nil = absent
+// outlived says whether SQL answers for a FAILED job from now on. Its slice lives as long as its completed jobs do.
+// Only SQL's acknowledgement makes a NEED_DISCARD a FAILED.
+func (v *View) outlived(j *job.Job) bool {
+	return j.Status == job.Failed && v.now().Sub(j.EndedAt) > max(v.opts.FailedRetention, time.Minute)
+}
+
+// inStep reads in one step of the server and returns the first error that is not redis.Nil. While a slot of a cluster
+// moves, a step could need keys of two servers and is refused. The reads then go one by one: no script moves a job
+// meanwhile, for the scripts are refused too.
+func inStep(ctx context.Context, c redis.UniversalClient, read func(p redis.Pipeliner) error) error {
+	cmds, err := c.TxPipelined(ctx, read)
+	if err != nil && strings.HasPrefix(err.Error(), "TRYAGAIN") {
+		cmds, err = c.Pipelined(ctx, read)
 	}
-	if f[0] == "" {
-		return job.Job{}, job.ErrNotFound
+	if !errors.Is(err, redis.Nil) {
+		return err
 	}
-	j := job.Job{
-		ID: id, Status: job.Status(f[1]), Attempt: number(f[2]), RetryCount: number(f[3]), FirstTriedAt: msTime(f[4]),
-		StartedAt: msTime(f[5]),
-		EndedAt:   msTime(f[6]), Cause: job.Cause(f[7]), LastError: f[8], CancelRequested: f[9] == "1", Worker: holder(f[10]),
-		Payload: payload(f[11]), Result: payload(f[12]),
+	for _, c := range cmds {
+		if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
 	}
-	if j.Status == "" {
-		j.Status = job.Pending // a new job's hash has no state
+	return nil
+}
+
+// findMany reads jobs of one partition without payloads and results. found has nil for a job that cannot be read: it
+// has just gone, or its text is torn, which is for the audit.
+func (v *View) findMany(ctx context.Context, ids []job.ID) (found []*job.Job, err error) {
+	all := make([]parts, len(ids))
+	err = inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			all[i] = readParts(ctx, p, id, false)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	j.Note = job.NoteOf(j.Result)
-	return j, readHead(f[0], &j)
+	found = make([]*job.Job, len(ids))
+	for i, id := range ids {
+		j, err := all[i].job(id, false)
+		if errors.Is(err, errLongHead) {
+			j, err = v.Find(ctx, id)
+			j.Payload = nil
+		}
+		if err == nil {
+			j.Result = nil
+			found[i] = &j
+		}
+	}
+	return found, nil
 }
 
 // Attempts reads the attempts that Redis has of a job: the unsuccessful attempts of its living or unacknowledged
@@ -68,25 +176,20 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return nil, nil
 	}
-	var head *redis.StringCmd
+	var x parts
 	var lines *redis.StringSliceCmd
-	_, _ = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		head = p.HGet(ctx, JobKey(id), "head")
+	err := inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
+		x = readParts(ctx, p, id, false)
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
 	})
-	// Each command has its own error. Pipelined returns only the first error, which is Nil where Redis does not have
-	// the job.
-	err := lines.Err()
-	if err == nil && !errors.Is(head.Err(), redis.Nil) {
-		err = head.Err()
-	}
 	if err != nil {
 		return nil, classify("attempts", err)
 	}
+	j, _ := x.job(id, false) // a history of a job that cannot be read has no generation
 	attempts := make([]job.Attempt, 0, len(lines.Val()))
 	for _, line := range lines.Val() {
-		a, err := readAttempt(line, generationOf(head.Val()))
+		a, err := readAttempt(line, j.Generation)
 		if err != nil {
 			return nil, fmt.Errorf("attempts of %s: %w", id, err)
 		}
@@ -95,8 +198,11 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	return attempts, nil
 }
 
-// member returns the job id in an entry of a sorted set.
+// member returns the id that an entry of a sorted set names. An entry of the outbox names generation and attempt too.
 func member(z redis.Z) job.ID {
 	text, _ := z.Member.(string)
-	return job.ID(text)
+	return job.ID(text[:min(len(text), idLength)])
 }
+
+// idLength is how many characters an id has.
+const idLength = 36

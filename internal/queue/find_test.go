@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,12 +68,12 @@ func TestAttemptsThatCannotBeRead(t *testing.T) {
 			}
 			e.Redis.Del(t.Context(), lines)
 		}
-		head := queue.JobKey(gone)
-		e.Redis.Set(t.Context(), head, "no hash", 0)
+		record := queue.JobKey(gone)
+		e.Redis.HSet(t.Context(), record, "no", "text")
 		if _, err := e.Attempts(t.Context(), gone); err == nil {
-			t.Error("a job that is no hash has a history")
+			t.Error("a job whose record is no text has a history")
 		}
-		e.Redis.Del(t.Context(), head)
+		e.Redis.Del(t.Context(), record)
 	})
 }
 
@@ -85,10 +86,10 @@ func TestFindNothing(t *testing.T) {
 			}
 		}
 		id := e.Put(t, job.Paid)
-		e.Redis.HSet(t.Context(), queue.JobKey(id), "head", "torn")
+		e.Edit(t, "job", id, func(text string) string { return strings.Replace(text, " ", "_", 1) })
 		if _, err := e.Find(t.Context(), id); err == nil || errors.Is(err, job.ErrNotFound) {
 			t.Errorf("a torn head: %v", err) // an error other than ErrNotFound
 		}
-		e.Broken(t, "head")
+		e.Broken(t, "torn")
 	})
 }

@@ -3,7 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
-	"slices"
+	stdslices "slices"
 	"strconv"
 	"strings"
 
@@ -49,74 +49,77 @@ func readMemory(info string) (m job.ServerMemory) {
 	return m
 }
 
-// ForgetStep makes one step of a walk over the jobs of a server. cursor 0 begins a walk. The step removes the
-// acknowledged jobs that ended at before (ms of Redis' time) or earlier, and returns the ends of the jobs that
-// ended later; with before = 0 it removes no job. It skips jobs that ended within job.LeastMemory.
+// ForgetStep makes one step of a walk over the slices of a server. cursor 0 begins a walk. The step removes the slices
+// of acknowledged jobs whose last job ended at before (ms of Redis' time) or earlier, and returns the ends of the
+// slices that ended later; with before = 0 it removes none. It skips slices that ended within job.LeastMemory.
 func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, before int64) (job.ForgetStep, error) {
 	order, _, err := q.inOrder(ctx)
 	if err != nil {
 		return job.ForgetStep{}, classify("forget", err)
 	}
-	at := slices.IndexFunc(order, func(s redis.UniversalClient) bool { return q.address(s) == server })
+	at := stdslices.IndexFunc(order, func(s redis.UniversalClient) bool { return q.address(s) == server })
 	if at < 0 {
 		return job.ForgetStep{}, nil // the server left the cluster
 	}
-	keys, next, err := order[at].ScanType(ctx, cursor, "{tierq:*}:"+suffixes["job"]+"*", forgetKeys, "hash").Result()
+	keys, next, err := order[at].ScanType(ctx, cursor, "{tierq:*}:"+suffixes["ended"]+"*", forgetKeys, "hash").Result()
 	if err != nil {
 		return job.ForgetStep{}, classify("forget", err)
 	}
-	var ids []job.ID
+	byPartition := map[int][]string{}
 	for _, key := range keys {
-		partition, suffix := q.splitKey(key)
-		if id := job.ID(strings.TrimPrefix(suffix, suffixes["job"])); partition >= 0 && id.Partition() == partition {
-			ids = append(ids, id)
+		if partition, suffix := q.splitKey(key); partition >= 0 {
+			byPartition[partition] = append(byPartition[partition], strings.TrimPrefix(suffix, suffixes["ended"]))
 		}
 	}
 	step := job.ForgetStep{Next: next}
-	id := func(id *job.ID) job.ID { return *id }
-	for partition, batch := range job.Batches(ids, id, func(*job.ID) int { return 0 }) {
-		gone, stayed, err := q.Forget(ctx, partition, batch, before)
-		if err != nil {
-			return step, err
+	for partition, names := range byPartition {
+		for batch := range stdslices.Chunk(names, job.MaxBatch) {
+			gone, stayed, err := q.Forget(ctx, partition, batch, before)
+			if err != nil {
+				return step, err
+			}
+			step.Gone += gone
+			step.Stayed = append(step.Stayed, stayed...)
 		}
-		step.Gone += gone
-		step.Stayed = append(step.Stayed, stayed...)
 	}
 	return step, nil
 }
 
-// Forget removes those of a partition's jobs that SQL has, that ended at before or earlier, and that ended at
-// least job.LeastMemory ago. gone counts the removed jobs. stayed has the ends of the jobs that stayed only
-// because they ended after before.
+// Forget removes those of a partition's slices of which SQL has all jobs, whose last job ended at before or earlier,
+// and at least job.LeastMemory ago. gone counts the removed jobs. stayed has an entry for each job that stayed only
+// because its slice ended after before: the time of the slice's last end.
 func (q *Queue) Forget(
-	ctx context.Context, partition int, ids []job.ID, before int64,
+	ctx context.Context, partition int, slices []string, before int64,
 ) (gone int, stayed []int64, err error) {
 	args := []any{before, ms(job.LeastMemory)}
-	for _, id := range ids {
-		args = append(args, string(id))
+	for _, name := range slices {
+		args = append(args, name)
 	}
 	texts, err := q.texts(ctx, q.redis.Main, q.forget, partition, args)
 	if err != nil {
 		return 0, nil, err
 	}
-	if len(texts) != len(ids) {
-		return 0, nil, fmt.Errorf("forget: %d words for %d entries", len(texts), len(ids))
+	if len(texts) != len(slices) {
+		return 0, nil, fmt.Errorf("forget: %d words for %d entries", len(texts), len(slices))
 	}
 	for _, text := range texts {
-		first, ended, _ := strings.Cut(text, " ")
+		first, rest, _ := strings.Cut(text, " ")
 		word, err := q.forget.word(first)
 		if err != nil {
 			return gone, stayed, err
 		}
 		switch word {
 		case job.OK:
-			gone++
+			gone += number(rest)
 		case job.Ended:
+			ended, jobs, _ := strings.Cut(rest, " ")
 			at, err := strconv.ParseInt(ended, 10, 64)
 			if err != nil {
 				return gone, stayed, fmt.Errorf("forget: an end of %q", ended)
 			}
-			stayed = append(stayed, at)
+			for range number(jobs) {
+				stayed = append(stayed, at)
+			}
 		}
 	}
 	return gone, stayed, nil

@@ -34,13 +34,17 @@ func TestForget(t *testing.T) {
 			old.ID, dead.ID, cancelled.ID, middle.ID, young.ID, unrecorded.ID, running.ID, waiting, queuetest.NewID(0), old.ID,
 		}
 		now := e.Now(t)
+		names := make([]string, len(all))
+		for i, id := range all {
+			names[i] = queuetest.SliceOf(string(id))
+		}
 
-		gone, stayed, err := e.Forget(t.Context(), 0, all, 0)
+		gone, stayed, err := e.Forget(t.Context(), 0, names, 0)
 		if gone != 0 || err != nil {
 			t.Fatal("asked for none:", gone, err)
 		}
 		same(t, "jobs that could go", len(stayed), 5) // one id is named twice
-		gone, stayed, err = e.Forget(t.Context(), 0, all, now-(30*time.Minute).Milliseconds())
+		gone, stayed, err = e.Forget(t.Context(), 0, names, now-(30*time.Minute).Milliseconds())
 		if gone != 3 || err != nil {
 			t.Error("ended half an hour ago:", gone, err)
 		}
@@ -48,7 +52,7 @@ func TestForget(t *testing.T) {
 		if ago := now - stayed[0]; ago < (9*time.Minute).Milliseconds() || ago > (11*time.Minute).Milliseconds() {
 			t.Errorf("the job in the middle ended %d ms ago", ago)
 		}
-		gone, _, err = e.Forget(t.Context(), 0, all, now+time.Hour.Milliseconds()) // a before in the future
+		gone, _, err = e.Forget(t.Context(), 0, names, now+time.Hour.Milliseconds()) // a before in the future
 		if gone != 1 || err != nil {
 			t.Error("all that may go:", gone, err)
 		}
@@ -67,6 +71,36 @@ func TestForget(t *testing.T) {
 			ID: dead.ID, Generation: 2, Attempt: 1, Tier: job.Paid, Type: "X", Payload: []byte("{}"), MaxRetries: 2,
 		}})
 		words(t, found, err, job.OK) // a requeue needs only what SQL has
+	})
+}
+
+// A slice goes as a whole: not before SQL has all of its jobs, and not before its last job ended long ago.
+func TestForgetKeepsMates(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		first, second := queuetest.Job(job.Paid), queuetest.Job(job.Paid)
+		second.ID = queuetest.MateOf(first.ID)
+		e.PutAll(t, first, second)
+		leases := e.Take(t, 2)
+		slice := []string{queuetest.SliceOf(string(first.ID))}
+		forget := func(when string, want int) {
+			t.Helper()
+			gone, _, err := e.Forget(t.Context(), 0, slice, e.Now(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, when, gone, want)
+		}
+		e.Finish(t, leases[0])
+		e.Drain(t)
+		e.AgeEnd(t, time.Hour, leases[0].ID)
+		e.Finish(t, leases[1])
+		forget("while SQL lacks the second job", 0)
+		e.Drain(t)
+		forget("while the second job has just ended", 0)
+		e.AgeEnd(t, time.Hour, leases[1].ID)
+		forget("in the end", 2)
+		same(t, "jobs", len(e.Snapshot(t).Jobs), 0)
 	})
 }
 

@@ -49,7 +49,7 @@ func TestIdempotency(t *testing.T) {
 		e.Finish(t, l)
 		e.Drain(t)
 		same(t, "after its end", submit(again)[0], job.SubmitReply{Word: job.Replay, First: first.ID})
-		e.Redis.Del(t.Context(), queue.JobKey(first.ID)) // as with retention 0, or a day later
+		e.Redis.Del(t.Context(), queue.EndedKey(first.ID)) // as with retention 0, or a day later
 		same(t, "its own second copy", submit(first)[0], job.SubmitReply{Word: job.Duplicate})
 		same(t, "another, its hash gone", submit(again)[0], job.SubmitReply{Word: job.Replay, First: first.ID})
 		same(t, "what ran is left", len(e.Take(t, 1)), 1) // only the bystander

@@ -38,21 +38,28 @@ func (v *View) inFlight(ctx context.Context, partition, most int) ([]job.InFligh
 	if err != nil {
 		return nil, err
 	}
-	var found []job.InFlight
-	jobs, ends := make([]*redis.SliceCmd, len(due)), make([]*redis.FloatCmd, len(due))
+	ids := make([]job.ID, len(due))
+	for i, z := range due {
+		ids[i] = member(z)
+	}
+	jobs, err := v.findMany(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	ends := make([]*redis.FloatCmd, len(due))
 	_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, z := range due {
-			jobs[i] = p.HMGet(ctx, JobKey(member(z)), findFields[:11]...)
-			ends[i] = p.ZScore(ctx, Key(partition, "run_deadlines"), string(member(z)))
+		for i, id := range ids {
+			ends[i] = p.ZScore(ctx, Key(partition, "run_deadlines"), string(id))
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) { // nil: a job has just ended
 		return nil, err
 	}
+	var found []job.InFlight
 	for i, z := range due {
-		j, err := readFound(member(z), jobs[i].Val())
-		if err != nil || j.Status != job.Processing || ends[i].Err() != nil {
+		j := jobs[i]
+		if j == nil || j.Status != job.Processing || ends[i].Err() != nil {
 			continue
 		}
 		found = append(found, job.InFlight{

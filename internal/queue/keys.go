@@ -13,9 +13,9 @@ import (
 // prefix returns the hash tag that all keys of a partition share, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes maps the names in the scripts' KEYS headers to keys. job, attempts, idempotency and rate are prefixes:
-// an id, or a hash, follows. claims, suspects, watched, other, events and alarms depend on the caller; see
-// claimsSuffix, watchSuffixes and channelSuffix.
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency and rate are
+// prefixes: an id, a slice or a hash follows. claims, suspects, watched, other, events and alarms depend on the caller,
+// see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
 	"scheduled":           "scheduled",
@@ -29,6 +29,11 @@ var suffixes = map[string]string{
 	"quarantine":          "quarantine",
 	"job":                 "job:metadata:",
 	"attempts":            "job:attempts:",
+	"tried":               "tried",
+	"leases":              "leases",
+	"checkpoints":         "checkpoints",
+	"ended":               "ended:",
+	"unacked":             "unacked",
 
 	"idempotency": "idempotency:",
 	"epoch":       "epoch",
@@ -84,8 +89,14 @@ func keysFor(names []string, partition int, special map[string]string) []string 
 // Key returns one of a partition's keys by its name in the scripts' headers, for tests and tools that look inside.
 func Key(partition int, name string) string { return keysFor([]string{name}, partition, nil)[0] }
 
-// JobKey returns the key of a job's hash.
+// JobKey returns the key of a job's record.
 func JobKey(id job.ID) string { return Key(id.Partition(), "job") + string(id) }
+
+// slice returns the name of the slice in which a job's end is kept: the 256 ms of its id's time.
+func slice(id job.ID) string { return string(id[:min(len(id), 11)]) }
+
+// EndedKey returns the key of the slice in which a job's end is kept.
+func EndedKey(id job.ID) string { return Key(id.Partition(), "ended") + slice(id) }
 
 // The keys outside partitions.
 const (

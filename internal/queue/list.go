@@ -136,7 +136,7 @@ func (v *View) after(p place) place {
 type listed struct {
 	job.Job
 	score float64
-	there bool // the job still has its hash
+	there bool // Redis still has the job
 }
 
 // look reads the next entries after a place. It returns nil if there are none, or if the filter accepts no job of
@@ -150,28 +150,20 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
-	replies := make([]*redis.SliceCmd, len(entries))
-	_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range entries {
-			replies[i] = p.HMGet(ctx, JobKey(member(entries[i])), findFields[:11]...)
-		}
-		return nil
-	})
+	ids := make([]job.ID, len(entries))
+	for i := range entries {
+		ids[i] = member(entries[i])
+	}
+	jobs, err := v.findMany(ctx, ids)
 	if err != nil {
 		return nil, classify("list", err)
 	}
 	found := make([]listed, len(entries))
 	for i, e := range entries {
-		id := member(e)
-		found[i] = listed{Job: job.Job{ID: id}, score: e.Score}
-		j, err := readFound(id, replies[i].Val())
-		if err != nil {
-			continue // the job has just moved, or its hash is broken, which is for the audit
+		found[i] = listed{Job: job.Job{ID: ids[i]}, score: e.Score}
+		if jobs[i] != nil {
+			found[i].Job, found[i].there = *jobs[i], true
 		}
-		if j.Status == job.Scheduled {
-			j.RunAt = msTime(scoreText(e.Score))
-		}
-		found[i].Job, found[i].there = j, true
 	}
 	return found, nil
 }

@@ -164,7 +164,7 @@ func TestLater_HasBounds(t *testing.T) {
 		aged.MaxRetries = 0
 		e.PutAll(t, aged)
 		l := e.Take(t, 1)[0]
-		e.Redis.HIncrBy(t.Context(), queue.JobKey(l.ID), "first", -24*time.Hour.Milliseconds())
+		e.SetWord(t, "leases", l.ID, "first", fmt.Sprint(e.Now(t)-24*time.Hour.Milliseconds()))
 		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: notYet}})
 		ends(t, got, err, job.Discarded)
 		same(t, "error", e.Drain(t)[0].LastError, "later than 86400 s after its first attempt: "+notYet)
@@ -213,7 +213,7 @@ func TestUnknownType_WaitsForAWorker(t *testing.T) {
 
 		l := e.Take(t, 1)[0]
 		long := e.Now(t) - time.Hour.Milliseconds()
-		e.Redis.HSet(t.Context(), queue.JobKey(l.ID), "unknowns", fmt.Sprint("1 ", long))
+		e.SetWord(t, "tried", l.ID, "since", fmt.Sprint(long))
 		got, err := writes["unknown"](t.Context(), e.Queue, l.Ref())
 		ends(t, got, err, job.Discarded)
 		dead := e.Drain(t)[0]

@@ -216,7 +216,7 @@ func lostReplies() map[string]lostReply {
 				e.AgeEnd(t, time.Hour, s.ids[0])
 			},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
-				gone, _, err := q.Forget(ctx, 0, []job.ID{s.ids[0]}, math.MaxInt64)
+				gone, _, err := q.Forget(ctx, 0, []string{queuetest.SliceOf(string(s.ids[0]))}, math.MaxInt64)
 				return gone, err
 			},
 			again: func(string) string { return "0" }},

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// outcomeFields is how many texts take_outbox returns per job before its attempts.
-const outcomeFields = 13
+// outcomeFields is how many texts take_outbox answers per job before its attempts.
+const outcomeFields = 3
 
 // TakeOutbox returns ended jobs of a partition that SQL does not have yet, at most limit and about
 // job.MaxBatchBytes, and hides them from other takers for OutboxLead.
@@ -53,14 +54,14 @@ func readOutcome(item any) (o job.Outcome, err error) {
 			return o, fmt.Errorf("entry field %d is a %T", i, list[i])
 		}
 	}
-	o.Job = job.Job{
-		ID: job.ID(f[0]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]), RetryCount: number(f[4]),
-		FirstTriedAt: msTime(f[5]),
-		StartedAt:    msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]),
-		Worker: holder(f[11]), Payload: payload(f[12]),
-	}
-	if err = readHead(f[1], &o.Job); err != nil && !errors.Is(err, errOptions) {
+	o.ID = job.ID(f[0])
+	if err = readEnded(f[1], &o.Job); err != nil && !errors.Is(err, errOptions) {
 		return o, err
+	}
+	o.Status = o.Status.Shown()
+	if _, rest, ok := strings.Cut(f[2], "\n"); ok { // what follows the record's head
+		_, body, _ := strings.Cut(rest, "\n")
+		o.Payload = payload(body)
 	}
 	for _, line := range f[outcomeFields:] {
 		a, bad := readAttempt(line, o.Generation)
@@ -79,23 +80,20 @@ func readOutcome(item any) (o job.Outcome, err error) {
 // Acknowledge tells Redis that SQL has these outcomes of one partition. It returns a word per job: OK, or EMPTY if
 // the job was not in the outbox with these numbers, because it was acknowledged before.
 func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
-	args := make([]any, 0, 2*len(batch))
+	args := make([]any, 0, 1+2*len(batch))
+	args = append(args, ms(timeToLive(max(q.opts.Retention, q.opts.FailedRetention, time.Minute), q.opts.KeepEnded,
+		q.pace.rate())))
 	for _, a := range batch {
-		ttl := q.ttl(a.Status)
-		if a.Known && a.Status == job.Failed {
-			ttl = 0 // error and attempts may be those of another incarnation too: SQL has all of them
-		}
 		args = append(args, string(a.ID),
-			fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, ttl.Milliseconds(), a.Known))
+			fmt.Sprintf("%d %d %s %t %t", a.Generation, a.Attempt, a.Status, q.keeps(a), a.Known))
 	}
 	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
 }
 
-// ttl returns how long Redis keeps an acknowledged job with this status.
-func (q *Queue) ttl(s job.Status) time.Duration {
-	retention := q.opts.Retention
-	if s == job.Failed {
-		retention = q.opts.FailedRetention
+// keeps says whether Redis goes on answering for an acknowledged job.
+func (q *Queue) keeps(a job.Ack) bool {
+	if a.Status == job.Failed {
+		return q.opts.FailedRetention > 0 && !a.Known // its error and attempts may be another run's: SQL tells all of it
 	}
-	return timeToLive(retention, q.opts.KeepEnded, q.pace.rate())
+	return q.opts.Retention > 0
 }

@@ -160,10 +160,10 @@ func TestPromoteQuarantines(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		gone, pending, good := later(job.Paid, time.Second), later(job.Paid, time.Second), later(job.Paid, time.Second)
-		e.PutAll(t, gone, pending, good)
+		gone, torn, good := later(job.Paid, time.Second), later(job.Paid, time.Second), later(job.Paid, time.Second)
+		e.PutAll(t, gone, torn, good)
 		e.Redis.Del(t.Context(), queue.JobKey(gone.ID))
-		e.Redis.HDel(t.Context(), queue.JobKey(pending.ID), "state")
+		e.Edit(t, "job", torn.ID, func(text string) string { return text[:20] })
 		e.Age(t, "scheduled", time.Minute)
 		if n, err := e.Promote(t.Context(), 0); n != 3 || err != nil {
 			t.Fatal(n, err)

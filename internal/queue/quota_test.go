@@ -3,6 +3,7 @@ package queue_test
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 		same(t, "asked to cancel", e.Cancels(t, l.ID), job.Cancel)
 	}
 	spent := func(t *testing.T, e *queuetest.Env, l job.Lease) {
-		e.Redis.HSet(t.Context(), queue.JobKey(l.ID), "retries", l.MaxRetries)
+		e.SetWord(t, "leases", l.ID, "retries", strconv.Itoa(l.MaxRetries))
 	}
 	say := func(verb string) func(*testing.T, *queuetest.Env, job.Lease) {
 		return func(t *testing.T, e *queuetest.Env, l job.Lease) {

@@ -66,6 +66,10 @@ func kinds(found []job.Finding) string {
 	return strings.Join(all, ", ")
 }
 
+// backToTheQueue has the findings about a running job whose lease cannot be read.
+const backToTheQueue = "REPAIRED counter, REPAIRED counter, REPAIRED counter, REPAIRED counter, REPAIRED lease, " +
+	"REPAIRED misplaced, REPAIRED misplaced, REPAIRED missing"
+
 // repairs has the findings of a pass after each edit in corruptions.
 var repairs = map[string]string{
 	"in two sets":                      "REPAIRED misplaced",
@@ -74,7 +78,7 @@ var repairs = map[string]string{
 	"missing from run_deadlines":       "REPAIRED missing",
 	"missing from heartbeat_deadlines": "REPAIRED missing",
 	"ended, not in the outbox":         "REPAIRED missing",
-	"acknowledged, in the outbox":      "REPAIRED misplaced",
+	"acknowledged, in the outbox":      "REPAIRED counter, REPAIRED unacked",
 	"wrong score":                      "REPAIRED score",
 	"quarantined":                      "REPAIRED misplaced",
 	"counter off by one":               "REPAIRED counter",
@@ -89,21 +93,30 @@ var repairs = map[string]string{
 	"outbox bytes":                     "REPAIRED counter",
 	"bytes of the living":              "REPAIRED counter",
 	"a tier's bytes of the delayed":    "REPAIRED counter",
-	"no hash": "QUARANTINED no_job, REPAIRED counter, REPAIRED counter, " +
+	"no record": "QUARANTINED no_job, REPAIRED counter, REPAIRED counter, " +
 		"REPAIRED counter, REPAIRED counter, REPAIRED counter",
-	"a time to live on the living": "REPAIRED ttl",
-	"none on the acknowledged":     "REPAIRED missing",
-	"payload dropped early":        "REPAIRED counter, REPORTED payload_lost",
-	"payload kept for ever":        "REPAIRED missing, REPAIRED payload, REPAIRED ttl",
+	"a time to live on the living":     "REPAIRED ttl",
+	"a time to live on what SQL lacks": "REPAIRED ttl",
+	"none on the acknowledged":         "REPAIRED ttl",
+	"a slice of another type":          "REPAIRED type",
+	"a slice unacked too often":        "REPAIRED unacked",
+	"a slice that nothing counts":      "REPAIRED ttl, REPAIRED ttl, REPAIRED unacked, REPAIRED unacked",
+	"payload dropped early":            "REPORTED payload_lost",
+	"payload kept for ever":            "REPAIRED payload",
 	"no head": "QUARANTINED head, REPAIRED counter, REPAIRED counter, " +
 		"REPAIRED counter, REPAIRED counter, REPAIRED counter",
 	"half a head": "QUARANTINED head, REPAIRED counter, REPAIRED counter, " +
 		"REPAIRED counter, REPAIRED counter, REPAIRED counter",
-	"no token":                                "REPAIRED lease",
-	"a state nobody knows":                    "QUARANTINED state, REPAIRED counter, REPAIRED counter, REPAIRED counter",
-	"too many retries":                        "REPAIRED retries",
+	"half a lease":             backToTheQueue,
+	"a lease of another class": "REPAIRED lease",
+	"too many retries":         "REPAIRED retries",
+	"a lease of a waiting job": "REPAIRED counter, REPAIRED counter, REPAIRED counter, REPAIRED counter, " +
+		"REPAIRED lease, REPAIRED misplaced, REPAIRED missing, REPAIRED missing",
+	"attempts of an ended job":                "REPAIRED leftover",
+	"a checkpoint of an ended job":            "REPAIRED leftover",
+	"a checkpoint that is uncounted":          "REPAIRED counter, REPAIRED counter",
 	"ended before it started":                 "REPAIRED times",
-	"ended, yet waiting":                      "REPAIRED times",
+	"another attempt in the outbox":           "REPAIRED misplaced",
 	"history left":                            "REPAIRED history",
 	"history of nobody":                       "REPAIRED history",
 	"a history of another type":               "REPAIRED history",
@@ -205,46 +218,45 @@ func TestAuditRepairsMore(t *testing.T) {
 		}
 		hurt("the whole queue is a text", "REPAIRED missing, REPAIRED type",
 			func(lives) { e.Redis.Set(ctx, key("queue"), "x", 0) }, clean)
-		hurt("every set is gone", "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED "+
-			"missing, REPAIRED missing",
+		// The delayed job is ready then, and counted anew.
+		each := strings.Repeat("REPAIRED counter, ", 9)
+		hurt("every set is gone", each+"REPAIRED history, "+strings.Repeat("REPAIRED missing, ", 6)+"REPAIRED unacked",
 			func(lives) {
 				for _, set := range sets {
 					e.Redis.Del(ctx, key(set))
 				}
 			}, clean)
-		hurt("everybody is everywhere", strings.TrimSuffix(strings.Repeat("REPAIRED misplaced, ", 4*5), ", "), func(l lives) {
+		hurt("everybody is everywhere", each+strings.Repeat("REPAIRED misplaced, ", 19)+"REPAIRED score, "+
+			"REPAIRED unacked", func(l lives) {
 			for _, set := range sets {
 				for _, id := range []job.ID{l.waiting, l.delayed, l.running, l.done, l.acknowledged} {
 					e.Redis.ZAddNX(ctx, key(set), redis.Z{Score: 1, Member: string(id)})
 				}
 			}
 		}, clean)
-		each := strings.TrimSuffix(strings.Repeat("REPAIRED counter, ", 14), ", ")
+		each = strings.TrimSuffix(strings.Repeat("REPAIRED counter, ", 14), ", ")
 		hurt("the counters are gone", each, func(lives) { e.Redis.Del(ctx, key("counters")) }, clean)
 		hurt("the owners are a text", "REPAIRED counter, REPAIRED type",
 			func(lives) { e.Redis.Set(ctx, key("owners"), "x", 0) }, clean)
 		hurt("a counter is a word", "REPAIRED counter, REPAIRED counter",
 			func(lives) { e.Redis.HSet(ctx, key("counters"), "fresh", "many") }, clean)
-		hurt("a job is a text", "QUARANTINED type, REPAIRED counter, REPAIRED counter, "+
+		hurt("a record is a hash", "QUARANTINED type, REPAIRED counter, REPAIRED counter, "+
 			"REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
-			e.Redis.Set(ctx, queue.JobKey(l.waiting), "x", 0)
+			e.Redis.Del(ctx, queue.JobKey(l.waiting))
+			e.Redis.HSet(ctx, queue.JobKey(l.waiting), "x", "y")
 		}, func(lives) { idle(t, e) })
-		hurt("no payload", "QUARANTINED no_payload, REPAIRED counter, REPAIRED counter, "+
+		hurt("a torn record", "QUARANTINED head, REPAIRED counter, REPAIRED counter, "+
 			"REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
-			e.Redis.HDel(ctx, queue.JobKey(l.waiting), "payload")
+			e.Redis.Set(ctx, queue.JobKey(l.waiting), "PAID main 1", 0)
 		}, func(lives) { idle(t, e) })
-		hurt("a lease without anything", "REPAIRED lease", func(l lives) {
-			e.Redis.HDel(ctx, queue.JobKey(l.running), "first", "started", "token", "attempt")
+		hurt("a lease without anything", backToTheQueue, func(l lives) {
+			e.Redis.HSet(ctx, key("leases"), string(l.running), "x")
 		}, func(l lives) {
 			clean(l)
-			same(t, "taken back", e.Reap(t, job.Crashed, l.running)[l.running], job.OK)
+			same(t, "the job waits", e.Snapshot(t).State(l.running), job.Pending)
 		})
-		hurt("a due job in no set", "REPAIRED missing",
-			func(l lives) { e.Redis.ZRem(ctx, key("scheduled"), string(l.delayed)) }, func(lives) {
-				if n, err := e.Promote(ctx, 0); n != 1 || err != nil {
-					t.Errorf("promoted %d, %v", n, err)
-				}
-			})
+		hurt("a due job in no set", strings.Repeat("REPAIRED counter, ", 8)+"REPAIRED missing",
+			func(l lives) { e.Redis.ZRem(ctx, key("scheduled"), string(l.delayed)) }, clean)
 	})
 }
 

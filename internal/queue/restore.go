@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -44,8 +45,9 @@ func (q *Queue) Restore(
 		if l.CancelRequested {
 			cancelled = string(job.Cancelled)
 		}
-		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(arrived),
-			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
+		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority,
+			fmt.Sprintf("%d %s %s", l.MaxRetries, ownerOf(l.Owner, l.Options), noMaxRun), stamp(arrived),
+			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
 			holder, stamp(started), cancelled)
 	}

@@ -16,11 +16,15 @@ import (
 
 // This file is the audit's walk over a Redis. First it walks over every key of every partition, in the server's
 // own order: jobs and histories become suspects, keys that must expire get a time to live if they have none, and
-// unknown keys are reported. Then it walks over the members of the sets: a member without a hash was not met among
+// unknown keys are reported. Then it walks over the members of the sets: a member without a record was not met among
 // the keys. The walk may meet a job that moves meanwhile twice or not at all; the next walk meets it.
 
-// walked are the sets that a walk reads, by the scripts' names.
-var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
+// walked are the sets of a walk, by the scripts' names.
+var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine", "tried",
+	"leases", "checkpoints"}
+
+// columns are those of walked that are hashes.
+var columns = map[string]bool{"tried": true, "leases": true, "checkpoints": true}
 
 const (
 	scanKeys    = 100    // keys per step: each of them may be a job to audit
@@ -113,7 +117,7 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 		s.Next = keysCursor(0, addresses[at+1])
 	}
 	seen := map[job.ID]bool{}
-	var ages []string
+	var ages, slices []string
 	for _, key := range keys {
 		partition, suffix := q.splitKey(key)
 		kind, id := kindOf(suffix)
@@ -122,6 +126,8 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 			s.Found = append(s.Found, job.Finding{Partition: partition, Result: job.Reported, Kind: "unknown_key", Detail: key})
 		case kind == "ages":
 			ages = append(ages, key)
+		case kind == "slice":
+			slices = append(slices, key)
 		case kind == "job" && !seen[id]:
 			seen[id] = true
 			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
@@ -129,7 +135,47 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 	}
 	mended, err := q.holdAges(ctx, ages)
 	s.Found = append(s.Found, mended...)
+	if err != nil {
+		return s, err
+	}
+	mended, err = q.holdSlices(ctx, slices)
+	s.Found = append(s.Found, mended...)
 	return s, err
+}
+
+// holdSlices gives those slices a time to live that have none although SQL has all of their jobs. It deletes a key of
+// another type in a slice's place: a script did not write it.
+func (q *Queue) holdSlices(ctx context.Context, keys []string) (found []job.Finding, err error) {
+	for _, key := range keys {
+		partition, suffix := q.splitKey(key)
+		var kind *redis.StatusCmd
+		var ttl *redis.DurationCmd
+		var unacked *redis.BoolCmd
+		_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			kind, ttl = p.Type(ctx, key), p.PTTL(ctx, key)
+			unacked = p.HExists(ctx, Key(partition, "unacked"), strings.TrimPrefix(suffix, suffixes["ended"]))
+			return nil
+		})
+		if err != nil {
+			return found, classify("scan", err)
+		}
+		if kind.Val() != "hash" && kind.Val() != "none" { // it fails every script that looks into the slice
+			if err := q.redis.Main.Del(ctx, key).Err(); err != nil {
+				return found, classify("scan", err)
+			}
+			found = append(found, job.Finding{Partition: partition, Result: job.Repaired, Kind: "type", Detail: suffix})
+			continue
+		}
+		if ttl.Val() != -1 || unacked.Val() { // -1: it has none; go-redis leaves it without a unit
+			continue
+		}
+		keep := max(q.opts.Retention, q.opts.FailedRetention, time.Minute)
+		if err := q.redis.Main.PExpire(ctx, key, keep).Err(); err != nil {
+			return found, classify("scan", err)
+		}
+		found = append(found, job.Finding{Partition: partition, Result: job.Repaired, Kind: "ttl", Detail: suffix})
+	}
+	return found, nil
 }
 
 // splitKey returns the partition and the suffix of a key, or -1 for a key that is not of this queue.
@@ -156,6 +202,9 @@ func kindOf(suffix string) (kind string, id job.ID) {
 	}
 	if strings.HasPrefix(suffix, suffixes["idempotency"]) {
 		return "ages", ""
+	}
+	if strings.HasPrefix(suffix, suffixes["ended"]) {
+		return "slice", ""
 	}
 	for prefix := range ageing {
 		if strings.HasPrefix(suffix, prefix) {
@@ -206,34 +255,60 @@ func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Findin
 	return found, nil
 }
 
-// scanSet reads members of a set. Members without a hash become suspects. s.Ask has the ids about which SQL is
-// asked: members without a hash, and all jobs that wait.
+// withoutRecord returns the ids that the walk over the keys does not meet.
+func (q *Queue) withoutRecord(ctx context.Context, partition int, ids []job.ID) (unseen []job.ID, err error) {
+	records := make([]*redis.IntCmd, len(ids))
+	_, err = q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			records[i] = p.Exists(ctx, Key(partition, "job")+string(id))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, classify("scan", err)
+	}
+	for i, id := range ids {
+		if records[i].Val() == 0 {
+			unseen = append(unseen, id)
+		}
+	}
+	return unseen, nil
+}
+
+// scanSet reads members of a set, or of a hash with a field per job. Members without a record become suspects.
+// s.Ask has the ids about which SQL is asked: those that Redis does not know otherwise, and all jobs that wait.
 func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64,
 	err error) {
 	count := int64(scanMembers)
 	if q.opts.Embedded {
 		count = scanMemory
 	}
-	pairs, next, err := q.redis.Main.ZScan(ctx, Key(partition, set), cursor, "", count).Result()
+	read := q.redis.Main.ZScan
+	if columns[set] {
+		read, count = q.redis.Main.HScan, min(count, scanKeys) // with values of up to 16 KiB
+	}
+	pairs, next, err := read(ctx, Key(partition, set), cursor, "", count).Result()
 	if err != nil {
 		return s, 0, classify("scan", err)
 	}
 	ids := make([]job.ID, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		ids = append(ids, job.ID(pairs[i]))
+		ids = append(ids, job.ID(pairs[i][:min(len(pairs[i]), idLength)]))
 	}
 	ask := set == "queue" || set == "scheduled"
 	for first := 0; first < len(ids); first += job.MaxBatch {
 		batch := ids[first:min(first+job.MaxBatch, len(ids))]
-		gone, err := q.missing(ctx, partition, batch)
+		unseen, err := q.withoutRecord(ctx, partition, batch)
 		if err != nil {
 			return s, 0, err
 		}
-		for _, id := range gone {
+		for _, id := range unseen {
 			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
 		}
 		if !ask {
-			batch = gone
+			if batch, err = q.missing(ctx, partition, unseen); err != nil {
+				return s, 0, err
+			}
 		}
 		for _, id := range batch {
 			if id.Partition() == partition { // otherwise the member is not a job id

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,15 +14,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// schemaVersion is the version of the layout of keys and job hashes. A process that writes another layout must not
-// join.
-const schemaVersion = 1
+// schemaVersion is the version of the layout of keys and texts. A process that writes another layout must not join.
+const schemaVersion = 2
+
+const schemaField = "schemaVersion"
+
+// howToDrain tells an operator what to do about jobs in another layout.
+const howToDrain = "run the other build without new submits until no job waits or runs and the outbox is empty, stop " +
+	"it, empty this Redis database and start this build (docs/operations/DEPLOY.md, From layout 1)"
 
 // CheckSetup stores the values that all processes of the cluster must agree on, unless they are stored. If this
 // process' values differ from the stored ones, the error is job.ErrWrongSetup and names each difference.
 func (q *Queue) CheckSetup(ctx context.Context) error {
 	ours := []setUp{
-		{"schemaVersion", "this build's schema version", strconv.Itoa(schemaVersion)},
+		{schemaField, "this build's schema version", strconv.Itoa(schemaVersion)},
 		{"partitions", "TIERQ_PARTITIONS", strconv.Itoa(q.opts.Partitions)},
 		{"priorityBase", "TIERQ_PRIORITY_BASE", strconv.FormatInt(q.opts.PriorityBase, 10)},
 		{"capacity", "TIERQ_CAPACITY", strconv.Itoa(q.opts.Capacity)},
@@ -44,6 +48,10 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		return classify("set-up", err)
 	}
 	q.sealWith(stored[sealField])
+	if got := stored[schemaField]; got != strconv.Itoa(schemaVersion) {
+		return fmt.Errorf("%w: this build's schema version is %d here and %s in Redis: %s", job.ErrWrongSetup, schemaVersion,
+			got, howToDrain)
+	}
 	var differences []string
 	for _, o := range ours {
 		if got := stored[o.field]; got != o.value {
@@ -90,7 +98,6 @@ type Durability struct {
 	Eviction string // maxmemory-policy
 	Version  string
 	Server   string // in a cluster, the server that may evict
-	Listpack int    // hash-max-listpack-value in bytes; 0 = the server does not say
 }
 
 // ReadDurability asks every server for its persistence and eviction settings, including replicas, which become
@@ -134,14 +141,6 @@ func (v *View) ReadDurability(ctx context.Context) (Durability, error) {
 	return Durability{}, classify("durability", err)
 }
 
-// listpack is the Redis setting that limits the length of the fields of a compact hash; ziplist is its name in
-// Redis 6.2.
-const listpack, ziplist = "hash-max-listpack-value", "hash-max-ziplist-value"
-
-// CompactHash is the least value of hash-max-listpack-value, in bytes, with which most ended jobs stay compact:
-// their heads, with an owner, a trace and options, and their results are shorter.
-const CompactHash = 256
-
 func evicts(policy string) bool { return policy != "" && policy != "noeviction" }
 
 // orWorse returns the weaker of the two in each setting.
@@ -153,9 +152,6 @@ func (d Durability) orWorse(e Durability) Durability {
 	if evicts(e.Eviction) && !evicts(d.Eviction) || e.Eviction == "" && d.Eviction == "noeviction" {
 		d.Eviction, d.Server = e.Eviction, e.Server
 	}
-	if e.Listpack > 0 && (d.Listpack == 0 || e.Listpack < d.Listpack) {
-		d.Listpack = e.Listpack
-	}
 	d.Known, d.AOF, d.Save = d.Known && e.Known, d.AOF && e.AOF, d.Save && e.Save
 	return d
 }
@@ -163,7 +159,7 @@ func (d Durability) orWorse(e Durability) Durability {
 func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability, error) {
 	var d Durability
 	settings := map[string]string{}
-	names := []string{"appendonly", "appendfsync", "save", "maxmemory-policy", listpack, ziplist}
+	names := []string{"appendonly", "appendfsync", "save", "maxmemory-policy"}
 	for _, name := range names {
 		got, err := server.ConfigGet(ctx, name).Result()
 		if replied(err) {
@@ -175,7 +171,6 @@ func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability
 		settings[name] = got[name]
 	}
 	d.Known = true
-	d.Listpack, _ = strconv.Atoi(cmp.Or(settings[listpack], settings[ziplist]))
 	d.AOF, d.Fsync, d.Save, d.Eviction = settings["appendonly"] == "yes", settings["appendfsync"], settings["save"] != "",
 		settings["maxmemory-policy"]
 	if info, err := server.Info(ctx, "server").Result(); err == nil {

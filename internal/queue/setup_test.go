@@ -70,7 +70,7 @@ func TestDurability(t *testing.T) {
 		}
 		version := d.Version
 		same(t, "durability", d, queue.Durability{
-			Known: true, AOF: true, Fsync: "everysec", Save: true, Eviction: "noeviction", Version: version, Listpack: 64,
+			Known: true, AOF: true, Fsync: "everysec", Save: true, Eviction: "noeviction", Version: version,
 		})
 		same(t, "a version", version != "", true)
 		for name, value := range map[string]string{
@@ -84,7 +84,7 @@ func TestDurability(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, "durability", d, queue.Durability{
-			Known: true, Fsync: "everysec", Eviction: "allkeys-lru", Version: version, Listpack: 1024,
+			Known: true, Fsync: "everysec", Eviction: "allkeys-lru", Version: version,
 		})
 	})
 	t.Run("miniredis", func(t *testing.T) {

@@ -60,14 +60,14 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	var like likeness // of the previous job
 	for i := range batch {
 		s := &batch[i]
-		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota}); kind == nil || l != like {
+		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options)}); kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
 				return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
 			}
 			kind, like = q.kind(s, plan, l.delay), l
 		}
-		args = append(args, string(s.ID), kind, about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, once(s.Idempotency))
+		args = append(args, string(s.ID), kind, descriptor(s.Type, s.TraceID, s.Options), s.Payload, once(s.Idempotency))
 	}
 	return args, nil
 }
@@ -78,6 +78,7 @@ type likeness struct {
 	delay      time.Duration
 	maxRetries int
 	quota      int
+	owner      string
 }
 
 // delay returns how long from now the job is due, 0 for at once. RunAt is compared with this process' reading of
@@ -89,15 +90,16 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 	return max(s.RunAt.Sub(q.now()), 0)
 }
 
-// kind returns the submit_class text, "tier priority limit delay_ms max_retries quota". The script parses each
-// text once per call.
+// kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota". The
+// script parses each text once per call.
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
-	b := make([]byte, 0, 64)
-	b = append(b, s.Tier...)
-	b = strconv.AppendInt(append(b, ' '), int64(plan.Priority), 10)
+	b := make([]byte, 0, 128)
+	b = append(append(b, s.Tier...), " "+mainQueue+" "...)
+	b = strconv.AppendInt(b, int64(s.MaxRetries), 10)
+	b = append(append(append(b, ' '), ownerOf(s.Owner, s.Options)...), " "+noMaxRun+" "...)
+	b = strconv.AppendInt(b, int64(plan.Priority), 10)
 	b = append(append(b, ' '), q.limit(plan, delay > 0)...)
 	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)
-	b = strconv.AppendInt(append(b, ' '), int64(s.MaxRetries), 10)
 	return string(append(append(b, ' '), q.quota(s)...))
 }
 

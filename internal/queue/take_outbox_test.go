@@ -99,7 +99,11 @@ func TestTakeOutboxBytes(t *testing.T) {
 
 		// An outcome above the limit is handed out alone.
 		huge := out[0].ID
-		e.Redis.HSet(t.Context(), queue.JobKey(huge), "payload", bytes.Repeat([]byte("x"), 2<<20))
+		e.Edit(t, "job", huge, func(text string) string {
+			at := strings.LastIndexByte(text, '\n') + 1
+			return strings.Replace(text[:at], " 65536 ", " 2097152 ", 1) + strings.Repeat("x", 2<<20)
+		})
+		e.Edit(t, "ended", huge, func(text string) string { return strings.Replace(text, " 65536 ", " 2097152 ", 1) })
 		e.Redis.HIncrBy(t.Context(), queue.Key(0, "counters"), "outbox_bytes", 2<<20-64<<10)
 		e.Age(t, "outbox", time.Hour)
 		e.Age(t, "outbox", time.Hour, huge) // first in the outbox
@@ -117,7 +121,7 @@ func TestTakeOutboxQuarantines(t *testing.T) {
 		gone, good := e.Put(t, job.Paid), e.Put(t, job.Paid)
 		e.Cancels(t, gone)
 		e.Cancels(t, good)
-		e.Redis.Del(t.Context(), queue.JobKey(gone))
+		e.Redis.HDel(t.Context(), queue.EndedKey(gone), string(gone))
 		out := take(t, e.Queue, 10)
 		if len(out) != 1 || out[0].ID != good {
 			t.Fatal(out)
@@ -135,22 +139,31 @@ func TestUnreadableJobIsPassedOver(t *testing.T) {
 		bad, good := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Kill(t, bad)
 		e.Kill(t, good)
-		head := e.Redis.HGet(t.Context(), queue.JobKey(bad.ID), "head").Val()
-		e.Redis.HSet(t.Context(), queue.JobKey(bad.ID), "head", strings.Join(strings.Fields(head)[:6], " "))
+		var whole string
+		e.Edit(t, "ended", bad.ID, func(text string) string {
+			whole = text
+			line, rest, _ := strings.Cut(text, "\n")
+			_, detail, _ := strings.Cut(rest, "\n")
+			return line + "\ntorn\n" + detail
+		})
 		got := take(t, e.Queue, 10)
 		if len(got) != 1 || got[0].ID != good.ID {
 			t.Errorf("took %v, want the good one alone", got)
 		}
-		e.Redis.HSet(t.Context(), queue.JobKey(bad.ID), "head", head)
+		e.Edit(t, "ended", bad.ID, func(string) string { return whole })
 
 		odd, even := e.Put(t, job.Paid), e.Put(t, job.Paid)
-		head = e.Redis.HGet(t.Context(), queue.JobKey(odd), "head").Val()
-		e.Redis.HSet(t.Context(), queue.JobKey(odd), "head", head+" too much")
+		e.Edit(t, "job", odd, func(text string) string {
+			whole = text
+			at := strings.LastIndexByte(text, '\n')
+			return text[:at] + " too much" + text[at:]
+		})
 		reply, err := e.Claim(t.Context(), 0, job.ClaimRequest{Number: 1 << 40, Max: 10, Bound: math.Inf(1)})
 		if err != nil || len(reply.Leases) != 1 || reply.Leases[0].ID != even {
 			t.Errorf("claimed %v, %v, want the even one alone", reply.Leases, err)
 		}
-		e.Redis.HSet(t.Context(), queue.JobKey(odd), "head", head)
+		e.Edit(t, "job", odd, func(string) string { return whole })
+		e.Edit(t, "leases", odd, func(text string) string { return strings.TrimSuffix(text, " too much") })
 	})
 }
 
@@ -161,12 +174,10 @@ func TestTakeOutboxPassesOverWhatIsUnreadable(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
 		e.Kill(t, l)
-		key := queue.JobKey(l.ID)
-		head, err := e.Redis.HGet(t.Context(), key, "head").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.Redis.HSet(t.Context(), key, "head", strings.Join(append(strings.Fields(head)[:8], `{"callback`), " "))
+		e.Edit(t, "ended", l.ID, func(text string) string {
+			parts := strings.SplitN(text, "\n", 3)
+			return parts[0] + "\n" + parts[1] + ` {"callback` + "\n" + parts[2]
+		})
 		e.Redis.RPush(t.Context(), queue.Key(0, "attempts")+string(l.ID), "not a line")
 		out := e.Drain(t)
 		if len(out) != 1 || out[0].ID != l.ID || out[0].Status != job.Failed || len(out[0].Attempts) == 0 {

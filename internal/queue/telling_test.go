@@ -133,6 +133,8 @@ func (s *telling) write(verb string, n int) {
 	s.say(fmt.Sprintf("%s %d, stale", verb, n), got, err)
 	got, err = writes[verb](s.Context(), s.Queue, ref, ref) // twice in one call: it ends once
 	s.say(fmt.Sprintf("%s %d", verb, n), got, err)
+	got, err = writes[verb](s.Context(), s.Queue, token, attempt)
+	s.say(fmt.Sprintf("%s %d, stale again", verb, n), got, err)
 }
 
 func (s *telling) cancel(n, generation int) {
@@ -153,6 +155,11 @@ func (s *telling) restore(all ...job.JournalRow) {
 	}
 	words, err := s.Env.Restore(s.Context(), 0, all, time.Now())
 	s.say("restore", words, err)
+}
+
+// setWord changes a word of a text, if the job has that text: with a mutated script it may have none.
+func (s *telling) setWord(of string, n int, name, value string) {
+	_ = queuetest.EditText(s.Context(), s.Env.Redis, of, s.ids[n], queuetest.WithWord(of, name, value))
 }
 
 func (s *telling) age(set string, d time.Duration) { s.Env.Age(s.T, set, d) }
@@ -192,7 +199,11 @@ func (s *telling) forget(all bool) {
 	if all {
 		before = s.Env.Now(s.T)
 	}
-	gone, stayed, err := s.Env.Forget(s.Context(), 0, s.ids, before)
+	slices := make([]string, len(s.ids))
+	for i, id := range s.ids {
+		slices[i] = queuetest.SliceOf(string(id))
+	}
+	gone, stayed, err := s.Env.Forget(s.Context(), 0, slices, before)
 	s.say(fmt.Sprintf("forget, %d could go", len(stayed)), gone, err)
 }
 
@@ -233,9 +244,11 @@ func (s *telling) tell() {
 	s.save(1, 1, "began")
 	s.save(1, 3, "nearly there")
 	s.write("fail", 1)
+	s.write("release", 1)
 	s.next(1)
 	s.write("fail", 1) // spent
-	s.requeue(1, 2)    // busy
+	s.write("complete", 1)
+	s.requeue(1, 2) // busy
 	s.next(2)
 	s.write("later", 4)
 	s.write("complete", 4)
@@ -318,7 +331,7 @@ func (s *telling) later() {
 	for range 4 { // once without a retry, then each time for a retry
 		again(17)
 	}
-	s.Env.Redis.HIncrBy(s.Context(), queue.JobKey(s.ids[18]), "first", -2*time.Hour.Milliseconds())
+	s.setWord("leases", 18, "first", fmt.Sprint(s.Env.Now(s.T)-2*time.Hour.Milliseconds()))
 	again(18)
 	s.drain(true)
 }
@@ -330,7 +343,7 @@ func (s *telling) unknown() {
 	again := func(report string) {
 		s.write(report, number)
 		due := s.Env.Redis.ZScore(s.Context(), queue.Key(0, "scheduled"), string(s.ids[number])).Val()
-		cause := s.Env.Redis.HGet(s.Context(), queue.JobKey(s.ids[number]), "cause").Val()
+		cause := s.Env.Snapshot(s.T).Jobs[string(s.ids[number])]["cause"]
 		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s, cause ", cause), nil)
 		s.age("scheduled", 1000*time.Hour)
 		n, err := s.Env.Promote(s.Context(), 0)
@@ -338,8 +351,8 @@ func (s *telling) unknown() {
 		s.next(20)
 	}
 	since := func(ago time.Duration) {
-		now := s.Env.Now(s.T) - ago.Milliseconds()
-		s.Env.Redis.HSet(s.Context(), queue.JobKey(s.ids[number]), "unknowns", fmt.Sprint("2 ", now))
+		s.setWord("tried", number, "unknowns", "2")
+		s.setWord("tried", number, "since", fmt.Sprint(s.Env.Now(s.T)-ago.Milliseconds()))
 	}
 	s.submit(number, job.Paid, 0)
 	s.next(20)
@@ -348,7 +361,7 @@ func (s *telling) unknown() {
 	again("later")
 	again("unknown")
 	since(time.Minute)
-	s.Env.Age(s.T, "heartbeat_deadlines", time.Hour, s.ids[number])
+	s.age("heartbeat_deadlines", time.Hour)
 	s.look(job.Crashed)
 	s.age("suspects:crashed", time.Minute)
 	s.look(job.Crashed)

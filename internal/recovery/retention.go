@@ -351,7 +351,8 @@ func (r *Retention) delete(ctx context.Context, old []job.OldJob, deleted *int64
 	for table, n := range rows {
 		r.o.Observe.RowsDeleted(table, n)
 	}
-	*deleted += rows["job_outcomes"]
+	// A completed job has a row in job_results, any other in job_outcomes; earlier versions wrote both.
+	*deleted += max(rows["job_outcomes"], rows["job_results"])
 	return err
 }
 

@@ -40,6 +40,13 @@ func follow(t *testing.T, b *Box) []Event {
 	}
 }
 
+// shows reports whether the event's snapshot has an entry of a key.
+func (e *Event) shows(key, entry string) bool {
+	return slices.ContainsFunc(e.Snapshot, func(s State) bool {
+		return s.Key == key && slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Name == entry })
+	})
+}
+
 func stop(t *testing.T, b *Box) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -152,12 +159,19 @@ func TestHappy(t *testing.T) {
 			if s[at].Script != step.script {
 				t.Errorf("%s by %q", step.kind, s[at].Script)
 			}
+			// A job that ends leaves its own key for the slice of ended jobs.
+			ended := step.kind == JobCompleted || step.kind == JobArchived
+			if s[at].shows(queue.JobKey(id), "") == ended || s[at].shows(queue.EndedKey(id), string(id)) != ended {
+				t.Errorf("%s: the snapshot has %+v", step.kind, s[at].Snapshot)
+			}
 		}
 		if took := s[at].At.Sub(s[s.of(t, 0, JobCompleted, id)].At); took >= queue.OutboxLead {
 			t.Errorf("it took %s to the archive: not the short way", took)
 		}
-		if key := queue.JobKey(id); !slices.Contains(s[at].Keys, key) {
-			t.Errorf("keys %q, without the job's", s[at].Keys)
+		for _, key := range []string{queue.JobKey(id), queue.EndedKey(id)} {
+			if !slices.Contains(s[at].Keys, key) {
+				t.Errorf("keys %q, without the job's %s", s[at].Keys, key)
+			}
 		}
 	}
 	cancelled := s.jobs(job.Unpaid)[1]

@@ -29,14 +29,16 @@ func watch(ctx context.Context, seen queue.ScriptCall) {
 	}
 }
 
-// keys returns the call's KEYS that concern a job. It appends the job's id to the prefixes of job keys, and leaves
-// out other prefixes.
+// keys returns the call's KEYS that concern a job. It appends the job's id to the prefixes of job keys and the job's
+// slice to the prefix of slices, and leaves out other prefixes.
 func (c *call) keys(id job.ID) []string {
 	keys := make([]string, 0, len(c.Keys))
 	for _, key := range c.Keys {
 		switch {
 		case key == queue.Key(0, "job"), key == queue.Key(0, "attempts"):
 			keys = append(keys, key+string(id))
+		case key == queue.Key(0, "ended"):
+			keys = append(keys, queue.EndedKey(id))
 		case !strings.HasSuffix(key, ":"):
 			keys = append(keys, key)
 		}

@@ -188,7 +188,7 @@ func (s *shadow) cancel(argv, texts []string) {
 			k.cancel = true
 		default:
 			want = string(job.WasCancelled) + " " + string(k.tier.Tier)
-			k.status = job.Cancelled
+			k.status, k.ending = job.Cancelled, ""
 		}
 		if word != want {
 			s.wrong("F-cancel", "%s: a cancel answers %s, not %s", k, word, want)
@@ -237,7 +237,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts,
 			size: len(argv[i+7]), weight: len(argv[i+7]),
 			tier: job.Plan{
-				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4])),
+				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(strings.Fields(argv[i+4])[0])),
 			},
 		}
 		if argv[i+14] != "" { // its cancel was recorded before
@@ -247,8 +247,8 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 }
 
 func (s *shadow) acknowledge(argv, texts []string) {
-	for i := 0; i < len(argv); i += 2 {
-		// generation attempt outcome ttl_ms
+	for i := 1; i < len(argv); i += 2 {
+		// generation attempt outcome is_kept known
 		k, word, said := s.jobs[job.ID(argv[i])], job.Word(texts[i/2]), strings.Fields(argv[i+1])
 		if k == nil && s.lost[job.ID(argv[i])] == nil {
 			s.wrong("S3", "%s: acknowledged, and nobody submitted it", argv[i])
@@ -268,7 +268,10 @@ func (s *shadow) acknowledge(argv, texts []string) {
 		if _, there := s.w.sql.outcomes[life{k.id, k.generation}]; !there {
 			s.wrong("S1", "%s: acknowledged, and SQL does not have it", k)
 		}
-		k.acked, k.status, k.left = true, job.Status(said[2]), time.Duration(number(said[3]))*time.Millisecond
+		k.acked, k.status = true, job.Status(said[2])
+		if said[3] == "true" { // no job shares its slice
+			k.left = time.Duration(number(argv[0])) * time.Millisecond
+		}
 	}
 }
 
@@ -281,10 +284,11 @@ func (s *shadow) given(partition int, e []string) {
 	}
 	s.clock[partition] = max(s.clock[partition], arrived)
 	k := &known{
-		id: job.ID(e[0]), owner: ownerOf(e[6]), generation: int(number(e[1])), status: job.Pending, arrived: arrived,
+		id: job.ID(e[0]), owner: strings.TrimPrefix(strings.Fields(e[4])[1], "-"), generation: int(number(e[1])),
+		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]),
-		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(e[4]))},
+		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
 	case e[12] != "":

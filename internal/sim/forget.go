@@ -5,39 +5,50 @@ import (
 	"fmt"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// forget forgets all ended jobs that may go when memory is short.
+// forget forgets all ended jobs that may go when memory is short. Each job of a run has a slice of its own.
 func (c *client) forget(p *process) {
-	var ids []job.ID
+	var slices []string
 	c.step("jobs", func() {
 		for _, s := range c.world.suspects() {
-			ids = append(ids, s.ID)
+			slices = append(slices, queuetest.SliceOf(string(s.ID)))
 		}
 	})
-	if len(ids) > 0 {
-		_, _, _ = p.queue.Forget(context.Background(), 0, ids, c.world.ms()) // the shadow checks the answers
+	if len(slices) > 0 {
+		_, _, _ = p.queue.Forget(context.Background(), 0, slices, c.world.ms()) // the shadow checks the answers
 	}
+}
+
+// inSlice returns the job of partition 0 in a slice.
+func (s *shadow) inSlice(slice string) *known {
+	for id, k := range s.jobs {
+		if queuetest.SliceOf(string(id)) == slice && id.Partition() == 0 {
+			return k
+		}
+	}
+	return nil
 }
 
 // forgot checks that a job which is forgotten was acknowledged, ended at least two minutes ago, and is in SQL.
 func (s *shadow) forgot(argv, texts []string) {
 	now, before, young := s.w.ms(), number(argv[0]), number(argv[1])
-	for i, id := range argv[2:] {
-		k, want := s.jobs[job.ID(id)], string(job.Empty)
+	for i, slice := range argv[2:] {
+		k, want := s.inSlice(slice), string(job.Empty)
 		switch {
-		case k == nil, k.forgotten:
+		case k == nil, k.forgotten, !k.status.Ended():
 		case !k.acked, now-k.ended < young:
 			want = string(job.Busy)
 		case k.ended <= before:
-			want = string(job.OK)
+			want = string(job.OK) + " 1"
 		default:
-			want = fmt.Sprint(job.Ended, " ", k.ended)
+			want = fmt.Sprint(job.Ended, " ", k.ended, " 1")
 		}
 		if texts[i] != want {
 			s.wrong("S1 S13", "%s: a forget of what ended until %d answers %q, not %q", k, before, texts[i], want)
 		}
-		if want != string(job.OK) {
+		if want != string(job.OK)+" 1" {
 			continue
 		}
 		if _, there := s.w.sql.outcomes[life{k.id, k.generation}]; !there {

@@ -51,7 +51,8 @@ type gate struct {
 
 // pass waits until the scheduler answers the call, or ctx ends. If ctx ends first, the call was not executed; the
 // scheduler may still execute a submit or a transaction of the journal. A crash answers a process' calls and then
-// ends their contexts, so that a caller can wake to both: it takes the answer, for a seed must not play in two ways.
+// ends their contexts, so that a caller can wake with both. It then takes the answer: a
+// seed must always play in the same way.
 func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 	c.answer = make(chan answer, 1)
 	g.mu.Lock()

@@ -74,6 +74,8 @@ func (h *attempt) act(ctx context.Context) error {
 	case w.poison(run.ID):
 		h.wait(ctx, ticks(r, 0, 5))
 		return h.pass("kill", func() error { w.crash(h.process, "poison"); return errDead })
+	case w.ofUnknownType(run.ID) && run.Attempt <= 4:
+		return job.ErrUnknownType
 	case what < 10:
 		h.wait(ctx, ticks(r, 0, 10))
 		return errHandler
@@ -112,6 +114,11 @@ func (h *attempt) act(ctx context.Context) error {
 // poison says whether a job kills every process that runs it.
 func (w *World) poison(id job.ID) bool {
 	return !w.plan.calm && rand.New(rand.NewPCG(w.seed, uint64(id[7]))).IntN(40) == 0
+}
+
+// ofUnknownType says whether no process knows a job's type at first.
+func (w *World) ofUnknownType(id job.ID) bool {
+	return rand.New(rand.NewPCG(w.seed, 1000+uint64(id[7]))).IntN(30) == 0
 }
 
 // wait waits for d. It returns early if ctx ends or the process dies.

@@ -75,8 +75,7 @@ func (h hook) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook handles a pipeline as one call. It sets only replies that are strings or errors, because no
-// caller here reads others.
+// ProcessPipelineHook handles a pipeline as one call.
 func (h hook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		all := &call{name: "pipeline"}
@@ -90,8 +89,8 @@ func (h hook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeli
 				cmd.SetErr(err)
 			} else if refused, ok := replies[i].(refusal); ok {
 				cmd.SetErr(refused)
-			} else if text, ok := cmd.(*redis.StringCmd); ok {
-				cmd.SetErr(give(text, replies[i]))
+			} else if name := cmd.Name(); name != "multi" && name != "exec" {
+				cmd.SetErr(give(cmd, replies[i]))
 			}
 		}
 		return err

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,10 +16,10 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 	for i := 4; i < len(argv); i += 5 {
 		id, text := job.ID(argv[i]), texts[(i-4)/5]
 		word, rest, _ := strings.Cut(text, " ")
-		kind := strings.Fields(argv[i+1]) // tier priority limit delay_ms max_retries quota
-		delay, quota := number(kind[3]), strings.TrimPrefix(kind[5], "-")
+		kind := strings.Fields(argv[i+1]) // tier queue max_retries owner max_run_ms priority limit delay_ms quota
+		delay, quota := number(kind[7]), strings.TrimPrefix(kind[8], "-")
 		key, body, _ := strings.Cut(argv[i+4], " ")
-		owner := ownerOf(argv[i+2])
+		owner := strings.TrimPrefix(kind[3], "-")
 		status := job.Pending
 		if delay > 0 {
 			status = job.Scheduled
@@ -63,9 +64,6 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 	}
 }
 
-// ownerOf returns a job's owner from the words that a script gets about the job.
-func ownerOf(about string) string { return strings.TrimPrefix(strings.Fields(about)[1], "-") }
-
 func planOf(tier string) job.Plan {
 	for _, p := range append(tiers(), added) {
 		if string(p.Tier) == tier {
@@ -80,7 +78,33 @@ func number(text string) int64 {
 	return n
 }
 
-func (s *shadow) claim(p *process, partition int, argv, texts []string) {
+// handed is a job of a claim's answer.
+type handed struct {
+	id                        job.ID
+	lease, record, checkpoint string
+}
+
+// handedOut reads a claim's answer: next, then the different leases, and of each job which of them it has, its id and
+// its record; then the checkpoints by id.
+func handedOut(reply any) (jobs []handed, empty bool) {
+	list, _ := reply.([]any)
+	if len(list) < 6 {
+		return nil, true
+	}
+	leases, which, ids, records, saved := strs(list[1]), strs(list[2]), strs(list[3]), strs(list[4]), strs(list[5])
+	for i, id := range ids {
+		h := handed{id: job.ID(id), lease: leases[number(which[i])-1], record: records[i]}
+		for k := 0; k+1 < len(saved); k += 2 {
+			if saved[k] == id {
+				h.checkpoint = saved[k+1]
+			}
+		}
+		jobs = append(jobs, h)
+	}
+	return jobs, false
+}
+
+func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 	n, most := number(argv[1]), int(number(argv[2]))
 	at := fmt.Sprint(argv[0], " ", partition)
 	last := s.claims[at]
@@ -88,25 +112,26 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 		last = &claimed{}
 		s.claims[at] = last
 	}
-	if len(texts) == 1 && texts[0] == string(job.Empty) {
+	jobs, empty := handedOut(reply)
+	if empty {
 		if n >= last.number {
 			s.wrong("S5", "claim %d of %s answers EMPTY", n, argv[0])
 		}
 		return
 	}
 	var ids []job.ID
-	for t := texts[1:]; len(t) >= 5; t = t[5:] {
-		ids = append(ids, job.ID(t[0]))
+	for i := range jobs {
+		ids = append(ids, jobs[i].id)
 	}
 	if n == last.number { // a repeat of a lost answer: the leases of that claim that are still held
-		for t := texts[1:]; len(t) >= 5; t = t[5:] {
-			k := s.mustBe("F27", job.ID(t[0]), job.Processing)
+		for _, h := range jobs {
+			k := s.mustBe("F27", h.id, job.Processing)
 			switch {
 			case k == nil:
 			case !slices.Contains(last.ids, k.id), k.lease.token != argv[0]+":"+argv[1]:
 				s.wrong("F27", "%s: claim %d of %s hands it out again", k, n, argv[0])
-			case t[3] != k.lease.counts:
-				s.wrong("F27", "%s: claim %d of %s, asked again, says %q, not as before: %q", k, n, argv[0], t[3], k.lease.counts)
+			case h.lease != k.lease.text:
+				s.wrong("F27", "%s: claim %d of %s, asked again, says %q, not as before: %q", k, n, argv[0], h.lease, k.lease.text)
 			}
 		}
 		return
@@ -125,14 +150,14 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
 	last.number, last.ids = n, ids
-	for t := texts[1:]; len(t) >= 5; t = t[5:] {
-		s.claimedOne(p, argv, t)
+	for i := range jobs {
+		s.claimedOne(p, argv, &jobs[i])
 	}
 }
 
-// claimedOne checks one lease of a claim's answer: id, head, payload, counts, checkpoint.
-func (s *shadow) claimedOne(p *process, argv, t []string) {
-	k, now := s.mustBe("S2 S5", job.ID(t[0]), job.Pending), s.w.ms()
+// claimedOne checks one job of a claim's answer.
+func (s *shadow) claimedOne(p *process, argv []string, h *handed) {
+	k, now := s.mustBe("S2 S5", h.id, job.Pending), s.w.ms()
 	if k == nil {
 		return
 	}
@@ -141,12 +166,11 @@ func (s *shadow) claimedOne(p *process, argv, t []string) {
 	}
 	k.attempt++
 	k.costs++
-	counts := fmt.Sprint(k.attempt, " ", k.retries, " ", k.first, " ", now)
-	if !k.tried && k.wished > 0 {
-		counts += fmt.Sprint(" ", k.wished)
-	}
-	if t[3] != counts || t[4] != string(k.saved) {
-		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, t[3], counts, t[4])
+	token := argv[0] + ":" + argv[1]
+	class := fmt.Sprintf("%s main %d %d %s 0", k.tier.Tier, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
+	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
+	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
+		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)
 	}
 	plan := slices.Index(argv, string(k.tier.Tier))
 	if plan < 0 {
@@ -154,7 +178,7 @@ func (s *shadow) claimedOne(p *process, argv, t []string) {
 	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
 	k.lease = &lease{
-		token: argv[0] + ":" + argv[1], attempt: k.attempt, holder: p, counts: counts, beaten: now,
+		token: token, attempt: k.attempt, holder: p, text: text, beaten: now,
 		beatEnd: now + number(argv[plan+1]), maxEnd: now + number(argv[plan+2]),
 	}
 	if k.costs > k.tier.MaxRetries+1 {

@@ -19,7 +19,7 @@ type lease struct {
 	attempt         int
 	holder          *process
 	beaten          int64  // ms: when it was claimed, or got its last heartbeat
-	counts          string // the counts in the claim's answer
+	text            string // the lease in the claim's answer
 	beatEnd, maxEnd int64
 	begun           bool
 	ctx             context.Context // of its handler; nil before the handler begins and after it has returned
@@ -93,7 +93,7 @@ func (s *shadow) heard(c *call, reply any) {
 	case "submit":
 		s.submit(partition, argv, texts)
 	case "claim":
-		s.claim(c.proc, partition, argv, texts)
+		s.claim(c.proc, partition, argv, reply)
 	case "heartbeat":
 		s.heartbeat(argv, texts)
 	case "complete", "fail":
@@ -110,7 +110,7 @@ func (s *shadow) heard(c *call, reply any) {
 		items, _ := reply.([]any)
 		for _, item := range items {
 			texts := strs(item)
-			s.laters(s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled), texts[13:])
+			s.laters(s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled), texts[3:])
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)

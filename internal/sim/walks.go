@@ -103,10 +103,10 @@ func (p *plan) lateOrders(r *rand.Rand, jobs []order) {
 	}
 }
 
-// planKept returns the part of its plan that a job keeps, from the words of a submit: tier priority limit delay_ms
-// max_retries quota.
+// planKept returns the part of its plan that a job keeps, from the words of a submit: tier queue max_retries owner
+// max_run_ms priority ...
 func planKept(kind []string) job.Plan {
-	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[1])), MaxRetries: int(number(kind[4]))}
+	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[5])), MaxRetries: int(number(kind[2]))}
 }
 
 // change gives new plans to one process after the other, as if each polled for them.

@@ -60,3 +60,14 @@ func (s *Store) Beside(t testing.TB) *archive.Archive {
 	t.Helper()
 	return archive.New(databasetest.Open(t, s.Options), s.options)
 }
+
+// CountOutcomes returns how many outcomes the rows tell that match where ("" = all): a completed job's row is its
+// result, any other is an outcome. A generation with two outcomes counts twice.
+func (s *Store) CountOutcomes(t testing.TB, where string, args ...any) int {
+	t.Helper()
+	if where != "" {
+		where = " WHERE " + where
+	}
+	return s.Count(t, "(SELECT job_id, generation, 'COMPLETED' AS outcome FROM job_results UNION ALL "+
+		"SELECT job_id, generation, outcome FROM job_outcomes WHERE outcome <> 'COMPLETED') AS ended"+where, args...)
+}

@@ -97,7 +97,7 @@ type Keeps struct {
 	Attempts bool // the number of every attempt whose handler began
 }
 
-// Outcome is a row of job_outcomes, with the other rows of its generation.
+// Outcome is an outcome that SQL has, with the rows of its generation.
 type Outcome struct {
 	ID           job.ID
 	Generation   int

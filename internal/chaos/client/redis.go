@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,11 +26,7 @@ func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *
 			e.Redis = append(e.Redis, fmt.Sprintf("partition %d: %s", p, wrong))
 		}
 		for id, h := range s.Jobs {
-			generation := "?"
-			if head := strings.Fields(h["head"]); len(head) > 1 {
-				generation = head[1]
-			}
-			e.Live[job.ID(id)] = string(s.State(job.ID(id)).Shown()) + " " + generation
+			e.Live[job.ID(id)] = string(s.State(job.ID(id)).Shown()) + " " + cmp.Or(h["generation"], "?")
 		}
 		for name, set := range s.Sets {
 			e.Places[name] += len(set)

@@ -11,16 +11,24 @@ import (
 )
 
 const (
-	outcomesQuery = `SELECT o.job_id, o.generation, o.outcome, o.attempt, o.retry_count, o.max_retries, o.tier, o.type, o.trace_id, o.arrived_at,
+	// A completed job's row is its result, any other outcome is a row of job_outcomes.
+	outcomesQuery = `SELECT r.job_id AS job_id, r.generation AS generation, 'COMPLETED', r.attempts, r.retry_count, r.max_retries, r.tier, r.type,
+  r.trace_id, r.arrived_at, r.first_tried_at, r.started_at, r.completed_at, 1, f.job_id IS NOT NULL, f.requeued_at IS NOT NULL, r.result
+FROM job_results r
+LEFT JOIN failed_jobs f ON f.job_id = r.job_id AND f.generation = r.generation
+UNION ALL
+SELECT o.job_id, o.generation, o.outcome, o.attempt, o.retry_count, o.max_retries, o.tier, o.type, o.trace_id, o.arrived_at,
   COALESCE(r.first_tried_at, f.first_tried_at, o.first_tried_at), COALESCE(r.started_at, f.started_at, o.started_at),
   COALESCE(r.completed_at, f.discarded_at, o.ended_at), r.job_id IS NOT NULL, f.job_id IS NOT NULL, f.requeued_at IS NOT NULL, r.result
 FROM job_outcomes o
 LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation
 LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation
-ORDER BY o.job_id, o.generation`
+WHERE o.outcome <> 'COMPLETED'
+ORDER BY job_id, generation`
 	attemptsQuery = `SELECT job_id, attempt, worker, started_at, finished_at, outcome FROM job_attempts ORDER BY ` +
 		`job_id, attempt`
-	ownersQuery = `SELECT job_id, generation, owner FROM job_outcomes ORDER BY job_id, generation`
+	ownersQuery = `SELECT job_id, generation, owner FROM job_results UNION ALL ` +
+		`SELECT job_id, generation, owner FROM job_outcomes WHERE outcome <> 'COMPLETED' ORDER BY job_id, generation`
 	tablesQuery = `SELECT (SELECT COUNT(*) FROM job_results), (SELECT COUNT(*) FROM failed_jobs), (SELECT COUNT(*) ` +
 		`FROM job_outcomes WHERE outcome = 'CANCELLED')`
 	journalQuery = `SELECT job_id FROM accepted_jobs ORDER BY job_id`

@@ -24,14 +24,13 @@ func TestReadSQL(t *testing.T) {
 			"019de340-01fe-7a58-be69-567cd7d6b900"
 		insert("job_outcomes", "job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, "+
 			"arrived_at, trace_id, first_tried_at, started_at, ended_at",
-			`('`+a+`', 2, 'COMPLETED', 4, 'PAID', 'CHAOS', '', 0, 5, '2026-05-01 12:01:00.000000', 'ta', NULL, NULL, NULL),
-			 ('`+a+`', 1, 'FAILED', 2, 'PAID', 'CHAOS', '', 1, 1, '2026-05-01 12:00:00.000000', 'ta', NULL, NULL, NULL),
+			`('`+a+`', 1, 'FAILED', 2, 'PAID', 'CHAOS', '', 1, 1, '2026-05-01 12:00:00.000000', 'ta', NULL, NULL, NULL),
 			 ('`+b+`', 1, 'CANCELLED', 1, 'PUBLIC', 'CHAOS', '', 0, 1, '2026-05-01 12:00:00.001000', 'tb', '2026-05-01 `+
 				`12:00:01.000000', '2026-05-01 12:00:01.000000', '2026-05-01 12:00:02.000000')`)
 		insert("job_results", "job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, "+
 			"arrived_at, first_tried_at, started_at, completed_at, trace_id",
 			`('`+a+`', 2, 'PAID', 'CHAOS', '', '{"n": 1}', 0, 5, 4, '2026-05-01 12:01:00.000000', '2026-05-01 12:01:01.000000', '2026-05-01 12:01:02.000000', '2026-05-01 12:01:03.500000', 'ta'),
-			 ('`+c+`', 1, 'PAID', 'CHAOS', '', '{}', 0, 5, 1, NULL, NULL, NULL, NULL, 'tc')`)
+			 ('`+c+`', 1, 'PAID', 'CHAOS', '', '{}', 0, 5, 1, '2026-05-01 12:00:00.000000', NULL, NULL, '2026-05-01 12:00:04.000000', 'tc')`)
 		insert("failed_jobs", "job_id, generation, tier, type, owner, total_retries, max_retries, attempts, arrived_at, "+
 			"first_tried_at, started_at, discarded_at, failure_cause, "+
 			"last_error, requeued_at, trace_id",
@@ -48,7 +47,7 @@ func TestReadSQL(t *testing.T) {
 		if err := ReadSQL(t.Context(), s.DB, true, &e); err != nil {
 			t.Fatal(err)
 		}
-		if len(e.Outcomes) != 3 || len(e.Journal) != 1 || e.Journal[0] != c ||
+		if len(e.Outcomes) != 4 || len(e.Journal) != 1 || e.Journal[0] != c ||
 			*e.Tables != (check.Sums{Completed: 2, Failed: 1, Cancelled: 1}) {
 			t.Fatalf("%+v, journal %v, tables %+v", e.Outcomes, e.Journal, e.Tables)
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -248,19 +250,17 @@ func hostileRedis(t *testing.T, at, id string) {
 	}
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
-	key := "{tierq:0}:job:metadata:" + id
-	head, err := c.HGet(t.Context(), key, "head").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := c.HGet(t.Context(), key, "token").Result()
-	if err != nil {
-		t.Fatal(err)
+	withType := func(text string) string { return strings.Replace(text, " SIMULATION ", " "+tag+" ", 1) }
+	withToken := func(lease string) string { // "class run\nhead"; the token is the last word of the run
+		run, head, _ := strings.Cut(lease, "\n")
+		at := strings.LastIndexByte(run, ' ') + 1
+		return run[:at] + tag + ":" + run[at:] + "\n" + withType(head)
 	}
 	worker := fmt.Sprintf(`{"name":%s,"host":%s,"pid":1,"version":%s,"slots":4,"seenAt":%q}`, text(tag), text(markup),
 		text(markup), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	for _, err := range []error{
-		c.HSet(t.Context(), key, "head", strings.Replace(head, "SIMULATION", tag, 1), "token", tag+":"+token).Err(),
+		queuetest.EditText(t.Context(), c, "job", job.ID(id), withType),
+		queuetest.EditText(t.Context(), c, "leases", job.ID(id), withToken),
 		c.HSet(t.Context(), "{tierq}:workers", tag, worker).Err(),
 	} {
 		if err != nil {

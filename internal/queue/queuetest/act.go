@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -188,36 +190,57 @@ func (e *Env) Reap(t testing.TB, w job.Watch, ids ...job.ID) map[job.ID]job.Word
 func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 	t.Helper()
 	key := e.key(set)
-	members := make([]string, len(ids))
-	for i, id := range ids {
-		members[i] = string(id)
+	members, err := e.Redis.ZRange(t.Context(), key, 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(ids) == 0 {
-		var err error
-		if members, err = e.Redis.ZRange(t.Context(), key, 0, -1).Result(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	found := 0
 	for _, m := range members {
+		if len(ids) > 0 && !slices.Contains(ids, job.ID(m[:min(len(m), idLength)])) {
+			continue
+		}
+		found++
 		if err := e.Redis.ZAddArgsIncr(t.Context(), key,
 			redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: -float64(d.Milliseconds()), Member: m}}}).Err(); err != nil {
 			t.Fatalf("age %s in %s: %v", m, set, err)
 		}
 	}
+	if found < len(ids) {
+		t.Fatalf("age %v in %s: %d are there", ids, set, found)
+	}
 }
 
-// AgeEnd moves the times of ended jobs back by d: first claim, start and end.
+// AgeEnd moves the times of ended jobs back by d: first claim, start and end, and the last end of their slices.
 func (e *Env) AgeEnd(t testing.TB, d time.Duration, ids ...job.ID) {
 	t.Helper()
+	back := func(text string) string {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < d.Milliseconds() {
+			return text
+		}
+		return strconv.FormatInt(n-d.Milliseconds(), 10)
+	}
 	for _, id := range ids {
-		for _, field := range []string{"first", "started", "ended"} {
-			there, err := e.Redis.HExists(t.Context(), queue.JobKey(id), field).Result()
-			if err == nil && there {
-				err = e.Redis.HIncrBy(t.Context(), queue.JobKey(id), field, -d.Milliseconds()).Err()
+		e.Edit(t, "ended", id, func(text string) string {
+			line, rest, _ := strings.Cut(text, "\n")
+			words := strings.Split(line, " ")
+			for _, i := range []int{1, len(words) - 4, len(words) - 3} {
+				words[i] = back(words[i])
 			}
-			if err != nil {
-				t.Fatalf("age the end of %s: %v", id, err)
+			return strings.Join(words, " ") + "\n" + rest
+		})
+		ends, err := e.Redis.HGetAll(t.Context(), queue.EndedKey(id)).Result()
+		last := "0"
+		for mate, text := range ends {
+			if words := strings.SplitN(text, " ", 3); mate != "-" && words[1] > last { // times of ms are equally long
+				last = words[1]
 			}
+		}
+		if err == nil {
+			err = e.Redis.HSet(t.Context(), queue.EndedKey(id), "-", last).Err()
+		}
+		if err != nil {
+			t.Fatalf("age the end of %s: %v", id, err)
 		}
 	}
 }

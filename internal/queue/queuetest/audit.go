@@ -13,8 +13,8 @@ import (
 
 // Audit returns the faults of a partition, none if all is well. It checks that every job is in exactly one place,
 // that the counters agree with the sets and the owners with the living jobs, that living jobs have no time to live
-// and acknowledged jobs have one, that scores are the jobs' own, that no job is quarantined, and that every key is
-// known. These are the invariants S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one snapshot
+// and slices of acknowledged jobs have one, that scores are the jobs' own, that no job is quarantined, and that every
+// key is known. These are the invariants S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one snapshot
 // shows them.
 func (s Snapshot) Audit() []string {
 	a := &audit{Snapshot: s, counted: map[string]int64{}, owned: map[string]int64{}}
@@ -32,10 +32,11 @@ func (s Snapshot) Audit() []string {
 		a.say("%d in quarantine", n)
 	}
 	for id := range s.Histories {
-		if _, ok := s.Jobs[id]; !ok || s.TTL(id) >= 0 {
+		if _, ok := s.Jobs[id]; !ok || s.Acknowledged(id) {
 			a.say("%s: history of a job that is acknowledged or gone", id)
 		}
 	}
+	a.slices()
 	if s.Doorbell > 1 {
 		a.say("%d tokens on the doorbell", s.Doorbell)
 	}
@@ -69,12 +70,11 @@ func (a *audit) bytes(tier, what string, n int) {
 	a.counted[what] += int64(n)
 }
 
-// job checks one job's hash against the sets that the job is in.
+// job checks one job's texts against each other and against the sets that the job is in.
 func (a *audit) job(id string) {
-	h, ttl := a.Jobs[id], a.TTL(id)
-	head := strings.SplitN(h["head"], " ", 9)
-	if len(head) < 8 {
-		a.say("%s: head %q", id, h["head"])
+	h := a.Jobs[id]
+	if h["torn"] != "" || h["tier"] == "" || h["score"] == "" {
+		a.say("%s: %v", id, h)
 		return
 	}
 	state := a.State(job.ID(id))
@@ -84,38 +84,82 @@ func (a *audit) job(id string) {
 			in = append(in, name)
 		}
 	}
-	if want := a.place(id, head, state); !slices.Equal(in, want) {
-		a.say("%s: %s (ttl %s) is in %v, not in %v", id, state, ttl, in, want)
+	if want := a.place(id, state); !slices.Equal(in, want) {
+		a.say("%s: %s is in %v, not in %v", id, state, in, want)
 	}
-	if !state.Ended() && ttl >= 0 {
-		a.say("%s: %s, a living job with a time to live of %s", id, state, ttl)
-	}
-	if state == job.Completed && h["payload"] != "" {
-		a.say("%s: completed, and its payload is kept", id)
-	}
-	if _, has := h["payload"]; has != (ttl < 0) {
-		a.say("%s: %s (ttl %s), payload kept: %v", id, state, ttl, has)
-	}
-	if state == job.Pending || state == job.Scheduled || state == job.Processing {
-		a.bytes(head[0], "bytes", len(h["payload"])+len(h["checkpoint"]))
-		owner := head[6]
-		if owner == "-" && len(head) == 9 {
-			o, _ := job.ReadOptions(head[8])
-			owner = cmp.Or(o.From, owner)
-		}
-		if owner != "-" {
+	a.texts(id, state)
+	if !state.Ended() {
+		a.bytes(h["tier"], "bytes", len(h["payload"])+len(h["checkpoint"]))
+		if owner := h["owner"]; owner != "" {
 			a.owned[owner]++
 		}
 	}
-	if whole(h["retries"]) > whole(head[2]) {
-		a.say("%s: %s retries of %s", id, h["retries"], head[2])
+	if whole(h["retries"]) > whole(h["max_retries"]) {
+		a.say("%s: %s retries of %s", id, h["retries"], h["max_retries"])
 	}
 	a.times(id)
 }
 
+// texts checks which texts Redis has of a job: the record of a living job and of a FAILED or CANCELLED one that SQL
+// lacks; the lease of a running job; of an ended job neither what was tried nor a checkpoint.
+func (a *audit) texts(id string, state job.Status) {
+	record, has := a.Records[id]
+	if needed := !state.Ended() || state != job.Completed && !a.Acknowledged(id); has != needed {
+		a.say("%s: %s, acknowledged %v, has a record: %v", id, state, a.Acknowledged(id), has)
+	}
+	if ttl := a.Keys[suffix("job")+id].TTL; has && ttl >= 0 {
+		a.say("%s: %s, its record has a time to live of %s", id, state, ttl)
+	}
+	if h := a.Jobs[id]; has && !state.Ended() && whole(h["bytes"]) != int64(len(h["payload"])) {
+		a.say("%s: %s bytes of payload, its head says %s", id, strconv.Itoa(len(h["payload"])), h["bytes"])
+	}
+	for _, name := range columnNames {
+		text, has := a.Columns[name][id]
+		if has && (state.Ended() || name == "leases" && state != job.Processing) {
+			a.say("%s: %s, and in %s: %q", id, state, name, text)
+		}
+	}
+	if lease := a.Columns["leases"][id]; lease != "" {
+		class, rest, _ := strings.Cut(record, "\n")
+		head, _, _ := strings.Cut(rest, "\n")
+		if !strings.HasPrefix(lease, class+" ") || !strings.HasSuffix(lease, "\n"+head) {
+			a.say("%s: lease %q of the record %q", id, lease, record)
+		}
+	}
+}
+
+// slices checks that a slice of ended jobs has a time to live exactly if SQL has all of its jobs, and that unacked
+// counts the others.
+func (a *audit) slices() {
+	counted := map[string]int64{}
+	for _, member := range a.Outbox {
+		counted[SliceOf(member)]++
+		h := a.Jobs[member[:min(len(member), idLength)]]
+		want := h["generation"] + " " + cmp.Or(h["attempt"], "0")
+		if of := strings.TrimPrefix(member[min(len(member), idLength):], " "); cmp.Or(of, "1 1") != want {
+			a.say("outbox has %q of generation and attempt %s", member, want)
+		}
+	}
+	for slice, ttl := range a.Slices {
+		if (ttl >= 0) != (counted[slice] == 0) {
+			a.say("slice %s: %d jobs in the outbox, its time to live is %s", slice, counted[slice], ttl)
+		}
+	}
+	for slice, n := range a.Unacked {
+		if n != counted[slice] {
+			a.say("unacked of slice %s is %d, counted %d", slice, n, counted[slice])
+		}
+		delete(counted, slice)
+	}
+	for slice, n := range counted {
+		a.say("unacked of slice %s is not there, counted %d", slice, n)
+	}
+}
+
 // place returns the sets that a job must be in by its state, and counts the job.
-func (a *audit) place(id string, head []string, state job.Status) []string {
-	h, tier, score := a.Jobs[id], head[0], head[4]
+func (a *audit) place(id string, state job.Status) []string {
+	h := a.Jobs[id]
+	tier, score := h["tier"], h["score"]
 	_, tried := h["first"]
 	switch state {
 	case job.Pending:
@@ -144,10 +188,13 @@ func (a *audit) place(id string, head []string, state job.Status) []string {
 	if !state.Ended() {
 		a.say("%s: state %q", id, state)
 	}
-	if a.TTL(id) >= 0 {
+	if a.Acknowledged(id) {
 		return nil
 	}
-	a.counted["outbox_bytes"] += int64(len(h["result"]) + len(h["payload"]))
+	a.counted["outbox_bytes"] += int64(len(h["result"]))
+	if state != job.Completed {
+		a.counted["outbox_bytes"] += whole(h["bytes"])
+	}
 	return []string{"outbox"}
 }
 
@@ -187,12 +234,16 @@ func (a *audit) counters() {
 // keys checks every key against those of docs/KEYS.md: an unknown key was spelled outside keys.go.
 func (a *audit) keys() {
 	known := map[string]string{"counters": "hash", "owners": "hash", "clock": "string", "doorbell": "list",
-		"epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset"}
+		"epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset", "unacked": "hash"}
+	for _, name := range columnNames {
+		known[suffix(name)] = "hash"
+	}
 	for _, name := range setNames {
 		known[suffix(name)] = "zset"
 	}
-	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash",
-		suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string", "events": "string",
+	prefixes := map[string]string{suffix("job"): "string", suffix("attempts"): "list", "claims:": "string",
+		suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string",
+		"events": "string",
 		"alarms": "string"}
 	for key, v := range a.Keys {
 		want := known[key]
@@ -210,7 +261,7 @@ func (a *audit) keys() {
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
 		}
-		if v.TTL >= 0 && !ages && !strings.HasPrefix(key, suffix("job")) {
+		if v.TTL >= 0 && !ages && !strings.HasPrefix(key, suffix("ended")) {
 			a.say("key %s has a time to live of %s", key, v.TTL)
 		}
 	}

@@ -298,6 +298,7 @@ func (m *Model) CancelJob(j *ModelJob, generation int) job.Word {
 		return job.Cancel
 	}
 	j.end(job.Cancelled)
+	j.token, j.ending = "", "" // a repeat of the last attempt's report is LOST from now on
 	return job.WasCancelled
 }
 
@@ -359,15 +360,25 @@ func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
 	return job.OK
 }
 
-// Forget removes, if all is true, a job that SQL has and that ended long ago. gone says whether the job was
-// removed, could whether it may be.
-func (m *Model) Forget(j *ModelJob, all bool) (gone, could bool) {
-	if !j.State.Ended() || j.InOutbox || !j.Aged {
-		return false, false
+// Forget removes, if all is true, the ended jobs of a slice, if SQL has all of them and all ended long ago. gone
+// counts the removed jobs, could those that may be removed.
+func (m *Model) Forget(slice string, all bool) (gone, could int) {
+	var of []*ModelJob
+	for _, j := range m.Jobs {
+		switch {
+		case SliceOf(string(j.ID)) != slice || !j.State.Ended():
+		case j.InOutbox || !j.Aged:
+			return 0, 0
+		default:
+			of = append(of, j)
+		}
 	}
-	if all {
+	if !all {
+		return 0, len(of)
+	}
+	for _, j := range of {
 		m.Jobs = slices.DeleteFunc(m.Jobs, func(one *ModelJob) bool { return one == j })
 		j.token = "" // a forgotten job has no holder: a repeated end is answered with LOST
 	}
-	return all, true
+	return len(of), len(of)
 }

@@ -249,13 +249,19 @@ func (e *Env) Flush(t testing.TB) {
 
 var minted atomic.Uint64
 
-// NewID makes an id for a partition; a later id sorts after an earlier one.
+// NewID makes an id for a partition; a later id sorts after an earlier one. No other id of NewID is in its slice.
 func NewID(partition int) job.ID {
 	return numberedID(minted.Add(1), partition)
 }
 
 func numberedID(n uint64, partition int) job.ID {
-	return job.ID(fmt.Sprintf("%08x-%04x-7000-8000-%010x%02x", uint32(n>>16)+0x019de340, uint16(n), n, partition))
+	return job.ID(fmt.Sprintf("%08x-%02x00-7000-8000-%010x%02x", uint32(n>>8)+0x019de340, uint8(n), n, partition))
+}
+
+// MateOf makes an id of the same slice and partition.
+func MateOf(id job.ID) job.ID {
+	n := minted.Add(1)
+	return job.ID(fmt.Sprintf("%s%02x-7000-8000-%010x%02x", SliceOf(string(id)), 1+n%255, n, id.Partition()))
 }
 
 // Job returns a submission of a tier, ready to send.

@@ -25,12 +25,18 @@ var snapshotScript = redis.NewScript(snapshotSource)
 // parts of them that tests need most.
 type Snapshot struct {
 	Keys map[string]Value             // by the key without its hash tag
-	Jobs map[string]map[string]string // id -> hash
-	// the sorted sets by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ...
+	Jobs map[string]map[string]string // id -> its fields, see fieldsOf
+	// the sorted sets by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ... -> id -> score
 	Sets      map[string]map[string]float64
-	Counters  map[string]int64    // zero ones left out
-	Owners    map[string]int64    // the counted living jobs of each owner
-	Histories map[string][]string // id -> lines
+	Outbox    []string                     // the members of the outbox, sorted
+	Columns   map[string]map[string]string // leases, tried, checkpoints -> id -> text
+	Records   map[string]string            // id -> text
+	Ends      map[string]string            // id -> what is kept of the ended job
+	Slices    map[string]time.Duration     // slice -> its time to live, negative = none
+	Unacked   map[string]int64             // slice -> how many of its jobs SQL lacks
+	Counters  map[string]int64             // zero ones left out
+	Owners    map[string]int64             // the counted living jobs of each owner
+	Histories map[string][]string          // id -> lines
 	Doorbell  int
 }
 
@@ -42,13 +48,18 @@ type Value struct {
 	Items []string
 }
 
+// columnNames are the hashes that have a field per job.
+var columnNames = []string{"leases", "tried", "checkpoints"}
+
 // setNames are the sorted sets that a job can be in, by the scripts' names.
 var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
 
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
 	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{},
-		Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{}}
+		Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{},
+		Columns: map[string]map[string]string{}, Records: map[string]string{}, Ends: map[string]string{},
+		Slices: map[string]time.Duration{}, Unacked: map[string]int64{}}
 	for _, name := range setNames {
 		s.Sets[name] = map[string]float64{}
 	}
@@ -59,6 +70,13 @@ func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot
 	for _, item := range reply {
 		key := item.([]any)
 		s.add(key[0].(string), key[1].(string), key[2].(string), texts(key[3]))
+	}
+	for _, texts := range []map[string]string{s.Records, s.Columns["leases"], s.Columns["tried"], s.Ends} {
+		for id := range texts {
+			if s.Jobs[id] == nil {
+				s.Jobs[id] = s.fieldsOf(id)
+			}
+		}
 	}
 	return s, nil
 }
@@ -93,17 +111,36 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 	for _, name := range setNames {
 		if key == suffix(name) {
 			for member, score := range pairs {
-				s.Sets[name][member], _ = strconv.ParseFloat(score, 64)
+				s.Sets[name][member[:min(len(member), idLength)]], _ = strconv.ParseFloat(score, 64)
 			}
 		}
 	}
+	for _, name := range columnNames {
+		if key == suffix(name) {
+			s.Columns[name] = pairs
+		}
+	}
 	if id, ok := strings.CutPrefix(key, suffix("job")); ok {
-		s.Jobs[id] = pairs
+		s.Records[id] = strings.Join(flat, "")
+	}
+	if slice, ok := strings.CutPrefix(key, suffix("ended")); ok {
+		s.Slices[slice] = v.TTL
+		for id, text := range pairs {
+			if id != "-" {
+				s.Ends[id] = text
+			}
+		}
 	}
 	if id, ok := strings.CutPrefix(key, suffix("attempts")); ok {
 		s.Histories[id] = flat
 	}
 	switch key {
+	case suffix("outbox"):
+		s.Outbox = slices.Sorted(maps.Keys(pairs))
+	case suffix("unacked"):
+		for slice, text := range pairs {
+			s.Unacked[slice], _ = strconv.ParseInt(text, 10, 64)
+		}
 	case suffix("counters"):
 		for field, text := range pairs {
 			if n, _ := strconv.ParseInt(text, 10, 64); n != 0 {
@@ -122,8 +159,26 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 // suffix returns a key by its name in the scripts, without the hash tag.
 func suffix(name string) string { return strings.TrimPrefix(queue.Key(0, name), tag(0)) }
 
-// TTL returns a job's time to live; negative = none.
-func (s Snapshot) TTL(id string) time.Duration { return s.Keys[suffix("job")+id].TTL }
+// idLength is how many characters an id has.
+const idLength = 36
+
+// SliceOf returns the slice that keeps the end of a job: the first 11 characters of its id.
+func SliceOf(id string) string { return id[:min(len(id), 11)] }
+
+// TTL returns the time to live of an ended job's slice; negative = none.
+func (s Snapshot) TTL(id string) time.Duration {
+	if ttl, ok := s.Slices[SliceOf(id)]; ok {
+		return ttl
+	}
+	return -1
+}
+
+// Acknowledged says whether a job has ended and SQL has it.
+func (s Snapshot) Acknowledged(id string) bool {
+	_, ended := s.Ends[id]
+	_, waits := s.Sets["outbox"][id]
+	return ended && !waits
+}
 
 // Lines returns the whole snapshot as text, one line per item, sorted by key. Of a time to live a line says only
 // that it exists, because it changes with time.
@@ -179,15 +234,5 @@ func setOf(lines []string) map[string]bool {
 	return set
 }
 
-// State returns a job's status from its hash; a hash without a state is that of a PENDING job. It is "" if there
-// is no hash.
-func (s Snapshot) State(id job.ID) job.Status {
-	h, ok := s.Jobs[string(id)]
-	switch {
-	case !ok:
-		return ""
-	case h["state"] == "":
-		return job.Pending
-	}
-	return job.Status(h["state"])
-}
+// State returns a job's status, "" if Redis has nothing of it.
+func (s Snapshot) State(id job.ID) job.Status { return job.Status(s.Jobs[string(id)]["state"]) }

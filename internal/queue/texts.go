@@ -1,0 +1,245 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// This file reads and writes the texts that Redis keeps of a job. lua/prelude.lua and docs/KEYS.md name their parts.
+
+// noMaxRun in a class says that a job may run as long as its tier lets it.
+const noMaxRun = "0"
+
+// mainQueue is the queue of the jobs that this process runs.
+const mainQueue = "main"
+
+// ownerOf returns the name under which the scripts count a job: its API key, or else the hash of a stranger's address,
+// which begins with '~'; "-" if it has neither.
+func ownerOf(owner string, o job.Options) string {
+	if owner == "" {
+		return dash(o.From)
+	}
+	return owner
+}
+
+// descriptor returns the part of a head that scripts do not read: "type trace" and, if there are any, options. Neither
+// type nor trace has a space.
+func descriptor(typ, trace string, o job.Options) string {
+	text := typ + " " + dash(trace)
+	if o != (job.Options{}) {
+		text += " " + o.Text()
+	}
+	return text
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func undash(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+// cutFields cuts up to len(into) words off a text and returns what follows them.
+func cutFields(text string, into []string) (rest string, ok bool) {
+	for i := range into {
+		if into[i], text, ok = strings.Cut(text, " "); !ok && i < len(into)-1 {
+			return "", false
+		}
+	}
+	return text, true
+}
+
+// readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms".
+func readClass(class string, j *job.Job) error {
+	var f [6]string
+	rest, ok := cutFields(class, f[:])
+	if !ok || rest != "" || f[0] == "" {
+		return fmt.Errorf("class of %s: %q", j.ID, class)
+	}
+	var err, err2 error
+	j.Generation, err = strconv.Atoi(f[2])
+	j.MaxRetries, err2 = strconv.Atoi(f[3])
+	if err != nil || err2 != nil {
+		return fmt.Errorf("class of %s: %q", j.ID, class)
+	}
+	j.Tier = job.Tier(f[0])
+	if j.Owner = undash(f[4]); strings.HasPrefix(j.Owner, "~") {
+		j.Owner = ""
+	}
+	return nil
+}
+
+// readHead fills in what a head says: "arrived score bytes type trace [options]".
+func readHead(head string, j *job.Job) error {
+	var f [5]string
+	rest, ok := cutFields(head, f[:])
+	if !ok || f[3] == "" || f[4] == "" {
+		return fmt.Errorf("head of %s: %q", j.ID, head)
+	}
+	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
+	if rest != "" {
+		var err error
+		if j.Options, err = job.ReadOptions(rest); err != nil {
+			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
+		}
+	}
+	return nil
+}
+
+// errOptions means that a head was read except for its options.
+var errOptions = errors.New("its options cannot be read")
+
+// runWords is how many words a run has.
+const runWords = 6
+
+// readRun fills in what a run says: "attempt retries first started due token". It returns the token, and when a job
+// that was delayed at submit was due.
+func readRun(f []string, j *job.Job) (token string, due time.Time) {
+	j.Attempt, j.RetryCount, j.FirstTriedAt, j.StartedAt = number(f[0]), number(f[1]), msTime(f[2]), msTime(f[3])
+	j.Worker = holder(f[5])
+	return f[5], msTime(f[4])
+}
+
+// cutRun splits "class run" before its run.
+func cutRun(text string) (class string, run []string, ok bool) {
+	f := strings.Split(text, " ")
+	if len(f) <= runWords {
+		return "", nil, false
+	}
+	at := len(f) - runWords
+	return strings.Join(f[:at], " "), f[at:], true
+}
+
+// readRecord fills in what a record says: "class\nhead\npayload".
+func readRecord(record string, j *job.Job) error {
+	start, body, ok := cutRecord(record)
+	if !ok {
+		return fmt.Errorf("record of %s: %q", j.ID, record[:min(len(record), 200)])
+	}
+	j.Payload = payload(body)
+	class, head, _ := strings.Cut(start, "\n")
+	if err := readClass(class, j); err != nil {
+		return err
+	}
+	return readHead(head, j)
+}
+
+// cutRecord splits a record, or the beginning of one, into "class\nhead" and the payload. ok is false if the head goes
+// on behind the text.
+func cutRecord(record string) (start, body string, ok bool) {
+	first := strings.IndexByte(record, '\n')
+	second := strings.IndexByte(record[first+1:], '\n')
+	if first < 0 || second < 0 {
+		return "", "", false
+	}
+	return record[:first+1+second], record[first+second+2:], true
+}
+
+// readLease fills in what a lease says: "class run" and, if a user asked to cancel the job, " cancel".
+func readLease(lease string, j *job.Job) (token string, due time.Time, err error) {
+	lease, j.CancelRequested = strings.CutSuffix(lease, " cancel")
+	class, run, ok := cutRun(lease)
+	if !ok {
+		return "", due, fmt.Errorf("lease of %s: %q", j.ID, lease)
+	}
+	token, due = readRun(run, j)
+	return token, due, readClass(class, j)
+}
+
+// readTried fills in what tried has of a job: "run laters unknowns since report word at cause error". While the job
+// runs, its lease knows the run better.
+func readTried(text string, j *job.Job, runs bool) error {
+	var f [runWords + 7]string
+	rest, ok := cutFields(text, f[:])
+	if !ok {
+		return fmt.Errorf("attempts of %s: %q", j.ID, text)
+	}
+	if !runs {
+		readRun(f[:runWords], j)
+	}
+	j.Cause, j.LastError = job.Cause(undash(f[runWords+6])), rest
+	return nil
+}
+
+// readEnded fills in what is kept of an ended job: "state ended report class run\nhead\ncause n\n", its error of n
+// bytes and its result.
+func readEnded(text string, j *job.Job) error {
+	line, rest, ok := strings.Cut(text, "\n")
+	head, detail, ok2 := strings.Cut(rest, "\n")
+	failure, texts, ok3 := strings.Cut(detail, "\n")
+	cause, length, ok4 := strings.Cut(failure, " ")
+	n, err := strconv.Atoi(length)
+	if !ok || !ok2 || !ok3 || !ok4 || err != nil || n < 0 || n > len(texts) {
+		return fmt.Errorf("end of %s: %q", j.ID, text[:min(len(text), 200)])
+	}
+	var f [3]string
+	line, _ = cutFields(line, f[:])
+	class, run, ok := cutRun(line)
+	if !ok {
+		return fmt.Errorf("end of %s: %q", j.ID, line)
+	}
+	j.Status, j.EndedAt, j.Cause, j.LastError = job.Status(f[0]), msTime(f[1]), job.Cause(undash(cause)), texts[:n]
+	j.Result = payload(texts[n:])
+	readRun(run, j)
+	if err := readClass(class, j); err != nil {
+		return err
+	}
+	return readHead(head, j)
+}
+
+// readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a LATER is
+// "until reason"; earlier builds left it empty.
+func readAttempt(line string, generation int) (job.Attempt, error) {
+	f := strings.SplitN(line, " ", 6)
+	if len(f) != 6 {
+		return job.Attempt{}, fmt.Errorf("attempt of %d parts: %q", len(f), line)
+	}
+	n, err := strconv.Atoi(f[0])
+	if err != nil {
+		return job.Attempt{}, fmt.Errorf("attempt: %w", err)
+	}
+	a := job.Attempt{
+		Number: n, Generation: generation, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4],
+		Error: f[5],
+	}
+	if a.Outcome == "LATER" {
+		var until string
+		until, a.Error, _ = strings.Cut(a.Error, " ")
+		a.Until = msTime(until)
+	}
+	return a, nil
+}
+
+// holder is the process in a lease's token, <nonce>:<claim number>.
+func holder(token string) string {
+	if i := strings.LastIndexByte(token, ':'); i >= 0 {
+		return token[:i]
+	}
+	return ""
+}
+
+// number reads a count; "" is 0.
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// payload is nil, not empty, for a job without one.
+func payload(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
+}
