@@ -173,9 +173,11 @@ func TestUpgrade_OutcomesOfVersion10(t *testing.T) {
 		if outcomes, results := rowsOfJob(t, a, rowID(4)); results != 1 || outcomes != 0 {
 			t.Errorf("%d outcomes and %d results of a job that was completed after the upgrade", outcomes, results)
 		}
-		for n, c := range map[int][2]job.Status{4: {job.Failed, job.Completed}, 5: {job.Completed, job.Failed}} {
-			if got, known := recordsAs(t, a, rowID(n), 1, c[0]); got != c[1] || !known {
-				t.Errorf("%s was offered and %s stands, want %s", c[0], got, c[1])
+		for _, offered := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
+			for _, n := range []int{4, 5} {
+				if got, known := recordsAs(t, a, rowID(n), 1, offered); got != want[rowID(n)] || !known {
+					t.Errorf("job %d: %s was offered and %s stands, want %s", n, offered, got, want[rowID(n)])
+				}
 			}
 		}
 		shows(t, a, want)
