@@ -219,37 +219,21 @@ type polled struct {
 
 func (s *server) poll(id string) polled {
 	s.t.Helper()
-	p, a := s.look(id)
-	if a.status != http.StatusOK {
-		s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
-	}
-	return p
-}
-
-// look polls a job once, whatever the answer is.
-func (s *server) look(id string) (polled, answer) {
-	s.t.Helper()
 	a := do(s.t, http.MethodGet, s.base+"/result/poll?jobId="+id, "")
 	var r struct {
 		Data polled `json:"apiResponseData"`
 	}
-	if err := json.Unmarshal(a.body, &r); err != nil {
+	if err := json.Unmarshal(a.body, &r); err != nil || a.status != http.StatusOK {
 		s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
 	}
-	return r.Data, a
+	return r.Data
 }
 
 func (s *server) await(id, status string, within time.Duration) polled {
 	s.t.Helper()
 	var p polled
 	testkit.Eventually(s.t, within, id+" is "+status, func() (bool, string) {
-		var a answer
-		if p, a = s.look(id); a.status == http.StatusServiceUnavailable { // a store on a busy machine answers later
-			return false, string(a.body)
-		}
-		if a.status != http.StatusOK {
-			s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
-		}
+		p = s.poll(id)
 		return p.Status == status, p.Status
 	})
 	return p
