@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -104,6 +105,12 @@ func TestDoctorGivesBackFromTheJournal(t *testing.T) {
 	front := c.start("TIERQ_ROLES=api,recovery", "TIERQ_JOURNAL=on")
 	ctx := t.Context()
 	deleted, other := front.submit("paid", "{}"), front.submit("paid", "{}")
+	// Until the journal knows that Redis took the jobs, the submits may take the rows back, and no audit restores them.
+	testkit.Eventually(t, 10*time.Second, "the journal knows that Redis has the jobs", func() (bool, string) {
+		var open int
+		c.row("SELECT COUNT(*) FROM accepted_jobs WHERE submitting = 1", &open)
+		return open == 0, fmt.Sprint(open, " rows may be taken back")
+	})
 	c.deleteRecord(deleted)
 	if _, err := c.db.ExecContext(ctx,
 		"UPDATE accepted_jobs SET recorded_at = recorded_at - INTERVAL 5 MINUTE"); err != nil {

@@ -225,6 +225,9 @@ func TestRedisFull(t *testing.T) {
 	waiting := s.submit("public", `{"delaySeconds":3600}`)
 	l.also = append(l.also, running)
 	l.suffer(func() error { return c.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err() }, func() error {
+		if p := s.poll(running); p.Status != "PROCESSING" {
+			t.Errorf("a poll of a running job: %+v", p)
+		}
 		if p := s.await(l.span, "COMPLETED", 5*time.Second); p.RetryCount != 0 {
 			t.Errorf("retryCount %d", p.RetryCount)
 		}

@@ -22,20 +22,19 @@ type parts struct {
 	due                         *redis.FloatCmd
 }
 
-// readParts asks for the texts of a job, for the record without most of its payload unless whole is set.
-func readParts(ctx context.Context, p redis.Pipeliner, id job.ID, whole bool) parts {
+// readParts asks for the texts of a job, for the record without most of its payload unless whole is set. The record is
+// read first and the end last, so that a job which ends between two reads is found.
+func readParts(ctx context.Context, p redis.Pipeliner, id job.ID, whole bool) (x parts) {
 	partition, name := id.Partition(), string(id)
-	x := parts{
-		lease: p.HGet(ctx, Key(partition, "leases"), name),
-		tried: p.HGet(ctx, Key(partition, "tried"), name),
-		ended: p.HGet(ctx, EndedKey(id), name),
-		due:   p.ZScore(ctx, Key(partition, "scheduled"), name),
-	}
 	if whole {
 		x.record = p.Get(ctx, JobKey(id))
 	} else {
 		x.record = p.GetRange(ctx, JobKey(id), 0, startBytes-1)
 	}
+	x.lease = p.HGet(ctx, Key(partition, "leases"), name)
+	x.tried = p.HGet(ctx, Key(partition, "tried"), name)
+	x.due = p.ZScore(ctx, Key(partition, "scheduled"), name)
+	x.ended = p.HGet(ctx, EndedKey(id), name)
 	return x
 }
 
@@ -123,12 +122,13 @@ func (v *View) outlived(j *job.Job) bool {
 	return j.Status == job.Failed && v.now().Sub(j.EndedAt) > max(v.opts.FailedRetention, time.Minute)
 }
 
-// inStep reads in one step of the server and returns the first error that is not redis.Nil. While a slot of a cluster
-// moves, a step could need keys of two servers and is refused. The reads then go one by one: no script moves a job
-// meanwhile, for the scripts are refused too.
+// inStep reads in one step of the server and returns the first error that is not redis.Nil. Redis refuses a step in two
+// cases, and the reads then go one by one. While a slot of a cluster moves, a step could need keys of two servers: no
+// script moves a job meanwhile, for the scripts are refused too. A full Redis refuses every command between MULTI and
+// EXEC, also reads (OOM), and then EXEC (EXECABORT); readParts says how its reads bear that.
 func inStep(ctx context.Context, c redis.UniversalClient, read func(p redis.Pipeliner) error) error {
 	cmds, err := c.TxPipelined(ctx, read)
-	if err != nil && strings.HasPrefix(err.Error(), "TRYAGAIN") {
+	if err != nil && (strings.HasPrefix(err.Error(), "TRYAGAIN") || strings.HasPrefix(err.Error(), "EXECABORT")) {
 		cmds, err = c.Pipelined(ctx, read)
 	}
 	if !errors.Is(err, redis.Nil) {

@@ -151,7 +151,7 @@ func (q *Queue) holdSlices(ctx context.Context, keys []string) (found []job.Find
 		var kind *redis.StatusCmd
 		var ttl *redis.DurationCmd
 		var unacked *redis.BoolCmd
-		_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		err := inStep(ctx, q.redis.Main, func(p redis.Pipeliner) error {
 			kind, ttl = p.Type(ctx, key), p.PTTL(ctx, key)
 			unacked = p.HExists(ctx, Key(partition, "unacked"), strings.TrimPrefix(suffix, suffixes["ended"]))
 			return nil
