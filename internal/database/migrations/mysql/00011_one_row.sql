@@ -6,7 +6,8 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE job_results ADD COLUMN recorded_at DATETIME(6) NULL')
-  FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'job_results' AND column_name = 'recorded_at');
+  FROM information_schema.columns
+  WHERE table_schema = DATABASE() AND table_name = 'job_results' AND column_name = 'recorded_at');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;
 
@@ -14,7 +15,8 @@ SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE job_results
   ADD KEY job_results_owner (owner, job_id),
   ADD KEY job_results_trace (trace_id, job_id),
   ADD KEY job_results_age (tier, recorded_at)')
-  FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'job_results' AND index_name = 'job_results_owner');
+  FROM information_schema.statistics
+  WHERE table_schema = DATABASE() AND table_name = 'job_results' AND index_name = 'job_results_owner');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;
 DEALLOCATE PREPARE ddl;
