@@ -2,14 +2,14 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. client is a module of its own, so that whoever
-# imports it gets no requirement with it; go.work joins it to this one. bench is another, so that what it compares tierq with is no dependency of
-# tierq; PKG=./bench is its tests.
+# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. client is a
+# module of its own, so that whoever imports it gets no requirement with it; go.work joins it to this one. bench is
+# another, so that what it compares tierq with is no dependency of tierq; PKG=./bench is its tests.
 PKG ?= ./...
 RUN ?=
 VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
-# One set of build flags for run, test, image and packaging: what one of them has compiled, the others need not compile again. nomsgpack leaves out a
-# codec of Gin's that nothing here uses; internal/testkit and .ci/ build with the same tag.
+# One set of build flags for run, test, image and packaging: what one of them has compiled, the others need not compile
+# again. nomsgpack leaves out a codec of Gin's that nothing here uses; internal/testkit and .ci/ build with the same tag.
 TAGS := nomsgpack
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -tags=$(TAGS)

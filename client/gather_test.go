@@ -242,7 +242,7 @@ func TestGather_ContextsThatEnd(t *testing.T) {
 			r.submit(&wait, c, in(230*milli), 110*milli, Paid, Submission{Type: "LEAVES"})
 		}
 		wait.Wait()
-		synctest.Wait() // for the request that nobody waits for
+		synctest.Wait() // until the request whose callers have all left has ended
 		if got := r.String(); got != "0s paid/submit, 100ms paid/submit/batch 2, 200ms paid/submit/batch 2" ||
 			r.sent[1].ended != nil || !errors.Is(r.sent[2].ended, context.Canceled) {
 			t.Errorf("sent %s: %v, %v", got, r.sent[1].ended, r.sent[2].ended)

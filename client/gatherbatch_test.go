@@ -222,7 +222,8 @@ func TestGather_ARefusedBatch(t *testing.T) {
 	}
 }
 
-// After a refused batch submits go alone for a while; after one that was too large, batches grow again.
+// After a server has refused a batch, the client sends submits alone for a while. After the server has refused a batch
+// as too large, the client sends smaller batches, which grow again.
 func TestGather_RecoversFromRefusals(t *testing.T) {
 	s, _ := newServer(t)
 	batches(s, 1, fake.Fault{Status: 429, RetryAfter: "3"}, fake.Fault{})

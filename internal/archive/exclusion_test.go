@@ -85,8 +85,9 @@ func TestCompletedAndFailedExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A completed outcome waits for a failed one that another process is writing, and the other way round. If that process
-// commits, its outcome stands; if it rolls back, ours does.
+// Two processes write different outcomes of one generation, one COMPLETED and one FAILED. The second writer waits until
+// the first transaction has ended. If the first one commits, its outcome stands. If it rolls back, the second one's
+// outcome stands.
 func TestOutcomesWaitForEachOther(t *testing.T) {
 	t.Attr("proves", "F26")
 	t.Parallel()
@@ -159,7 +160,8 @@ func TestGenerationsInOneBatch(t *testing.T) {
 	})
 }
 
-// Among very many outcomes of its time a completed one still finds the one that stands for its generation.
+// A COMPLETED outcome finds the FAILED outcome of its generation also if more than a thousand other outcomes have ids
+// between those of its batch.
 func TestRivalAmongMany(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

@@ -156,7 +156,8 @@ func TestCommitAnswerLost(t *testing.T) {
 		if proxy.Cuts() != 1 {
 			t.Fatalf("%d commits lost their answer, want 1", proxy.Cuts())
 		}
-		for table, want := range map[string]int{"job_outcomes": 100, "job_results": 1, "failed_jobs": 100, "job_attempts": 200} {
+		rows := map[string]int{"job_outcomes": 100, "job_results": 1, "failed_jobs": 100, "job_attempts": 200}
+		for table, want := range rows {
 			if n := s.Count(t, table); n != want {
 				t.Errorf("%s has %d rows, want %d", table, n, want)
 			}

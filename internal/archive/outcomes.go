@@ -40,7 +40,8 @@ func sameLength(ids []job.ID) []string {
 	return keys
 }
 
-const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes WHERE job_id IN ? AND outcome <> 'COMPLETED' " +
+const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes " +
+	"WHERE job_id IN ? AND outcome <> 'COMPLETED' " +
 	"UNION ALL SELECT job_id, generation, 'COMPLETED' FROM job_results WHERE job_id IN ? ORDER BY job_id, generation"
 
 // Outcomes reads the outcome of each ended generation of these jobs. A job without an outcome is not in the

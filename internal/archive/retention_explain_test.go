@@ -28,8 +28,8 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 			for text, args := range map[string][]any{
 				q.nextTier: {"COMPLETED", "A"}, q.old: {"COMPLETED", "PAID", earliest, 1000, earliest, "", "", 0, job.MaxBatch},
 				q.nextCompleted: {"A"}, q.oldCompleted: {"PAID", earliest, 1000, earliest, "", job.MaxBatch},
-				q.outcomes: jobs, q.results: jobs, q.letters: jobs, q.lockedLetters: jobs, q.journal: slices.Concat(jobs, jobs), q.keys: jobs,
-				q.attempts:      jobs,
+				q.outcomes: jobs, q.results: jobs, q.letters: jobs, q.lockedLetters: jobs,
+				q.journal: slices.Concat(jobs, jobs), q.keys: jobs, q.attempts: jobs,
 				q.deleteLetters: jobs, q.deleteResults: jobs, q.deleteAttempts: jobs, q.deleteReasons: jobs, q.deleteOutcomes: jobs,
 			} {
 				steps := databasetest.Plan(t, a.db, text, args)

@@ -16,14 +16,15 @@ func TestModelsFitTheSchema(t *testing.T) {
 // Every column of a table is inserted, except those that the database or a requeue fills in later.
 func TestInsertsNameEveryColumn(t *testing.T) {
 	later := map[string]bool{
-		"job_outcomes.recorded_at": true, "accepted_jobs.recorded_at": true, "requeue_requested_at": true, "requeue_request_id": true, "requeue_reason": true,
-		"requeued_at": true, "requeued_run_id": true, "open_at": true,
+		"job_outcomes.recorded_at": true, "accepted_jobs.recorded_at": true, "requeue_requested_at": true,
+		"requeue_request_id": true, "requeue_reason": true, "requeued_at": true, "requeued_run_id": true, "open_at": true,
 	}
 	a := New(databasetest.Open(t, databasetest.SQLite(t)), Options{})
 	for _, model := range []any{&outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{}, &keyRow{}} {
 		columns, table := databasetest.Columns(t, a.db, model)
 		for name := range columns {
-			if inserted := strings.Contains(a.inserts[table][1], "`"+name+"`"); inserted == (later[name] || later[table+"."+name]) {
+			inserted := strings.Contains(a.inserts[table][1], "`"+name+"`")
+			if inserted == (later[name] || later[table+"."+name]) {
 				t.Errorf("%s.%s: inserted is %v", table, name, inserted)
 			}
 		}

@@ -40,10 +40,10 @@ func readTable() []Setting {
 			Name:    name,
 			Flag:    strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "TIERQ_"), "_", "-")),
 			Default: f.Tag.Get("envDefault"),
-			Doc:     f.Tag.Get("doc"),
+			Doc:     texts[name].doc,
 			Min:     f.Tag.Get("min"),
 			Max:     f.Tag.Get("max"),
-			Why:     f.Tag.Get("why"),
+			Why:     texts[name].why,
 			Secret:  f.Tag.Get("secret") != "",
 			field:   f.Name,
 			bytes:   f.Tag.Get("unit") == "bytes",
@@ -98,13 +98,27 @@ func Example() string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	for _, s := range table {
-		fmt.Fprintf(&b, "\n# %s\n# %s=%s\n", s.Usage(), s.Name, s.Default)
+		fmt.Fprintf(&b, "\n%s# %s=%s\n", comment(s.Usage()), s.Name, s.Default)
 		if s.Secret {
 			fmt.Fprintf(&b, "# %s_FILE=\n", s.Name)
 		}
 	}
 	b.WriteString(exampleTail)
 	return b.String()
+}
+
+// comment returns a text as lines of a comment that end at 120 columns.
+func comment(text string) string {
+	var b strings.Builder
+	line := "#"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > 120 {
+			b.WriteString(line + "\n")
+			line = "#"
+		}
+		line += " " + word
+	}
+	return b.String() + line + "\n"
 }
 
 // Markdown returns the table of settings for the docs.

@@ -44,6 +44,22 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
+// Every setting has a text, a bounded one also the reason of its bounds, and no text is of another name.
+func TestTexts(t *testing.T) {
+	known := map[string]bool{}
+	for _, s := range Settings() {
+		known[s.Name] = true
+		if s.Doc == "" || (s.Max != "") != (s.Why != "") {
+			t.Errorf("%s: its text is %q, bounded by %q because %q", s.Name, s.Doc, s.Max, s.Why)
+		}
+	}
+	for name := range texts {
+		if !known[name] {
+			t.Errorf("texts.go has %s, which is no setting", name)
+		}
+	}
+}
+
 // The example changes nothing, neither as it is nor with every default made explicit.
 func TestExampleLoads(t *testing.T) {
 	want, err := Load(nil, "", nil)

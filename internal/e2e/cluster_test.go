@@ -311,7 +311,8 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 		c.t.Errorf("%d results and %d dead letters for %d outcomes", results, failed, ended)
 	}
 	var generations int
-	c.row(`SELECT COUNT(*) FROM (SELECT DISTINCT job_id, generation FROM `+endings+` WHERE outcome <> 'CANCELLED') AS each_one`,
+	c.row(`SELECT COUNT(*) FROM (
+		SELECT DISTINCT job_id, generation FROM `+endings+` WHERE outcome <> 'CANCELLED') AS each_one`,
 		&generations)
 	if generations != ended {
 		c.t.Errorf("%d outcomes of %d generations", ended, generations)
@@ -319,8 +320,8 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 	return outcomes
 }
 
-// endings are the outcomes that SQL has: a completed job's row is its result, any other is an outcome. (After an upgrade
-// there may be outcomes of completed jobs too.)
+// endings are the outcomes that SQL has. The row of a completed job is its result, that of any other job is an outcome.
+// Databases of earlier versions also have outcomes of completed jobs, which this leaves out.
 const endings = `(SELECT job_id, generation, 'COMPLETED' AS outcome, retry_count, trace_id FROM job_results UNION ALL
 	SELECT job_id, generation, outcome, retry_count, trace_id FROM job_outcomes WHERE outcome <> 'COMPLETED') AS ended`
 

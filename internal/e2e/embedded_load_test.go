@@ -157,7 +157,8 @@ func (e *embedded) jobsByTrace(like string) map[string]int {
 	}
 	defer func() { _ = db.Close() }()
 	rows, err := db.Query(`SELECT trace_id, COUNT(*) FROM (SELECT job_id, trace_id FROM accepted_jobs
-		UNION SELECT job_id, trace_id FROM `+endings+` WHERE outcome <> 'CANCELLED') WHERE trace_id LIKE ? GROUP BY trace_id`, like)
+		UNION SELECT job_id, trace_id FROM `+endings+` WHERE outcome <> 'CANCELLED')
+		WHERE trace_id LIKE ? GROUP BY trace_id`, like)
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -12,14 +12,16 @@ import (
 
 const (
 	// A completed job's row is its result, any other outcome is a row of job_outcomes.
-	outcomesQuery = `SELECT r.job_id AS job_id, r.generation AS generation, 'COMPLETED', r.attempts, r.retry_count, r.max_retries, r.tier, r.type,
-  r.trace_id, r.arrived_at, r.first_tried_at, r.started_at, r.completed_at, 1, f.job_id IS NOT NULL, f.requeued_at IS NOT NULL, r.result
+	outcomesQuery = `SELECT r.job_id AS job_id, r.generation AS generation, 'COMPLETED', r.attempts, r.retry_count,
+  r.max_retries, r.tier, r.type, r.trace_id, r.arrived_at, r.first_tried_at, r.started_at, r.completed_at, 1,
+  f.job_id IS NOT NULL, f.requeued_at IS NOT NULL, r.result
 FROM job_results r
 LEFT JOIN failed_jobs f ON f.job_id = r.job_id AND f.generation = r.generation
 UNION ALL
-SELECT o.job_id, o.generation, o.outcome, o.attempt, o.retry_count, o.max_retries, o.tier, o.type, o.trace_id, o.arrived_at,
-  COALESCE(r.first_tried_at, f.first_tried_at, o.first_tried_at), COALESCE(r.started_at, f.started_at, o.started_at),
-  COALESCE(r.completed_at, f.discarded_at, o.ended_at), r.job_id IS NOT NULL, f.job_id IS NOT NULL, f.requeued_at IS NOT NULL, r.result
+SELECT o.job_id, o.generation, o.outcome, o.attempt, o.retry_count, o.max_retries, o.tier, o.type, o.trace_id,
+  o.arrived_at, COALESCE(r.first_tried_at, f.first_tried_at, o.first_tried_at),
+  COALESCE(r.started_at, f.started_at, o.started_at), COALESCE(r.completed_at, f.discarded_at, o.ended_at),
+  r.job_id IS NOT NULL, f.job_id IS NOT NULL, f.requeued_at IS NOT NULL, r.result
 FROM job_outcomes o
 LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation
 LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation

@@ -30,7 +30,8 @@ func TestReadSQL(t *testing.T) {
 		insert("job_results", "job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, "+
 			"arrived_at, first_tried_at, started_at, completed_at, trace_id",
 			`('`+a+`', 2, 'PAID', 'CHAOS', '', '{"n": 1}', 0, 5, 4, '2026-05-01 12:01:00.000000', '2026-05-01 12:01:01.000000', '2026-05-01 12:01:02.000000', '2026-05-01 12:01:03.500000', 'ta'),
-			 ('`+c+`', 1, 'PAID', 'CHAOS', '', '{}', 0, 5, 1, '2026-05-01 12:00:00.000000', NULL, NULL, '2026-05-01 12:00:04.000000', 'tc')`)
+			 ('`+c+`', 1, 'PAID', 'CHAOS', '', '{}', 0, 5, 1, '2026-05-01 12:00:00.000000', NULL, NULL,
+			  '2026-05-01 12:00:04.000000', 'tc')`)
 		insert("failed_jobs", "job_id, generation, tier, type, owner, total_retries, max_retries, attempts, arrived_at, "+
 			"first_tried_at, started_at, discarded_at, failure_cause, "+
 			"last_error, requeued_at, trace_id",
