@@ -75,6 +75,15 @@ const (
 	tight = 50     // so small that the queue is full nearly all the time
 )
 
+// workers returns the workers of a server. Where the capacity is tight they are few: also on a machine too slow for
+// the load's rate, more jobs have to come than run.
+func (o *Options) workers() int {
+	if o.Capacity == tight {
+		return 3
+	}
+	return 8
+}
+
 // draw lets the seed set the options that are zero. Half of the runs have two partitions. One run in four has the
 // capacity tight. Where the walk noRetention is allowed, one run in three has a retention of 0.
 func (o *Options) draw() {

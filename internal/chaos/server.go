@@ -99,7 +99,8 @@ func (s *server) start(ctx context.Context, env ...string) error {
 func (s *server) settings() []string {
 	all := []string{
 		"TIERQ_ADDR=127.0.0.1:" + strconv.Itoa(s.port), "TIERQ_DATA_DIR=" + filepath.Join(s.c.dir, "data"),
-		"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_HEARTBEAT_INTERVAL=100ms", "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_WORKERS=8",
+		"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_HEARTBEAT_INTERVAL=100ms", "TIERQ_DRAIN_TIMEOUT=1s",
+		"TIERQ_WORKERS=" + strconv.Itoa(s.c.workers()),
 		"TIERQ_RETENTION=" + s.c.Retention.String(), "TIERQ_FAILED_RETENTION=" + s.c.Retention.String(),
 		"TIERQ_IDEMPOTENCY_TTL=" + keyLife.String(), "TIERQ_LOG_FORMAT=text", "TIERQ_ADMIN_KEY_FILE=" + s.c.adminFile(),
 		"TIERQ_PARTITIONS=" + strconv.Itoa(s.c.Partitions), "TIERQ_CAPACITY=" + strconv.Itoa(s.c.Capacity),

@@ -91,6 +91,10 @@ func TestKept(t *testing.T) {
 			e.keeping(1.1, 1.2, Keeps{Lives: true, Cancels: true})
 			e.outcome(plain, 1).ArrivedAt = at(0.96)
 		},
+		"a row's estimate of the arrival was early, and its server died before it called Redis": func(e *Evidence) {
+			e.Journal = []job.ID{}
+			e.outcome(plain, 1).ArrivedAt = at(0.96)
+		},
 		"a cancel came when the job had ended, to a Redis that had forgotten that": func(e *Evidence) {
 			e.keeping(11.5, 11.6, Keeps{Cancels: true})
 			e.Ops = append(e.Ops, Op{Kind: "cancel", ID: id(dead), Fate: OK, Status: 200, Sent: at(12), Answered: at(12.1)})

@@ -40,8 +40,8 @@ func timeOrder(b *book) {
 	}
 }
 
-// estimate is how wrong the arrival in a journal row may be. The process writes the row before it calls Redis,
-// with Redis' time as it last read it. If Redis loses the job, the estimate stays.
+// estimate is how wrong the arrival in a journal row may be. The process writes the row before it calls Redis, with
+// Redis' time as it last read it. The estimate stays if the process dies before the call, or if Redis loses the job.
 const estimate = 50 * time.Millisecond
 
 // arrival checks that a job arrives after its submit was sent and before the client was told that it is accepted,
@@ -59,7 +59,7 @@ func (b *book) arrival(j *entry, o *Outcome) {
 		}
 	}
 	early := apart
-	if b.journaled() && b.forgotWithin(j) {
+	if b.journaled() {
 		early = estimate
 	}
 	switch {

@@ -68,7 +68,7 @@ func parse(args []string) (a asked, err error) {
 		"how long the load takes, and with it the faults; of -jobs, -kills and -kinds such a run wants only what is said")
 	kinds := flags.Int("kinds", 0, "how many kinds of fault land at least")
 	partitions := flags.Int("partitions", 0, "TIERQ_PARTITIONS; 0: the seed says, 1 or 2")
-	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
+	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four, with 3 workers a server")
 	retention := flags.Duration("retention", -1, "TIERQ_RETENTION and TIERQ_FAILED_RETENTION; else 1m, and 0 now and then")
 	kills := flags.Int("kills", 0, "how many processes are killed at least")
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
