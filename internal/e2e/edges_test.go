@@ -25,6 +25,8 @@ type edge struct {
 	t    *testing.T
 	addr string
 	rest int64 // memory in bytes before the first attack
+
+	conns []net.Conn // of the attack that is under way
 }
 
 // patience is the time within which an honest caller must get an answer during an attack.
@@ -133,7 +135,8 @@ func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed in
 		}
 	})
 	func() {
-		defer group.Wait() // also if the attack fails the test
+		defer e.hangUp() // these also if the attack fails the test
+		defer group.Wait()
 		defer close(over)
 		attack(t)
 	}()
@@ -167,7 +170,7 @@ func submitAndPoll(c *http.Client, base string) (status int, err error) {
 }
 
 // attackers open n connections, from several local addresses so that the ports suffice, and send text on each.
-// They are closed when the test ends.
+// They are closed when the attack is over: a repeat of ten thousand more would take this process' last descriptors.
 func (e *edge) attackers(t *testing.T, n int, text string) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
@@ -188,14 +191,18 @@ func (e *edge) attackers(t *testing.T, n int, text string) []net.Conn {
 		})
 	}
 	group.Wait()
-	t.Cleanup(func() {
-		for _, c := range conns {
-			if c != nil {
-				_ = c.Close()
-			}
-		}
-	})
+	e.conns = append(e.conns, conns...)
 	return conns
+}
+
+// hangUp closes the connections of an attack.
+func (e *edge) hangUp() {
+	for _, c := range e.conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+	e.conns = nil
 }
 
 // trickle sends a piece on each connection, several times within about a second and a half.
@@ -332,7 +339,7 @@ func (e *edge) pollers(t *testing.T) {
 	id := e.submit("paid", `{"delaySeconds":600}`)
 	poll := "GET /result/poll?jobId=" + id + "&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	var hanging sync.WaitGroup
-	t.Cleanup(hanging.Wait) // their connections are closed before this
+	t.Cleanup(hanging.Wait) // their connections are closed when the attack is over
 	for _, c := range e.attackers(t, 7000, poll) {
 		if c != nil { // attackers has reported the error
 			hanging.Go(func() { pollAgain(c, poll) })
