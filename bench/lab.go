@@ -48,8 +48,10 @@ func newLab(o options) (*lab, error) {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
 	l := &lab{options: o, dir: dir}
-	// Rewrites of the AOF would fall into one run and not into the next.
-	l.redis, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
+	// Rewrites of the AOF would fall into one run and not into the next. The last setting is for asynq, whose tasks are
+	// then compact hashes.
+	l.redis, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
+		"--hash-max-listpack-value", "1024")
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}

@@ -20,7 +20,8 @@ func (l *lab) describe(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "  go        %s, GOMAXPROCS %d, GOGC %s here (server processes: 400 unless set)\n", runtime.Version(),
 		runtime.GOMAXPROCS(0), gogc())
 	settings := []string{}
-	for _, name := range []string{"appendonly", "appendfsync", "auto-aof-rewrite-percentage", "maxmemory-policy"} {
+	for _, name := range []string{"appendonly", "appendfsync", "auto-aof-rewrite-percentage", "maxmemory-policy",
+		"hash-max-listpack-value"} {
 		got, err := l.client.ConfigGet(ctx, name).Result()
 		if err != nil {
 			return fmt.Errorf("read Redis' settings: %w", err)

@@ -60,7 +60,7 @@ func pages(page func(cursor string) (Page, error)) iter.Seq2[Job, error] {
 		for cursor := ""; ; {
 			p, err := page(cursor)
 			if err == nil && p.Next == cursor && p.Next != "" {
-				err = errors.New("client: the list does not go on: its cursor stands still")
+				err = errors.New("client: the server answers the same cursor again: the list would not end")
 			}
 			if err != nil {
 				yield(Job{}, err)

@@ -23,7 +23,7 @@ func count[N int | int64](n N) string {
 	return sign + s
 }
 
-// span writes seconds with as many digits as somebody reads: "0 ms", "8.4 ms", "230 ms", "1.24 s", "42 s", "4 min 12
+// span writes seconds with as many digits as a reader needs: "0 ms", "8.4 ms", "230 ms", "1.24 s", "42 s", "4 min 12
 // s", "3 h 5 min", "2 d 4 h".
 func span(seconds float64) string {
 	switch {

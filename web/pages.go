@@ -128,7 +128,7 @@ type segment struct {
 	X, W      int64
 }
 
-// capsegs are the ready jobs of each tier on the capacity bar. Retried ones are ready too, and nobody refuses them: the
+// capsegs are the ready jobs of each tier on the capacity bar. Retried ones are ready too, and are never refused: the
 // bar ends at its end.
 func capsegs(s *Snapshot) []segment {
 	var list []segment

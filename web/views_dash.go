@@ -19,7 +19,7 @@ type Snapshot struct {
 	Slots     Slots     `json:"slots"`
 	Outbox    Outbox    `json:"outbox"`
 	Journal   Journal   `json:"journal"`
-	Dead      int64     `json:"dead"`      // dead letters that nobody has requeued, counted up to 10,000
+	Dead      int64     `json:"dead"`      // dead letters whose requeue no caller has asked for, counted up to 10,000
 	Ended     int64     `json:"ended"`     // in the last hour, completed, failed or cancelled
 	PerSecond float64   `json:"perSecond"` // jobs that end, over all tiers
 	// what an operator should know: "PUBLIC waits 4 min while PAID arrives at 30/s"; "" = nothing

@@ -42,7 +42,7 @@ type Job struct {
 	Why             []string // why it has not ended
 	Position        int64    // jobs before it; -1 = not known, or it does not wait
 	ETA             time.Duration
-	Redis           []Field // its hash as it stands in Redis; nil = not shown
+	Redis           []Field // the texts that Redis has of it; nil = not shown
 
 	Follow   string // address of its stream; "" = it has ended
 	CanStop  bool   // the caller may cancel it now

@@ -37,7 +37,7 @@ type Doors struct {
 func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o, stock: stock{left: map[string]int{}}} }
 
 // A wrong key is charged to its address: wrongAtOnce are answered at once, then wrongPerSecond per second. A right
-// key from the same address always passes. The address is not locked, because nobody can guess 256 random bits, and
+// key from the same address always passes. The address is not locked, because 256 random bits cannot be guessed, and
 // a thousand callers may share one address.
 const (
 	wrongAtOnce    = 20

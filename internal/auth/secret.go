@@ -59,8 +59,8 @@ func Parse(text string) (id, secret string, ok bool) {
 	return id, secret, true
 }
 
-// Hash returns the hash of a secret that is stored in its place. One round of SHA-256 is enough, because nobody can
-// guess 256 random bits, at any speed.
+// Hash returns the hash of a secret that is stored in its place. One round of SHA-256 is enough, because no attacker
+// can guess 256 random bits, at any speed.
 func Hash(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
 
 // bearer returns the text after "Bearer " in the only Authorization header. ok is false if there is not exactly

@@ -39,7 +39,7 @@ func (s *server) Describe() string {
 }
 
 // Send sends the message to the recipients that the server accepts. If the server refuses one recipient for now,
-// nobody gets the message yet: the next attempt can then reach everybody, and nobody twice. At the last attempt
+// no recipient gets the message yet: the next attempt can then reach all, and none twice. At the last attempt
 // the message goes to the recipients that can be reached.
 func (s *server) Send(ctx context.Context, m Message) (Delivery, error) {
 	text, id, err := compose(m, s.from)
@@ -162,7 +162,7 @@ func recipients(client *smtp.Client, from string, m Message) ([]string, error) {
 	return decide(accepted, forNow, forGood, m.Last)
 }
 
-// decide returns the recipients who get the message, or the reason why nobody gets it.
+// decide returns the recipients who get the message, or the reason why none gets it.
 func decide(accepted []string, forNow, forGood []error, last bool) ([]string, error) {
 	switch {
 	case len(forNow) > 0 && (!last || len(accepted) == 0):

@@ -46,7 +46,7 @@ func ParseMasters(text string) ([][]byte, error) {
 	return all, nil
 }
 
-// derive makes 32 bytes from a master and a name. Nobody can compute the master, or the bytes of another name,
+// derive makes 32 bytes from a master and a name. No receiver can compute the master, or the bytes of another name,
 // from them.
 func derive(master []byte, name string) []byte {
 	key, err := hkdf.Key(sha256.New, master, nil, name, 32)
