@@ -131,17 +131,33 @@ func (tab *Tab) press(x, y float64) error {
 	return errors.Join(<-pressed, released)
 }
 
-// Type replaces the element's text, as a paste would.
+// focusOn focuses an element and selects its text, in one call, so that no page can replace the element in between.
+const focusOn = `(selector => {
+	const e = document.querySelector(selector);
+	if (!e) return "nothing is " + selector;
+	e.focus();
+	e.select?.();
+	return document.activeElement === e ? "" : selector + " takes no focus";
+})`
+
+// Type replaces the element's text, as a paste would. It waits for the element, also while the page is replaced.
 func (tab *Tab) Type(selector, text string) {
 	tab.t.Helper()
-	tab.do("type into "+selector, chromedp.Focus(chromedp.CSS(selector)),
-		func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-			if _, err := chromedp.Evaluate[chromedp.Void]("document.activeElement.select?.()")(ctx, t); err != nil {
-				return chromedp.Void{}, err
-			}
-			_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
-			return chromedp.Void{}, err
-		})
+	var err error
+	every(browserBound, func() bool {
+		var why string
+		if err = tab.eval(fmt.Sprintf("%s(%q)", focusOn, selector), &why); err == nil && why != "" {
+			err = errors.New(why)
+		}
+		return err == nil
+	})
+	if err != nil {
+		tab.t.Fatalf("type into %s: %v\n%s", selector, err, tab.around())
+	}
+	tab.do("type into "+selector, func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return chromedp.Void{}, err
+	})
 }
 
 // Press presses keys one after the other, wherever the focus is: "?", "gd", "\r".

@@ -59,7 +59,8 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 	scripts := map[string]string{
 		"/console.js":   "console.error('something', 7, 'happened')",
 		"/exception.js": "null.property",
-		"/swap.js":      "setInterval(() => { const e = document.querySelector('h1'); e.replaceWith(e.cloneNode(true)) }, 4)",
+		"/swap.js": "setInterval(() => { for (const e of document.querySelectorAll('h1, input')) " +
+			"e.replaceWith(e.cloneNode(true)) }, 4)",
 		// The pressed element is gone when the button is released, and then a dialog covers its place for a while.
 		"/elusive.js": "const h = () => document.querySelector('h1'), d = document.createElement('dialog'); " +
 			"addEventListener('click', e => { if (e.target === h()) document.querySelector('#said').textContent += 'hit' }); " +
@@ -173,6 +174,7 @@ func TestBrowser(t *testing.T) {
 		tab.Open(site + "/swap")
 		for range 10 {
 			tab.Click("h1") // the page keeps replacing this element
+			tab.Type("input", "x")
 		}
 		tab.Open(site + "/elusive")
 		tab.Click("h1")
