@@ -165,7 +165,7 @@ func TestOps_ALongProfile(t *testing.T) {
 	if status, _, err := get(leaving, "trace?seconds=100"); err == nil {
 		t.Errorf("the client that left: %d", status)
 	}
-	testkit.Eventually(t, 30*time.Second, "it ends for the client that left", func() (bool, string) {
+	testkit.Eventually(t, 10*time.Second, "it ends for the client that left", func() (bool, string) {
 		status, body, err := get(t.Context(), "profile?seconds=4")
 		whole := len(body) > 2 && body[0] == 0x1f && body[1] == 0x8b // gzip
 		return err == nil && status == 200 && whole, fmt.Sprint(status, err)

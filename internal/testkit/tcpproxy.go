@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"net"
 	"sync"
 	"testing"
 )
@@ -48,6 +49,16 @@ func StartTCPProxy(backend string) (*TCPProxy, error) {
 func (p *TCPProxy) Cut() {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
+	p.cutAll()
+}
+
+// Reset is Cut, and resets the clients' connections: a client that writes on one next gets an error.
+func (p *TCPProxy) Reset() {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	for l := range p.links {
+		_ = l.client.(*net.TCPConn).SetLinger(0) // fails if the connection is closed already
+	}
 	p.cutAll()
 }
 

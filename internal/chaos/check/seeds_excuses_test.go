@@ -73,6 +73,9 @@ var seedsOfExcuses = []seed{
 
 var seedsOfTimes = []seed{
 	{"S15", "it arrived before it was submitted", func(e *Evidence) { e.outcome(plain, 1).ArrivedAt = at(0.9) }},
+	{"S15", "a row's estimate of the arrival stayed, although its submit was answered", func(e *Evidence) {
+		e.Journal, e.outcome(plain, 1).ArrivedAt = []job.ID{}, at(0.96)
+	}},
 	{"S15", "it arrived after its client was told", func(e *Evidence) {
 		e.outcome(cancelled, 1).ArrivedAt = at(3.1)
 	}},

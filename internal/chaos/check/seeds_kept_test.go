@@ -93,6 +93,9 @@ func TestKept(t *testing.T) {
 		},
 		"a row's estimate of the arrival was early, and its server died before it called Redis": func(e *Evidence) {
 			e.Journal = []job.ID{}
+			died := *e.submit(plain)
+			died.Fate, died.Status, died.ID = Unknown, 0, ""
+			e.Ops = append(e.Ops, died)
 			e.outcome(plain, 1).ArrivedAt = at(0.96)
 		},
 		"a cancel came when the job had ended, to a Redis that had forgotten that": func(e *Evidence) {

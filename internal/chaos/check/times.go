@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -41,7 +42,8 @@ func timeOrder(b *book) {
 }
 
 // estimate is how wrong the arrival in a journal row may be. The process writes the row before it calls Redis, with
-// Redis' time as it last read it. The estimate stays if the process dies before the call, or if Redis loses the job.
+// Redis' time as it last read it. The estimate stays if the process dies before the call, and so
+// does not answer, or if Redis loses the job.
 const estimate = 50 * time.Millisecond
 
 // arrival checks that a job arrives after its submit was sent and before the client was told that it is accepted,
@@ -59,7 +61,8 @@ func (b *book) arrival(j *entry, o *Outcome) {
 		}
 	}
 	early := apart
-	if b.journaled() {
+	lost := slices.ContainsFunc(s.ops, func(op *Op) bool { return op.Fate == Unknown })
+	if b.journaled() && (lost || b.forgotWithin(j)) {
 		early = estimate
 	}
 	switch {
