@@ -42,8 +42,8 @@ func timeOrder(b *book) {
 }
 
 // estimate is how wrong the arrival in a journal row may be. The process writes the row before it calls Redis, with
-// Redis' time as it last read it. The estimate stays if the process dies before the call, and so
-// does not answer, or if Redis loses the job.
+// Redis' time as it last read it. The estimate stays if the process dies before the call, so that the submit has no
+// answer, or if Redis loses the job.
 const estimate = 50 * time.Millisecond
 
 // arrival checks that a job arrives after its submit was sent and before the client was told that it is accepted,
