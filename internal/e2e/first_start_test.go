@@ -56,7 +56,10 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 			all, none := f.left(), "no table of versions"
 			left := map[string]int{}
 			first, last := time.Duration(0), whole
-			for n := range firstStartKills {
+			// A busy machine can make the first start many times slower than the others. Then more kills, each nearer to the
+			// beginning, find the moment between two states.
+			n := 0
+			for ; n < firstStartKills || len(left) < 2 && n < 4*firstStartKills; n++ {
 				f := killed(t)
 				p := testkit.StartProcess(t, f.bin, f.env, "serve")
 				const spread = firstStartKills / 2
@@ -86,7 +89,7 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			t.Logf("evidence: %d kills within %s left %v", firstStartKills, whole.Round(time.Millisecond), left)
+			t.Logf("evidence: %d kills within %s left %v", n, whole.Round(time.Millisecond), left)
 			if len(left) < 2 {
 				t.Error("all kills came at the same moment")
 			}
