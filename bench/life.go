@@ -76,7 +76,7 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 		}
 	}
 	calls := make([][]any, 0, n/job.MaxBatch+1)
-	class := fmt.Sprintf("PAID main 5 %s 0 1 %d 0 -", s.owner, capacity)
+	class := fmt.Sprintf("PAID main 5 %s 0 1 %d 0 - -", s.owner, capacity)
 	for left := n; left > 0; left -= job.MaxBatch {
 		shares := strings.ReplaceAll("PUBLIC n n n n n UNPAID n n n n n PAID n n n n n ", "n", strconv.Itoa(capacity))
 		args := []any{10000000000000, "9007199254740991", 60000, shares}
@@ -118,7 +118,7 @@ func (l *lab) all(ctx context.Context, verb string, c command, calls [][]any, n 
 		var then []any
 		switch verb {
 		case "submit":
-			then = []any{nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "*", 15000, 50000}
+			then = []any{nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "main", 10000000000000, "*", 15000, 50000}
 		case "claim":
 			then = []any{10000}
 			for _, id := range reply[3].([]any) { // next, leases, which, ids, records, checkpoints

@@ -61,6 +61,12 @@ var benches = []bench{
 		false,
 	},
 	{
+		"queues",
+		"claims over 1, 3 and 10 queues of the same jobs: what a claimed job costs inside the script",
+		queuesBench,
+		false,
+	},
+	{
 		"peers",
 		"tierq and its peers on the same work, turn about: docs/speed/BENCH.md says what each measure is",
 		peersBench,

@@ -20,12 +20,12 @@ type rowWriter struct {
 // The columns are the archive's. A job of the bench has run once, and has no owner.
 var resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries",
 	"attempts", "arrived_at", "first_tried_at",
-	"started_at", "completed_at", "trace_id", "worker", "note", "recorded_at"}
+	"started_at", "completed_at", "trace_id", "worker", "note", "queue", "recorded_at"}
 
 func resultValues(l *job.Lease) []any { // recorded_at is an expression of the statement
 	return []any{string(l.ID), l.Generation, string(l.Tier), l.Type, l.Owner, l.Result, l.RetryCount, l.MaxRetries,
 		l.Attempt, l.ArrivedAt.UTC(), l.FirstTriedAt.UTC(),
-		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker, ""}
+		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker, "", l.Queue}
 }
 
 func (b *bare) rows(ctx context.Context) (*rowWriter, error) {

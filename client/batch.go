@@ -203,7 +203,7 @@ func statusOf(code string) int {
 		return http.StatusNotFound
 	case "PAYLOAD_TOO_LARGE":
 		return http.StatusRequestEntityTooLarge
-	case "INVALID_PAYLOAD", "UNKNOWN_JOB_TYPE", "IDEMPOTENCY_MISMATCH":
+	case "INVALID_PAYLOAD", "UNKNOWN_JOB_TYPE", "UNKNOWN_QUEUE", "IDEMPOTENCY_MISMATCH":
 		return http.StatusUnprocessableEntity
 	case "RATE_LIMITED":
 		return http.StatusTooManyRequests

@@ -9,7 +9,8 @@ import (
 
 // Stats is the server's present activity. Rates are per second; counts and percentiles cover the last hour.
 type Stats struct {
-	Tiers          []TierStats  `json:"tiers"` // best first
+	Tiers          []TierStats  `json:"tiers"`  // best first
+	Queues         []QueueStats `json:"queues"` // MainQueue, then the declared ones by name
 	Capacity       Capacity     `json:"capacity"`
 	Gate           Gate         `json:"gate"`
 	Outbox         Outbox       `json:"outbox"`
@@ -38,6 +39,16 @@ type TierStats struct {
 	Failed             int64       `json:"failed"`
 	Cancelled          int64       `json:"cancelled"`
 	Retried            int64       `json:"retried"`
+}
+
+// QueueStats is the present state of one queue.
+type QueueStats struct {
+	Queue     string    `json:"queue"`
+	Depth     int64     `json:"depth"` // ready jobs
+	Scheduled int64     `json:"scheduled"`
+	InFlight  int64     `json:"inFlight"`
+	Workers   int       `json:"workers"`         // processes that claim its jobs
+	Paused    time.Time `json:"paused,omitzero"` // since when; zero: it is not paused
 }
 
 // Percentiles of a time, in seconds.
@@ -83,6 +94,7 @@ type Worker struct {
 	Stuck     int       `json:"stuck"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	SeenAt    time.Time `json:"seenAt,omitzero"`
+	Queues    []string  `json:"queues,omitempty"` // from which it claims
 }
 
 // Stats returns the server's present activity.

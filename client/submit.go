@@ -27,6 +27,7 @@ type Submission struct {
 	Delay       time.Duration // before the job may start, to the millisecond; excludes RunAt
 	RunAt       time.Time     // when the job may start; excludes Delay
 	CallbackURL string        // gets a signed POST when the job has ended
+	Queue       string        // a declared queue, or MainQueue; "" = MainQueue
 	// TraceID appears in the server's logs and in the job's calls: letters, digits, . _ -; "" = the server makes one.
 	TraceID string
 }
@@ -48,6 +49,9 @@ func RunAt(t time.Time) SubmitOption { return func(s *Submission) { s.RunAt = t 
 
 // CallbackURL sets an address that gets a signed POST when the job has ended.
 func CallbackURL(url string) SubmitOption { return func(s *Submission) { s.CallbackURL = url } }
+
+// InQueue sets the queue in which the job waits.
+func InQueue(name string) SubmitOption { return func(s *Submission) { s.Queue = name } }
 
 // TraceID sets the job's trace id.
 func TraceID(id string) SubmitOption { return func(s *Submission) { s.TraceID = id } }
@@ -141,6 +145,7 @@ type wireSubmission struct {
 	DelaySeconds float64 `json:"delaySeconds,omitempty"`
 	RunAt        string  `json:"runAt,omitempty"`
 	CallbackURL  string  `json:"callbackUrl,omitempty"`
+	Queue        string  `json:"queue,omitempty"`
 	Key          string  `json:"idempotencyKey,omitempty"`
 }
 
@@ -160,7 +165,7 @@ func (s *Submission) encode(key string) ([]byte, error) {
 		return nil, errors.New("a trace id is letters, digits and . _ -, at most 64")
 	}
 	w := wireSubmission{
-		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Key: key,
+		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Queue: s.Queue, Key: key,
 		DelaySeconds: math.Ceil(float64(s.Delay)/float64(time.Millisecond)) / 1000, // rounded up: never early
 	}
 	if !s.RunAt.IsZero() {

@@ -64,6 +64,7 @@ type Job struct {
 	Status          Status    `json:"status"`
 	Tier            Tier      `json:"tier"`
 	Type            string    `json:"type"`
+	Queue           string    `json:"queue,omitempty"`      // "" from a server without queues
 	Generation      int       `json:"generation,omitempty"` // 1, and one more with each requeue
 	Attempts        int       `json:"attempts"`
 	RetryCount      int       `json:"retryCount"`

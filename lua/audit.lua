@@ -1,16 +1,17 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
 --        repair, and sets aside jobs whose texts are torn or missing.
--- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job tried leases
---        checkpoints ended unacked attempts events
+-- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job tried
+--        leases checkpoints ended unacked attempts events
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
--- per job (n = 2, 4, ...):
+-- per job (n = 2, 5, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] outcomes: what SQL has of the job: 'generation outcome generation outcome ...' | '' nothing
+-- ARGV[n+2] met_in: the queue in which the walk met the job | '' it met the job elsewhere
 -- REPLY  per job: OK | REPAIRED findings | REPORTED findings | QUARANTINED finding | EMPTY (no such job and nothing of
 --        it, or in quarantine already)
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
-local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell, quarantine, job, tried,
-  leases, checkpoints, ended, unacked, attempts, events = unpack(KEYS)
+local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell, quarantine, job,
+  tried, leases, checkpoints, ended, unacked, attempts, events = unpack(KEYS)
 local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
@@ -38,9 +39,10 @@ local function remove_leftover(key, id)
 end
 
 -- find_places returns the job's score in each set, false where the set does not have the job.
-local function find_places(id)
+local function find_places(id, queue_name)
   return {
-    queue = redis.call('ZSCORE', queue, id),
+    queue_name = queue_name,
+    queue = redis.call('ZSCORE', key_of(queue_name, queue, queues), id),
     scheduled = redis.call('ZSCORE', scheduled, id),
     heartbeat_deadlines = redis.call('ZSCORE', heartbeat_deadlines, id),
     run_deadlines = redis.call('ZSCORE', run_deadlines, id),
@@ -51,10 +53,16 @@ end
 
 -- leave_sets takes a job out of the sets where jobs wait and run.
 local function leave_sets(id, places)
-  remove_if_misplaced(queue, id, places.queue)
+  remove_if_misplaced(key_of(places.queue_name, queue, queues), id, places.queue)
   remove_if_misplaced(scheduled, id, places.scheduled)
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
   remove_if_misplaced(run_deadlines, id, places.run_deadlines)
+end
+
+-- leave_other_queues takes a job out of main, and of the queue in which the walk met it, if they are not its own.
+local function leave_other_queues(id, places, met_in)
+  remove_if_misplaced(queue, id, places.queue_name ~= 'main')
+  remove_if_misplaced(key_of(met_in, queue, queues), id, met_in ~= '' and met_in ~= places.queue_name)
 end
 
 -- set_aside moves a job to the quarantine, where a person finds it and no worker does. A job that is there already
@@ -87,7 +95,7 @@ end
 local function end_overtaken(id, places, class, head, outcome)
   local t, bytes = parse_tried(redis.call('HGET', tried, id)), bytes_of(head)
   local run = t.run
-  redis.call('ZREM', queue, id)
+  redis.call('ZREM', key_of(places.queue_name, queue, queues), id)
   redis.call('ZREM', scheduled, id)
   redis.call('DEL', attempts .. id) -- SQL has those too
   count_waiting(class, places.queue and true or not places.scheduled, run.first_claim == '0', -1, bytes)
@@ -152,7 +160,7 @@ local function audit_running(id, places, lease, lease_head, class, head)
     redis.call('HSET', leases, id, held .. (lease.cancel and ' cancel' or '') .. '\n' .. head)
     if retries == lease.retries then add_repair('lease') end
   end
-  remove_if_misplaced(queue, id, places.queue)
+  remove_if_misplaced(key_of(places.queue_name, queue, queues), id, places.queue)
   remove_if_misplaced(scheduled, id, places.scheduled)
   remove_if_misplaced(outbox, id, places.outbox)
   -- The deadline has passed: the watch takes the job back by its two looks, unless the holder sends a heartbeat.
@@ -173,10 +181,10 @@ local function audit_waiting(id, places, class, head)
   remove_if_misplaced(scheduled, id, places.queue and places.scheduled)
   remove_if_misplaced(outbox, id, places.outbox)
   if not places.queue and not places.scheduled then
-    add_if_missing(queue, id, false, score)
-    ring(doorbell)
+    add_if_missing(key_of(places.queue_name, queue, queues), id, false, score)
+    ring(doorbell, class.queue)
   elseif places.queue and tonumber(places.queue) ~= tonumber(score) then
-    redis.call('ZADD', queue, score, id)
+    redis.call('ZADD', key_of(places.queue_name, queue, queues), score, id)
     add_repair('score')
   end
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
@@ -184,38 +192,40 @@ local function audit_waiting(id, places, class, head)
 end
 
 -- audit_job looks at one job and returns its word and findings.
-local function audit_job(id, outcomes)
+local function audit_job(id, outcomes, met_in)
   local key = job .. id
-  local places = find_places(id)
+  local key_type = redis.call('TYPE', key).ok
+  local class, head = nil, nil
+  if key_type == 'string' then class, head = read_start(key) end
+  local stored_lease = redis.call('HGET', leases, id)
+  local lease, lease_head = parse_lease(stored_lease)
+  local e, ended_head, detail = read_ended(ended, id)
+  local any_class = class or lease and lease.class or e and e.class
+  local places = find_places(id, any_class and any_class.queue or met_in ~= '' and met_in or 'main')
   local history_type = redis.call('TYPE', attempts .. id).ok
   -- A history of another type fails every script that appends a line to it, and with it the whole call.
   if history_type ~= 'none' and history_type ~= 'list' then
     redis.call('DEL', attempts .. id)
     add_repair('history')
   end
-  local key_type = redis.call('TYPE', key).ok
   if key_type ~= 'none' and key_type ~= 'string' then return set_aside(id, places, 'type') end
-  local class, head = nil, nil
   if key_type == 'string' then
-    class, head = read_start(key)
     if not class then return set_aside(id, places, 'head') end
     if redis.call('PTTL', key) >= 0 then
       redis.call('PERSIST', key)
       add_repair('ttl')
     end
   end
-  local stored_lease = redis.call('HGET', leases, id)
-  local lease, lease_head = parse_lease(stored_lease)
   if stored_lease and not lease then
     redis.call('HDEL', leases, id) -- no report could end the job: it goes back to its place
     add_repair('lease')
   end
-  local e, ended_head, detail = read_ended(ended, id)
   if e and class and tonumber(class.generation) > tonumber(e.class.generation) then
     remove_leftover(ended .. slice_of(id), id)
     e = nil
   end
   if not class and not lease and not e then return audit_nothing(id, places, ' ' .. outcomes) end
+  leave_other_queues(id, places, met_in)
   local waiting_class = not e and not lease and class
   local outcome = waiting_class
     and string.match(' ' .. outcomes .. ' ', ' ' .. waiting_class.generation .. ' (%u+) ')
@@ -235,9 +245,9 @@ local function audit_job(id, outcomes)
   return payload_lost and 'REPORTED ' .. 'payload_lost' or 'OK'
 end
 
-for i = 2, #ARGV, 2 do
+for i = 2, #ARGV, 3 do
   repairs, payload_lost = {}, false
-  reply[#reply + 1] = audit_job(ARGV[i], ARGV[i + 1])
+  reply[#reply + 1] = audit_job(ARGV[i], ARGV[i + 1], ARGV[i + 2])
 end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)

@@ -1,13 +1,13 @@
 -- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and its holder's next report, of any
 --        kind, ends it CANCELLED.
--- KEYS   queue scheduled outbox counters owners job tried leases checkpoints ended unacked events
+-- KEYS   queue queues scheduled outbox counters owners job tried leases checkpoints ended unacked events
 -- per job (n = 1, 3, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] wanted_generation: only this generation is cancelled | '' any generation
 -- REPLY  per job: CANCELLED tier (ended by this call) | CANCELLED (before this call) | CANCEL (running: the request is
 --        kept) | ENDED (otherwise) | EMPTY (no such job)
 -- TWICE  a cancelled job answers CANCELLED without its tier, a running job with a request answers CANCEL
-local queue, scheduled, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked,
+local queue, queues, scheduled, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked,
   events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
@@ -24,7 +24,7 @@ end
 
 -- cancel_waiting ends a job that is ready or scheduled.
 local function cancel_waiting(id, class, head)
-  local is_ready = redis.call('ZREM', queue, id) == 1
+  local is_ready = redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1
   redis.call('ZREM', scheduled, id)
   local t = parse_tried(redis.call('HGET', tried, id))
   local run = t.run

@@ -1,25 +1,98 @@
--- claim: hands the best ready jobs to one process, as leases.
--- KEYS   queue heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases checkpoints
---        events
+-- claim: hands the best ready jobs of some queues to one process, as leases.
+-- KEYS   queue queues heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases
+--        checkpoints events
 -- ARGV[1] nonce: the name of the process
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards
 -- ARGV[3] max: how many leases to hand out at most
 -- ARGV[4] bound: the highest score to hand out | '+inf' any score
 -- ARGV[5] max_bytes: how many bytes of records to hand out at most; one job may have more
--- per tier (n = 6, 9, ...):
+-- ARGV[6] names: of the queues, with a space between them
+-- ARGV[7] band: the step between the scores of two tiers, which then do not overlap | 0 tiers may overlap
+-- per tier (n = 8, 11, ...):
 -- ARGV[n+0] tier: the name of the tier | '*' any tier that has no arguments of its own
 -- ARGV[n+1] heartbeat_timeout_ms: how long from now the lease lives without a heartbeat
 -- ARGV[n+2] max_run_ms: how long from now the attempt may run
 -- REPLY  next (score of the best job left, or ''), then four lists: the different leases of the call, and of each job
 --        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY
-local queue, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
+-- Over several queues the best tier comes first. Inside a tier the queue with the oldest job comes first, and another
+-- queue when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order.
+local queue, queues, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
   checkpoints, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local names, band = ARGV[6], tonumber(ARGV[7])
 local token = nonce .. ':' .. number
 
 local last_number, last_ids = string.match(redis.call('GET', claims) or '', '^(%d+)(.*)$')
 if last_number and tonumber(number) < tonumber(last_number) then return {'EMPTY'} end
+
+-- places are the queues of the claim. Of each, read is how many jobs were read, and head the score behind them, as a
+-- text; nil = there is none, or it is not known.
+local places = {}
+for name in string.gmatch(names, '%S+') do
+  places[#places + 1] = {name = name, read = 0, taken = {}}
+end
+
+-- read_head reads the score of the job behind those that were read.
+local function read_head(place)
+  local at = text(place.read)
+  place.head = redis.call('ZRANGE', key_of(place.name, queue, queues), at, at, 'WITHSCORES')[2]
+end
+
+local ready, scores, homes = {}, {}, {} -- the jobs that were read, best first; their scores; their places
+
+-- read_from reads jobs of a place whose score is at most upto, until there are max, and looks at one more. It returns
+-- whether it has read any.
+local function read_from(place, upto)
+  local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), '-inf', upto, 'WITHSCORES', 'LIMIT',
+    text(place.read), text(max - #ready + 1))
+  place.head = nil
+  for i = 1, #found, 2 do
+    local n = #ready + 1
+    if n > max then
+      place.head = found[i + 1]
+    else
+      ready[n], scores[n], homes[n], place.read = found[i], found[i + 1], place, place.read + 1
+    end
+  end
+  return #found > 0
+end
+
+-- best_two returns the place with the lowest head, and the lowest head of the others. Heads above the bound count if
+-- is_any.
+local function best_two(is_any)
+  local best, second
+  for _, place in ipairs(places) do
+    local score = tonumber(place.head)
+    if score and (is_any or bound == '+inf' or score <= tonumber(bound)) then
+      if not best or score < tonumber(best.head) then
+        best, second = place, best and best.head
+      elseif not second or score < tonumber(second) then
+        second = place.head
+      end
+    end
+  end
+  return best, second
+end
+
+-- read_ready reads the best jobs of all places.
+local function read_ready()
+  if #places == 1 then
+    read_from(places[1], bound)
+    if bound ~= '+inf' and not places[1].head then read_head(places[1]) end
+    return
+  end
+  for _, place in ipairs(places) do read_head(place) end
+  local best, second = best_two(false)
+  while best and #ready < max do
+    local upto = second or bound
+    if band > 0 then upto = '(' .. text((math.floor(tonumber(best.head) / band) + 1) * band) end
+    if bound ~= '+inf' and tonumber((string.gsub(upto, '^%(', ''))) > tonumber(bound) then upto = bound end
+    if not read_from(best, upto) then return end
+    if not best.head then read_head(best) end
+    best, second = best_two(false)
+  end
+end
 
 -- lease_numbers has the different leases of the call: most jobs share one.
 local lease_texts, lease_numbers, which, ids, records = {}, {}, {}, {}, {}
@@ -48,9 +121,8 @@ local function read_records(job_ids)
   return found, i - 1
 end
 
-local next_id
 if last_number == number then
-  next_id = redis.call('ZRANGE', queue, '0', '0')[1]
+  for _, place in ipairs(places) do read_head(place) end
   local claimed = {}
   for id in string.gmatch(last_ids, '%S+') do claimed[#claimed + 1] = id end
   for i, stored in pairs(read_column(leases, claimed)) do
@@ -64,14 +136,12 @@ else
   local started, events_wanted = text(now), has_listeners(events)
 
   local deadlines = {} -- tier -> when a lease that starts now expires
-  for i = 6, #ARGV, 3 do
+  for i = 8, #ARGV, 3 do
     local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
   end
 
-  local ready = redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', text(max + 1))
-  next_id = ready[max + 1]
-  ready[max + 1] = nil
+  read_ready()
   local found, looked = read_records(ready)
   local tried_texts, held = read_column(tried, ready), read_column(leases, ready)
 
@@ -87,17 +157,15 @@ else
   end
 
   local bytes, heartbeat_entries, run_entries, lease_entries, unexplained = 0, {}, {}, {}, {}
+  local gone = 0 -- how many of the jobs leave their queues
   for i = 1, looked do
-    local id, record = ready[i], found[i]
+    local id, record, taken = ready[i], found[i], homes[i].taken
     local class, head = parse_start(record or '')
     if not class or held[i] then
       unexplained[#unexplained + 1], unexplained[#unexplained + 2] = started, id
     else
       bytes = bytes + #record
-      if bytes > max_bytes and #ids > 0 then
-        next_id = id
-        break
-      end
+      if bytes > max_bytes and #ids > 0 then break end
       local lease, attempt, is_first = nil, '1', true
       if tried_texts[i] then
         local run = parse_tried(tried_texts[i]).run
@@ -113,21 +181,20 @@ else
       run_entries[e + 1], run_entries[e + 2] = deadline.run, id
       lease_entries[e + 1], lease_entries[e + 2] = id, lease .. '\n' .. head
       count_waiting(class, true, is_first, -1, 0)
-      change_counter(class.tier, 'running', 1)
+      count_running(class, 1)
       if events_wanted then note_event(events, id, class.tier, 'PROCESSING', attempt) end
     end
+    gone, taken[#taken + 1] = i, id
   end
-  if looked < #ready and not next_id then next_id = ready[looked + 1] end
+  for i = #ready, gone + 1, -1 do homes[i].head = scores[i] end
 
   -- The first write removes, so that a full Redis accepts a claim, also one that finds nothing.
   redis.call('DEL', claims)
-  bulk('ZREM', queue, ids)
-  for i = 1, #unexplained, 2 do redis.call('ZREM', queue, unexplained[i + 1]) end
+  for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end
   bulk('ZADD', quarantine, unexplained)
   bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
   bulk('ZADD', run_deadlines, run_entries)
   bulk('HSET', leases, lease_entries)
-  if not next_id and bound ~= '+inf' then next_id = redis.call('ZRANGE', queue, '0', '0')[1] end
   redis.call('SET', claims, number .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   write_counters(counters)
   publish(events, started)
@@ -137,9 +204,8 @@ local saved = {}
 for i, stored in pairs(read_column(checkpoints, ids)) do
   if stored then saved[#saved + 1], saved[#saved + 2] = ids[i], string.gsub(stored, '^%d+ %d+ ', '') end
 end
-local next_score = ''
-if next_id then
-  next_score = redis.call('ZSCORE', queue, next_id)
-  ring(doorbell)
+local best = best_two(true)
+for _, place in ipairs(places) do
+  if place.head then ring(doorbell, place.name) end
 end
-return {next_score, lease_texts, which, ids, records, saved}
+return {best and best.head or '', lease_texts, which, ids, records, saved}

@@ -49,7 +49,7 @@ for i = 2, #ARGV, 4 do
     word = answers[id] or (lease.cancel and 'CANCELLED ' or 'OK ') .. at
     if not answers[id] then
       answers[id] = word
-      change_counter(lease.class.tier, 'running', -1)
+      count_running(lease.class, -1)
       if lease.cancel then
         local line = end_line_of(lease, 'CANCELLED')
         end_with_record(checkpoints, id, lease.class, attempt, line, at, head, parse_tried(tried_texts[#reply + 1]))

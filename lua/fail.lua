@@ -1,7 +1,7 @@
 -- fail: the holder ends an attempt without a result: the attempt failed and spends a retry, or the job goes back
 --        unharmed.
--- KEYS   heartbeat_deadlines run_deadlines queue scheduled outbox counters owners doorbell tried leases checkpoints
---        ended unacked attempts events alarms
+-- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell tried leases
+--        checkpoints ended unacked attempts events alarms
 -- ARGV[1] later_limit: how often a generation may be later | 0 any number of times
 -- ARGV[2] later_age_ms: how long after its first attempt a generation may be later | 0 for ever
 -- ARGV[3] unknown_for_ms: how long a job waits for a worker that knows its type before it fails | 0 for ever
@@ -21,7 +21,7 @@
 -- A later beyond one of its bounds spends a retry, as a failure with the cause LATER_LIMIT does.
 -- An unknown spends no retry. The job waits 2 s, and twice as long after each further unknown, up to 5 min. After
 -- unknown_for_ms of nothing but unknowns the job fails.
-local heartbeat_deadlines, run_deadlines, queue, scheduled, outbox, counters, owners, doorbell, tried, leases,
+local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, tried, leases,
   checkpoints, ended, unacked, attempts, events, alarms = unpack(KEYS)
 local later_limit, later_age, unknown_for = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = time_ms()
@@ -83,7 +83,7 @@ for i = 4, #ARGV, 8 do
     end
     local spends_retry = not lease.cancel and (report == 'fail' or exceeded)
     local unknown_too_long = report == 'unknown' and unknown_for > 0 and now - t.since >= unknown_for
-    change_counter(tier, 'running', -1)
+    count_running(class, -1)
     record_attempt(attempts .. id, attempt, lease.started, at, cause, token, message)
     if (spends_retry or report == 'unknown') and not lease.cancel then t.cause, t.error = cause, message end
     if lease.cancel then
@@ -115,11 +115,10 @@ for i = 4, #ARGV, 8 do
       redis.call('HSET', tried, id, format_tried(t, run, report, 'OK', at))
       if delay > 0 then
         redis.call('ZADD', scheduled, text(now + delay), id)
-        change_counter(tier, 'scheduled', 1)
+        count_job(class, 'scheduled', 1)
       else
-        redis.call('ZADD', queue, score_of(head), id)
-        change_counter(tier, 'ready', 1)
-        ring(doorbell)
+        add_entry(class.queue, score_of(head), id)
+        count_job(class, 'ready', 1)
       end
       local shown_cause = (spends_retry or report == 'unknown') and cause or nil
       note_event(events, id, tier, next_state, attempt, shown_cause)
@@ -130,6 +129,7 @@ for i = 4, #ARGV, 8 do
   reply[#reply + 1] = word
 end
 
+write_entries(queue, queues, doorbell)
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_counters(counters, owners)
 publish(events, at)

@@ -27,7 +27,7 @@ var (
 	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|` +
 		`'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
 	adding = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
-		`\b(ring|write_counters|record_attempt|write_ends)\(`)
+		`\b(ring|write_counters|record_attempt|write_ends|write_entries)\(`)
 	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
 )
 
@@ -103,12 +103,18 @@ func (s *script) bindsKeys() {
 
 // prefixes are the keys that are the beginning of one, with what may follow.
 var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "idempotency": {"idempotency_key"},
-	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}}
+	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}, "queues": {}}
+
+// ofQueue is a key that key_of chooses: a key of the header, or a prefix and the name of a queue.
+var ofQueue = regexp.MustCompile(`^key_of\([\w.]+, (\w+), (\w+)(?: \.\. ':')?\)$`)
 
 // usesKeys holds each key argument to a bound name, a bound prefix with what follows it, a local key that is one, the
 // argument key of a function, or a list *_keys of such keys.
 func (s *script) usesKeys() {
 	ok := func(key string) bool {
+		if m := ofQueue.FindStringSubmatch(key); m != nil {
+			return slices.Contains(s.keys, m[1]) && slices.Contains(s.keys, m[2])
+		}
 		name, rest, _ := strings.Cut(key, " .. ")
 		return slices.Contains(s.keys, name) && (rest == "" && prefixes[name] == nil || slices.Contains(prefixes[name], rest))
 	}
@@ -129,10 +135,10 @@ func (s *script) usesKeys() {
 				s.say("read_ended(%s): not a key of the header", strings.Join(c.args, ", "))
 			}
 			continue
-		case "write_ends":
+		case "write_ends", "write_entries":
 			for _, arg := range c.args {
 				if !slices.Contains(s.keys, arg) {
-					s.say("write_ends(%s): %s is not a key of the header", strings.Join(c.args, ", "), arg)
+					s.say("%s(%s): %s is not a key of the header", c.function, strings.Join(c.args, ", "), arg)
 				}
 			}
 			continue

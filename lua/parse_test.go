@@ -33,7 +33,7 @@ type call struct {
 }
 
 var callStart = regexp.MustCompile(`\b(redis\.call|bulk|read_values|read_column|drop_from_column|` +
-	`checkpoint_bytes|ring|write_counters|write_ends|publish|note_event|note_alarm|record_attempt|` +
+	`checkpoint_bytes|ring|write_counters|write_ends|write_entries|publish|note_event|note_alarm|record_attempt|` +
 	`end_with_record|read_ended|read_start)\(`)
 
 // calls are the calls that touch keys.

@@ -22,6 +22,12 @@ end
 
 local function time_ms() return math.floor(time_us() / 1000) end
 
+-- key_of returns the key of a queue: main has a key of its own, the key of any other queue is a prefix and its name.
+local function key_of(name, main_key, prefix)
+  if name == 'main' then return main_key end
+  return prefix .. name
+end
+
 -- slice_of names the slice of an id: the 256 ms of its UUIDv7 time.
 local function slice_of(id) return string.sub(id, 1, 11) end
 
@@ -136,12 +142,21 @@ local function count_living(class, n, bytes)
   if class.owner ~= '-' then owner_changes[class.owner] = (owner_changes[class.owner] or 0) + n end
 end
 
+-- count_job counts n more or fewer jobs for their tier and, unless they are in main, for their queue. A queue's
+-- counters begin with '@', as no tier does.
+local function count_job(class, counter, n)
+  change_counter(class.tier, counter, n)
+  if class.queue ~= 'main' then change_counter('@' .. class.queue, counter, n) end
+end
+
+local function count_running(class, n) count_job(class, 'running', n) end
+
 -- count_waiting counts n more or fewer jobs that wait: ready, or scheduled with a delay. A job that was never claimed
 -- has a limit of its own.
 local function count_waiting(class, is_ready, is_fresh, n, bytes)
-  change_counter(class.tier, is_ready and 'ready' or 'scheduled', n)
+  count_job(class, is_ready and 'ready' or 'scheduled', n)
   if not is_fresh then return end
-  change_counter(class.tier, is_ready and 'fresh' or 'delayed', n)
+  count_job(class, is_ready and 'fresh' or 'delayed', n)
   if not is_ready then change_counter(class.tier, 'delayedbytes', n * bytes) end
 end
 
@@ -156,8 +171,10 @@ local function write_counters(counters, owners)
   for counter, tiers in pairs(counter_changes) do
     local sum = 0
     for tier, n in pairs(tiers) do
-      sum = sum + n
-      if n ~= 0 then redis.call('HINCRBY', counters, tier .. ':' .. counter, text(n)) end
+      local is_queue, field = string.sub(tier, 1, 1) == '@', tier .. ':' .. counter
+      if not is_queue then sum = sum + n end
+      local left = n == 0 or redis.call('HINCRBY', counters, field, text(n))
+      if is_queue and left == 0 then redis.call('HDEL', counters, field) end -- names of queues come and go
     end
     -- Admission limits the sums of these four over all tiers.
     local is_limited = counter == 'fresh' or counter == 'delayed' or counter == 'bytes' or counter == 'delayedbytes'
@@ -169,9 +186,22 @@ local function write_counters(counters, owners)
   end
 end
 
--- ring puts a token on the doorbell, unless one lies there: workers that block on the doorbell wake up.
-local function ring(doorbell)
-  if redis.call('LLEN', doorbell) == 0 then redis.call('RPUSH', doorbell, '1') end
+-- ring puts a token on a queue's doorbell, unless one lies there: workers that block on the doorbell wake up. doorbell
+-- is that of main.
+local function ring(doorbell, name)
+  local bell = key_of(name, doorbell, doorbell .. ':')
+  if redis.call('LLEN', bell) == 0 then redis.call('RPUSH', bell, '1') end
+end
+
+-- add_entry keeps a job for write_entries, which puts all jobs of a call into their queues.
+local queue_entries = {} -- name of a queue -> score, id, score, id, ...
+local function add_entry(name, score, id)
+  local entries = queue_entries[name]
+  if not entries then
+    entries = {}
+    queue_entries[name] = entries
+  end
+  entries[#entries + 1], entries[#entries + 2] = score, id
 end
 
 -- has_listeners says whether a process listens to a channel. It asks Redis once per call of a script.
@@ -212,6 +242,14 @@ local function slice(args, i) return unpack(args, i, math.min(i + 199, #args)) e
 -- bulk runs ZADD, ZREM, HSET or HDEL for any number of arguments.
 local function bulk(command, key, args)
   for i = 1, #args, 200 do redis.call(command, key, slice(args, i)) end
+end
+
+-- write_entries puts the jobs that add_entry kept into their queues, and rings.
+local function write_entries(queue, queues, doorbell)
+  for name, entries in pairs(queue_entries) do
+    bulk('ZADD', key_of(name, queue, queues), entries)
+    ring(doorbell, name)
+  end
 end
 
 -- bulk_keys runs MSET, DEL or EXISTS for any number of arguments and returns the sum of the numbers that it answers.

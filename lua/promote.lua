@@ -1,12 +1,12 @@
 -- promote: scheduled jobs that are due become ready, each at its own place.
--- KEYS   scheduled queue counters doorbell quarantine job tried events
+-- KEYS   scheduled queue queues counters doorbell quarantine job tried events
 -- ARGV[1] limit: how many jobs to promote at most
 -- REPLY  per due job: OK | QUARANTINED (scheduled, yet no such job)
 -- TWICE  the script acts on what it finds: it does not find a promoted job again
-local scheduled, queue, counters, doorbell, quarantine, job, tried, events = unpack(KEYS)
+local scheduled, queue, queues, counters, doorbell, quarantine, job, tried, events = unpack(KEYS)
 local limit = ARGV[1]
 local now = text(time_ms())
-local reply, ids, queue_entries, tried_entries, unexplained = {}, {}, {}, {}, {}
+local reply, ids, tried_entries, unexplained = {}, {}, {}, {}
 
 local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', '0', limit)
 for i = 1, #due, 2 do ids[#ids + 1] = due[i] end
@@ -22,7 +22,7 @@ for i, id in ipairs(ids) do
     local run, is_first = t.run, t.run.first_claim == '0'
     count_waiting(class, false, is_first, -1, bytes_of(head))
     count_waiting(class, true, is_first, 1, 0)
-    queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = score_of(head), id
+    add_entry(class.queue, score_of(head), id)
     note_event(events, id, class.tier, 'PENDING', run.attempt)
     if is_first then
       local run_text = format_run(run.attempt, run.retries, '0', run.started, due[2 * i], run.token)
@@ -35,8 +35,7 @@ end
 bulk('ZREM', scheduled, ids)
 bulk('ZADD', quarantine, unexplained)
 bulk('HSET', tried, tried_entries)
-bulk('ZADD', queue, queue_entries)
+write_entries(queue, queues, doorbell)
 write_counters(counters)
 publish(events, now)
-if #queue_entries > 0 then ring(doorbell) end
 return reply

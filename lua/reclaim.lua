@@ -1,7 +1,7 @@
 -- reclaim: a watch looks at expired jobs: the script takes back those whose deadline had already passed at an earlier
 --        look, and notes those that expired since.
--- KEYS   watched other suspects queue outbox counters owners doorbell quarantine tried leases checkpoints ended unacked
---        attempts events alarms
+-- KEYS   watched other suspects queue queues outbox counters owners doorbell quarantine tried leases checkpoints ended
+--        unacked attempts events alarms
 -- ARGV[1] cause: HEARTBEAT_STOPPED | MAX_TIME_EXCEEDED
 -- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them
 -- ARGV[3] limit: how many expired jobs to look at
@@ -9,8 +9,8 @@
 -- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier (''
 --        with SUSPECT and QUARANTINED)
 -- TWICE  the script acts on what it finds: it does not find a job again that it took back
-local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, tried, leases, checkpoints,
-  ended, unacked, attempts, events, alarms = unpack(KEYS)
+local watched, other, suspects, queue, queues, outbox, counters, owners, doorbell, quarantine, tried, leases,
+  checkpoints, ended, unacked, attempts, events, alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -34,7 +34,7 @@ local function take_back(id)
   end
   local class, attempt, retries = lease.class, lease.attempt, tonumber(lease.retries)
   local tier, t = class.tier, parse_tried(redis.call('HGET', tried, id))
-  change_counter(tier, 'running', -1)
+  count_running(class, -1)
   record_attempt(attempts .. id, attempt, lease.started, at, cause, lease.token, '')
   t.cause, t.error, t.unknowns = cause, '', 0
   if lease.cancel or retries >= class.max_retries then
@@ -48,9 +48,8 @@ local function take_back(id)
   end
   local run = format_run(attempt, text(retries + 1), lease.first_claim, lease.started, lease.due, '-')
   redis.call('HSET', tried, id, format_tried(t, run))
-  redis.call('ZADD', queue, score_of(head), id)
-  change_counter(tier, 'ready', 1)
-  ring(doorbell)
+  add_entry(class.queue, score_of(head), id)
+  count_job(class, 'ready', 1)
   note_event(events, id, tier, 'PENDING', attempt, cause)
   note_alarm(alarms, id, tier, 'PENDING', attempt, cause)
   return 'OK', tier
@@ -70,6 +69,7 @@ for i = 1, #expired, 2 do
   reply[n + 1], reply[n + 2], reply[n + 3] = id, word, tier
 end
 
+write_entries(queue, queues, doorbell)
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_counters(counters, owners)
 publish(events, at)

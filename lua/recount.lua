@@ -1,13 +1,14 @@
 -- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs
 --        the counts where the sets can be counted in one step.
--- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine crashed
---        stuck job tried leases checkpoints ended unacked
+-- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine
+--        crashed stuck job tried leases checkpoints ended unacked
 -- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only
+-- ARGV[2] names: of the declared queues, with a space between them; '' none
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
-local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, quarantine,
-  crashed, stuck, job, tried, leases, checkpoints, ended, unacked = unpack(KEYS)
-local limit = tonumber(ARGV[1])
+local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
+  quarantine, crashed, stuck, job, tried, leases, checkpoints, ended, unacked = unpack(KEYS)
+local limit, names = tonumber(ARGV[1]), 'main ' .. ARGV[2]
 local reply = {}
 
 -- repair_type deletes a key of another type, which fails every script that uses it. tierq did not write what the key
@@ -23,7 +24,16 @@ local function repair_type(key, name, wanted_type)
   end
 end
 
-repair_type(queue, 'queue', 'zset')
+local queue_names = {}
+for name in string.gmatch(names, '%S+') do
+  queue_names[#queue_names + 1] = name
+  repair_type(key_of(name, queue, queues), key_of(name, 'queue', 'queue:'), 'zset')
+  repair_type(key_of(name, doorbell, doorbell .. ':'), key_of(name, 'doorbell', 'doorbell:'), 'list')
+  if redis.call('LLEN', key_of(name, doorbell, doorbell .. ':')) > 1 then
+    redis.call('LTRIM', key_of(name, doorbell, doorbell .. ':'), '0', '0')
+    reply[#reply + 1] = 'REPAIRED ' .. key_of(name, 'doorbell', 'doorbell:') .. ' more than one token'
+  end
+end
 repair_type(scheduled, 'scheduled', 'zset')
 repair_type(heartbeat_deadlines, 'heartbeat_deadlines', 'zset')
 repair_type(run_deadlines, 'run_deadlines', 'zset')
@@ -35,14 +45,9 @@ repair_type(leases, 'leases', 'hash')
 repair_type(checkpoints, 'checkpoints', 'hash')
 repair_type(unacked, 'unacked', 'hash')
 repair_type(clock, 'clock', 'string')
-repair_type(doorbell, 'doorbell', 'list')
 repair_type(quarantine, 'quarantine', 'zset')
 repair_type(crashed, 'suspects:crashed', 'zset')
 repair_type(stuck, 'suspects:stuck', 'zset')
-if redis.call('LLEN', doorbell) > 1 then
-  redis.call('LTRIM', doorbell, '0', '0')
-  reply[#reply + 1] = 'REPAIRED doorbell more than one token'
-end
 
 local stored_counters = {} -- counter -> its value
 local tier_sums = {} -- counter without its tier -> the sum over the tiers
@@ -55,7 +60,7 @@ for i = 1, #fields, 2 do
     fields[i + 1] = 0
   end
   stored_counters[fields[i]] = tonumber(fields[i + 1])
-  local counter = string.match(fields[i], ':(%l+)$')
+  local counter = string.match(fields[i], '^[^@].*:(%l+)$')
   if counter then tier_sums[counter] = (tier_sums[counter] or 0) + stored_counters[fields[i]] end
 end
 
@@ -98,11 +103,17 @@ end
 local recounted = {} -- counter -> its value by the sets
 local function add_recounted(field, n) recounted[field] = (recounted[field] or 0) + n end
 
+-- add_recounted_job counts a job for its tier and, unless it is in main, for its queue.
+local function add_recounted_job(class, counter)
+  add_recounted(class.tier .. ':' .. counter, 1)
+  if class.queue ~= 'main' then add_recounted('@' .. class.queue .. ':' .. counter, 1) end
+end
+
 -- recount_living counts a living job for its tier's counter, its bytes and its owner.
 local function recount_living(id, class, head, counter)
   local bytes = bytes_of(head) + checkpoint_bytes(checkpoints, id)
   count_living(class, 1, bytes)
-  add_recounted(class.tier .. ':' .. counter, 1)
+  add_recounted_job(class, counter)
   add_recounted(class.tier .. ':bytes', bytes)
   add_recounted('bytes', bytes)
 end
@@ -116,7 +127,7 @@ local function recount_waiting(ids, counter, unclaimed_counter)
     if class then
       recount_living(id, class, head, counter)
       if parse_tried(tried_texts[n]).run.first_claim == '0' then
-        add_recounted(class.tier .. ':' .. unclaimed_counter, 1)
+        add_recounted_job(class, unclaimed_counter)
         add_recounted(unclaimed_counter, 1)
         if unclaimed_counter == 'delayed' then
           add_recounted(class.tier .. ':delayedbytes', bytes_of(head))
@@ -135,11 +146,16 @@ local function recount_running(ids)
   end
 end
 
-local ready_count, scheduled_count = redis.call('ZCARD', queue), redis.call('ZCARD', scheduled)
+local ready_count, scheduled_count = 0, redis.call('ZCARD', scheduled)
+for _, name in ipairs(queue_names) do
+  ready_count = ready_count + redis.call('ZCARD', key_of(name, queue, queues))
+end
 local running_count, outbox_count = redis.call('ZCARD', heartbeat_deadlines), redis.call('ZCARD', outbox)
 local living_count = ready_count + scheduled_count + running_count
 if living_count <= limit then
-  recount_waiting(redis.call('ZRANGE', queue, '0', '-1'), 'ready', 'fresh')
+  for _, name in ipairs(queue_names) do
+    recount_waiting(redis.call('ZRANGE', key_of(name, queue, queues), '0', '-1'), 'ready', 'fresh')
+  end
   recount_waiting(redis.call('ZRANGE', scheduled, '0', '-1'), 'scheduled', 'delayed')
   recount_running(redis.call('ZRANGE', heartbeat_deadlines, '0', '-1'))
   for field in pairs(stored_counters) do

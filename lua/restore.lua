@@ -1,10 +1,10 @@
 -- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
 --        limits it.
--- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job tried leases
---        checkpoints ended unacked attempts events
+-- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job tried
+--        leases checkpoints ended unacked attempts events
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
--- per job (n = 3, 18, ...):
+-- per job (n = 3, 19, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: the generation to put in
 -- ARGV[n+2] tier: the name of the tier
@@ -21,19 +21,20 @@
 -- ARGV[n+13] started: when the latest attempt began, in ms | 0 there was none
 -- ARGV[n+14] end_state: '' the job goes on | 'CANCELLED' a cancel was answered: a waiting job ends at once, a running
 --        job with its attempt
+-- ARGV[n+15] queue_name: the queue in which the job waits
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the retry.
-local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, job, tried,
-  leases, checkpoints, ended, unacked, attempts, events = unpack(KEYS)
+local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, job,
+  tried, leases, checkpoints, ended, unacked, attempts, events = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
 local at = text(now)
 local last_arrival = tonumber(redis.call('GET', clock) or 0)
-local reply, queue_entries, scheduled_entries, heartbeat_entries, run_entries = {}, {}, {}, {}, {}
+local reply, scheduled_entries, heartbeat_entries, run_entries = {}, {}, {}, {}
 local put_in = {} -- id -> the generation that this call put in
 
 -- find_earlier returns the word for a job that must stay as it is; else nil, and the last attempt of an earlier
@@ -49,11 +50,11 @@ local function find_earlier(id, generation)
   return nil, tonumber(e.run.attempt)
 end
 
-for i = 3, #ARGV, 15 do
+for i = 3, #ARGV, 16 do
   local id, generation, tier, priority = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local class_rest, arrived, descriptor, payload = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local attempt, retries, first_claim, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-  local holder, started, end_state = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14]
+  local holder, started, end_state, queue_name = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 15]
   local is_cancelled, bytes = end_state ~= '', #payload
   local word, earlier_attempt = find_earlier(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
@@ -69,7 +70,7 @@ for i = 3, #ARGV, 15 do
     if arrived == 0 then arrived = math.max(now, last_arrival) end
     last_arrival = math.max(last_arrival, arrived)
     local score = text(priority * base + arrived)
-    local class = parse_class(tier .. ' main ' .. generation .. ' ' .. class_rest)
+    local class = parse_class(table.concat({tier, queue_name, generation, class_rest}, ' '))
     local head = table.concat({text(arrived), score, text(bytes), descriptor}, ' ')
     redis.call('SET', job .. id, class.text .. '\n' .. head .. '\n' .. payload)
     local is_fresh = first_claim == '0'
@@ -82,7 +83,7 @@ for i = 3, #ARGV, 15 do
       redis.call('HSET', leases, id, lease .. (is_cancelled and ' cancel' or '') .. '\n' .. head)
       heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
       run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
-      change_counter(tier, 'running', 1)
+      count_running(class, 1)
     elseif is_cancelled then
       state = end_state
       add_outbox_bytes(bytes)
@@ -92,7 +93,7 @@ for i = 3, #ARGV, 15 do
         state = 'SCHEDULED'
         scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = text(due), id
       else
-        queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = score, id
+        add_entry(queue_name, score, id)
       end
       count_living(class, 1, bytes)
       count_waiting(class, state == 'PENDING', is_fresh, 1, bytes)
@@ -103,7 +104,6 @@ for i = 3, #ARGV, 15 do
   reply[#reply + 1] = word
 end
 
-bulk('ZADD', queue, queue_entries)
 bulk('ZADD', scheduled, scheduled_entries)
 bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
 bulk('ZADD', run_deadlines, run_entries)
@@ -111,5 +111,5 @@ write_ends(outbox, ended, unacked, tried, checkpoints)
 if last_arrival > 0 then redis.call('SET', clock, text(last_arrival)) end
 write_counters(counters, owners)
 publish(events, at)
-if #queue_entries > 0 then ring(doorbell) end
+write_entries(queue, queues, doorbell)
 return reply

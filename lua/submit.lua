@@ -1,5 +1,5 @@
--- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
--- KEYS   queue scheduled counters owners clock doorbell job ended idempotency events
+-- submit: accepts new jobs: into their queue at their score or, delayed, into scheduled.
+-- KEYS   queue queues scheduled counters owners clock doorbell job ended idempotency events
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later accepts nothing
 -- ARGV[3] key_ttl_ms: how long an Idempotency-Key is kept
@@ -7,23 +7,24 @@
 --        each limit the tier may fill
 -- per job (n = 5, 10, ...):
 -- ARGV[n+0] id: the job
--- ARGV[n+1] submit_class: 'tier queue max_retries owner max_run_ms priority limit delay_ms quota', which most jobs of a
---        call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of fresh or delayed
---        jobs at which the tier is full; quota '-' = any number of jobs
+-- ARGV[n+1] submit_class: 'tier queue max_retries owner max_run_ms priority limit delay_ms quota queue_limit', which
+--        most jobs of a call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of
+--        fresh or delayed jobs at which the tier is full, queue_limit the same of the queue; quota and queue_limit '-'
+--        = any number of jobs
 -- ARGV[n+2] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+3] payload: JSON
 -- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
--- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh,
---        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE arrived | REPLAY id (that
---        job has the Idempotency-Key) | MISMATCH (the same, and with another body)
+-- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its queue is full: queue; its tier's
+--        share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE
+--        arrived | REPLAY id (that job has the Idempotency-Key) | MISMATCH (the same, and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
-local queue, scheduled, counters, owners, clock, doorbell, job, ended, idempotency, events = unpack(KEYS)
+local queue, queues, scheduled, counters, owners, clock, doorbell, job, ended, idempotency, events = unpack(KEYS)
 local base, not_after, key_ttl, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
 local at = text(arrived)
-local reply, records, queue_entries, scheduled_entries = {}, {}, {}, {}
+local reply, records, scheduled_entries = {}, {}, {}
 local events_wanted = has_listeners(events)
 
 -- Tiers fill a limit one after the other, the smallest share first, and each at most to its share. What a tier has
@@ -31,6 +32,7 @@ local events_wanted = has_listeners(events)
 local limits = {'fresh', 'delayed', 'delayedbytes', 'living', 'bytes'} -- in the order of the shares
 local fills = {} -- limit -> list of {tier, share, n} in that order; others = what tiers without a plan have
 local used = {} -- limit -> how much of it is taken, or more than that: see is_full
+local counts = {} -- counter -> its value before this call
 
 -- add_up_used computes exactly how much of a limit is taken.
 local function add_up_used(limit)
@@ -41,7 +43,7 @@ end
 
 -- read_fills reads the counters into fills and used.
 local function read_fills()
-  local counts, fields = {}, redis.call('HGETALL', counters)
+  local fields = redis.call('HGETALL', counters)
   for i = 1, #fields, 2 do counts[fields[i]] = tonumber(fields[i + 1]) end
   local function tier_count(tier, counter) return math.max(counts[tier .. ':' .. counter] or 0, 0) end
   for _, limit in ipairs(limits) do fills[limit] = {others = counts[limit] or 0} end
@@ -78,9 +80,18 @@ local function is_full(limit, number)
   return used[limit] >= number
 end
 
+-- queue_full says whether a queue has as many jobs that were never claimed as it may have.
+local function queue_full(class, counter)
+  if not class.queue_limit then return false end
+  local name = '@' .. class.queue
+  local new = counter_changes[counter] and counter_changes[counter][name] or 0
+  return (counts[name .. ':' .. counter] or 0) + new >= class.queue_limit
+end
+
 -- exceeded_limit returns the limit that has no capacity for a job of this class, or nil.
 local function exceeded_limit(class)
   local count_limit = class.delay == 0 and 'fresh' or 'delayed'
+  if queue_full(class, count_limit) then return 'queue' end
   if is_full(count_limit, class.limit) then return count_limit end
   for _, limit in ipairs(class.delay == 0 and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
     local fill = fills[limit][class.tier]
@@ -139,13 +150,14 @@ end
 -- read_submit_class parses a submit_class once per call: most jobs of a call share one.
 local submit_classes = {} -- submit_class as text -> its parts
 local function read_submit_class(submit_class)
-  local tier, queue_name, max_retries, owner, max_run, priority, limit, delay, quota =
-    string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  local tier, queue_name, max_retries, owner, max_run, priority, limit, delay, quota, queue_limit =
+    string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
   local score = text(priority * base + arrived)
   local class_text = table.concat({tier, queue_name, '1', max_retries, owner, max_run}, ' ')
   local class = {
-    tier = tier, owner = owner, limit = tonumber(limit), delay = tonumber(delay), quota = tonumber(quota),
-    score = score, class_line = class_text .. '\n', head_start = at .. ' ' .. score .. ' ',
+    tier = tier, queue = queue_name, owner = owner, limit = tonumber(limit), delay = tonumber(delay),
+    quota = tonumber(quota), queue_limit = tonumber(queue_limit), score = score, class_line = class_text .. '\n',
+    head_start = at .. ' ' .. score .. ' ',
   }
   class.due = text(now + class.delay)
   submit_classes[submit_class] = class
@@ -179,7 +191,7 @@ for i = 5, #ARGV, 5 do
     add_to_fill('living', tier, 1)
     add_to_fill('bytes', tier, bytes)
     if delay == 0 then
-      queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = class.score, id
+      add_entry(class.queue, class.score, id)
       add_to_fill('fresh', tier, 1)
     else
       scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = class.due, id
@@ -194,11 +206,10 @@ end
 
 if #records > 0 then
   bulk_keys('MSET', records)
-  bulk('ZADD', queue, queue_entries)
   bulk('ZADD', scheduled, scheduled_entries)
   redis.call('SET', clock, at)
   write_counters(counters, owners)
   publish(events, text(now))
 end
-if #queue_entries > 0 then ring(doorbell) end
+write_entries(queue, queues, doorbell)
 return reply

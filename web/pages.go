@@ -90,6 +90,8 @@ func blank(row string) (any, error) {
 		return Lease{}, nil
 	case "worker":
 		return Worker{}, nil
+	case "queue":
+		return Queue{}, nil
 	case "feed":
 		return FeedItem{}, nil
 	}

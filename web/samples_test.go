@@ -104,6 +104,11 @@ func (s samples) snapshot() *Snapshot {
 			StartedAt: s.now.Add(-time.Hour), SeenAt: s.now.Add(-400 * time.Millisecond),
 		})
 	}
+	snap.Queues = []Queue{
+		{Queue: "main", Depth: 3408, Scheduled: 12, InFlight: 36, Workers: 3},
+		{Queue: "films", Depth: 4, InFlight: 2, Workers: 1, Paused: s.now.Add(-time.Minute)},
+		{Queue: "thumbnails:low", Depth: 12041},
+	}
 	for i, kind := range []string{"crashed", "stuck", "dead", "gate", "crashed", "requeue"} {
 		f := FeedItem{ID: fmt.Sprintf("7-%d", 90-i), At: s.now.Add(-time.Duration(i*47) * time.Second), Kind: kind,
 			JobID: s.id(8000 + i*31), Tier: "PUBLIC"}

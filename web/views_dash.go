@@ -16,6 +16,7 @@ type Snapshot struct {
 	Leases    []Lease   `json:"leases"` // those whose deadline is nearest, at most 50
 	Watches   []Watch   `json:"watches"`
 	Workers   []Worker  `json:"workers"`
+	Queues    []Queue   `json:"queues"` // main, then the declared ones by name
 	Slots     Slots     `json:"slots"`
 	Outbox    Outbox    `json:"outbox"`
 	Journal   Journal   `json:"journal"`
@@ -31,6 +32,7 @@ type Snapshot struct {
 func (s Snapshot) MarshalJSON() ([]byte, error) {
 	type plain Snapshot
 	s.Tiers, s.Leases, s.Watches, s.Workers = orEmpty(s.Tiers), orEmpty(s.Leases), orEmpty(s.Watches), orEmpty(s.Workers)
+	s.Queues = orEmpty(s.Queues)
 	return json.Marshal(plain(s))
 }
 
@@ -113,6 +115,27 @@ type Worker struct {
 	Stuck     int       `json:"stuck"`
 	StartedAt time.Time `json:"startedAt"`
 	SeenAt    time.Time `json:"seenAt"`
+}
+
+// Queue is one queue, over all tiers.
+type Queue struct {
+	Queue     string    `json:"queue"`
+	Depth     int64     `json:"depth"` // ready jobs
+	Scheduled int64     `json:"scheduled"`
+	InFlight  int64     `json:"inFlight"`
+	Workers   int       `json:"workers"`         // processes that claim its jobs
+	Paused    time.Time `json:"paused,omitzero"` // since when; zero = it is not paused
+}
+
+// State says in a word what keeps the queue's jobs from running; "" = nothing.
+func (q Queue) State() string {
+	switch {
+	case !q.Paused.IsZero():
+		return "paused"
+	case q.Workers == 0 && q.Depth > 0:
+		return "no worker takes its jobs"
+	}
+	return ""
 }
 
 // Slots are those of all workers.

@@ -134,6 +134,7 @@ func (s *session) jobColumns() []column[client.Job] {
 		{head: "CREATED", cell: func(j client.Job) string { return s.time(j.CreatedAt) }},
 		{head: "DUE", cell: func(j client.Job) string { return s.time(j.RunAt) }},
 		{head: "NOTE", cell: func(j client.Job) string { return dash(cut(clean(j.Note), 60)) }},
+		{head: "QUEUE", wide: true, cell: func(j client.Job) string { return dash(j.Queue) }},
 		{head: "ATTEMPTS", wide: true, cell: func(j client.Job) string { return strconv.Itoa(j.Attempts) }},
 		{head: "STARTED", wide: true, cell: func(j client.Job) string { return s.time(j.FirstTriedAt) }},
 		{head: "ENDED", wide: true, cell: func(j client.Job) string { return s.time(j.CompletedAt) }},

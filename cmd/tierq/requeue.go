@@ -194,11 +194,29 @@ func (s *session) told(r requeued, limit int) error {
 
 // confirm asks a person on a terminal. Without a terminal it returns an error.
 func (s *session) confirm(ctx context.Context, n string) error {
-	if s.stdin == nil || !s.isTTY(s.stdin) || !s.isTTY(s.stderr) {
+	err := s.ask(ctx, "Requeue "+n+" dead letters?")
+	switch {
+	case errors.Is(err, errNoTerminal):
 		return misused("%s dead letters match, and tierq cannot ask without a terminal: add --yes, or "+
 			"count them with --dry-run", n)
+	case errors.Is(err, errNotConfirmed):
+		return errors.New("not confirmed: no dead letter was requeued")
 	}
-	fmt.Fprintf(s.stderr, "Requeue %s dead letters? [y/N] ", n)
+	return err
+}
+
+var (
+	errNoTerminal   = errors.New("tierq cannot ask without a terminal")
+	errNotConfirmed = errors.New("not confirmed")
+)
+
+// ask asks a person on a terminal a question, and returns nil if the answer is yes. Other errors than errNoTerminal and
+// errNotConfirmed are those of ctx.
+func (s *session) ask(ctx context.Context, question string) error {
+	if s.stdin == nil || !s.isTTY(s.stdin) || !s.isTTY(s.stderr) {
+		return errNoTerminal
+	}
+	fmt.Fprintf(s.stderr, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(s.stdin).ReadString('\n') // an incomplete answer counts as no
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -207,5 +225,5 @@ func (s *session) confirm(ctx context.Context, n string) error {
 	case "y", "yes":
 		return nil
 	}
-	return errors.New("not confirmed: no dead letter was requeued")
+	return errNotConfirmed
 }

@@ -154,7 +154,7 @@ func overview(st *client.Stats) []field {
 	if !st.Gate.Open {
 		gate.value, gate.color = "closed: "+dash(st.Gate.Reason), "31"
 	}
-	return []field{
+	fields := []field{
 		{name: "capacity", value: fmt.Sprintf("%d of %d used", st.Capacity.Used, st.Capacity.Limit)},
 		gate,
 		{name: "outbox", value: fmt.Sprintf("%d jobs, %d bytes", st.Outbox.Jobs, st.Outbox.Bytes)},
@@ -162,6 +162,18 @@ func overview(st *client.Stats) []field {
 			stuck)},
 		{name: "ended", value: perSecond(st.DrainPerSecond)},
 	}
+	if len(st.Queues) < 2 {
+		return fields // main alone is what the tiers say
+	}
+	for _, q := range st.Queues {
+		is := fmt.Sprintf("%d ready, %d scheduled, %d running; processes that take its jobs: %d", q.Depth, q.Scheduled,
+			q.InFlight, q.Workers)
+		if !q.Paused.IsZero() {
+			is += "; paused"
+		}
+		fields = append(fields, field{name: "queue " + q.Queue, value: is})
+	}
+	return fields
 }
 
 func perSecond(n float64) string {

@@ -22,6 +22,7 @@ const maxData = 1 << 20
 // asked holds the flags of submit.
 type asked struct {
 	typ, data, key, runAt, callback, file string
+	queue                                 string
 	retries, count                        int
 	delay                                 time.Duration
 	wait                                  bool
@@ -34,7 +35,7 @@ func (p program) submitCommand() *cobra.Command {
 		ValidArgs: []string{"paid", "unpaid", "public"},
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
 			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
-			"\"callbackUrl\", \"idempotencyKey\"}, all optional.\n" +
+			"\"callbackUrl\", \"queue\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
 			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +
@@ -55,11 +56,12 @@ func (p program) submitCommand() *cobra.Command {
 	durationVar(f, &a.delay, "delay", 0, "start after this `time` at the earliest: 30s, 2m, 1h; a bare number is seconds")
 	f.StringVar(&a.runAt, "run-at", "", "start at this `moment` at the earliest, such as 2026-12-01T08:00:00Z")
 	f.StringVar(&a.callback, "callback", "", "`URL` that is told of the job's end by a signed POST")
+	f.StringVar(&a.queue, "queue", "", "let it wait in this `queue` (default: main)")
 	f.IntVar(&a.count, "count", 1, "submit it `n` times")
 	f.StringVar(&a.file, "file", "", "submit the jobs of the file at this `path`, one a line; - for standard input")
 	f.BoolVar(&a.wait, "wait", false, "follow to the end, as tierq watch does; exit code 3 if a job did not complete")
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
-	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "callback", "count"} {
+	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "callback", "queue", "count"} {
 		cmd.MarkFlagsMutuallyExclusive("file", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -101,7 +103,7 @@ func (a *asked) check(bounded bool) error {
 
 // submission returns the job that the flags describe.
 func (s *session) submission(a *asked, bounded bool) (client.Submission, error) {
-	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, CallbackURL: a.callback}
+	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, CallbackURL: a.callback, Queue: a.queue}
 	if bounded {
 		job.MaxRetries = &a.retries
 	}

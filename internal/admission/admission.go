@@ -237,7 +237,8 @@ func (a *Admission) told(s *job.Submission, accepted job.Accepted, err error) Re
 		return Result{Accepted: job.Accepted{ID: accepted.ID}, Err: err}
 	case errors.As(err, &refusal):
 		return Result{Err: err}
-	case errors.Is(err, job.ErrLivingFull): // living jobs may rest for long: no estimate is possible
+	// no estimate is possible: living jobs may rest for long, and a queue's jobs may have no worker
+	case errors.Is(err, job.ErrLivingFull), errors.Is(err, job.ErrOwnLimit):
 		return Result{Err: refuse(err, blindRefusal)}
 	case errors.Is(err, job.ErrQueueFull):
 		return Result{Err: refuse(err, a.drain.room(s))}

@@ -78,8 +78,11 @@ func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 // noRoom returns the error of a FULL: the tier's share of the capacity is used up, or the limit of living jobs is
 // reached.
 func noRoom(reply job.SubmitReply) error {
-	if reply.Living {
+	switch {
+	case reply.Living:
 		return job.ErrLivingFull
+	case reply.Queue:
+		return job.ErrOwnLimit
 	}
 	return job.ErrQueueFull
 }
@@ -91,9 +94,11 @@ const (
 	mostRefusals = 1000
 )
 
-// likes is what similar submits have in common: their tier and whether they are delayed, or their owner.
+// likes is what similar submits have in common: their tier, their queue and whether they are delayed, or their
+// owner.
 type likes struct {
 	tier    job.Tier
+	queue   string
 	delayed bool
 	owner   string
 }
@@ -107,9 +112,9 @@ type refusals struct {
 
 func roomOf(s *job.Submission) likes {
 	if s.Delayed() {
-		return likes{tier: s.Tier, delayed: true}
+		return likes{tier: s.Tier, queue: s.Queue, delayed: true}
 	}
-	return likes{tier: s.Tier}
+	return likes{tier: s.Tier, queue: s.Queue}
 }
 
 func (r *refusals) note(s *job.Submission, why error) {

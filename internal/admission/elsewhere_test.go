@@ -422,3 +422,21 @@ func TestRefusals_KnowTheTierOfDelayedJobs(t *testing.T) {
 		}
 	}
 }
+
+// A partition in which one queue is full may have room for jobs of other queues.
+func TestRefusals_KnowTheQueue(t *testing.T) {
+	t.Parallel()
+	submission := func(queue string) *job.Submission {
+		return &job.Submission{Tier: job.Public, Options: job.Options{Queue: queue}}
+	}
+	var lately refusals
+	lately.note(submission("films"), job.ErrOwnLimit)
+	if lately.why(submission("films")) == nil {
+		t.Error("a full queue is asked again at once")
+	}
+	for _, queue := range []string{"", "thumbnails"} {
+		if err := lately.why(submission(queue)); err != nil {
+			t.Errorf("queue %q: %v", queue, err)
+		}
+	}
+}

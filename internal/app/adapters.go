@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -109,6 +110,11 @@ func (v *server) rememberedPlans(ctx context.Context) ([]job.Plan, error) {
 	return v.stores.archive.Plans(ctx)
 }
 
+// remember copies plans and queues to SQL.
+func (v *server) remember(ctx context.Context) error {
+	return errors.Join(v.tiers.Remember(ctx), v.queues.Remember(ctx))
+}
+
 // recovered counts a job that a watch reclaimed, by its tier, and tells the dashboard.
 func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 	v.metrics.Recovered(r.Tier, w, r.Word)
@@ -182,6 +188,10 @@ func (v *server) saw(now view) {
 		}
 		for t, l := range now.levels.Tiers {
 			c.Tiers[t] = telemetry.Level{Depth: l.Ready, Scheduled: l.Scheduled, InFlight: l.Running, OldestAge: now.age(t)}
+		}
+		for _, q := range v.declared().stats(nil) {
+			c.Queues = append(c.Queues, telemetry.QueueLevel{Name: q.Queue, Paused: q.Paused != nil,
+				Count: job.QueueCount{Ready: q.Depth, Scheduled: q.Scheduled, Running: q.InFlight}})
 		}
 		s.Cluster = &c
 	}

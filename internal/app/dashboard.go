@@ -47,6 +47,13 @@ func (o *overview) gauges() (web.Snapshot, error) {
 			StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 		})
 	}
+	for _, q := range o.queues.stats(v.workers) {
+		one := web.Queue{Queue: q.Queue, Depth: q.Depth, Scheduled: q.Scheduled, InFlight: q.InFlight, Workers: q.Workers}
+		if q.Paused != nil {
+			one.Paused = *q.Paused
+		}
+		s.Queues = append(s.Queues, one)
+	}
 	for _, p := range o.plans.All() {
 		level := v.levels.Tiers[p.Tier]
 		s.Tiers = append(s.Tiers, web.Lane{

@@ -21,6 +21,7 @@ import (
 type overview struct {
 	viewPoller *viewPoller
 	plans      *job.PlanBook
+	queues     queues
 	gate       *admission.Gate
 	view       *queue.View
 	ledger     *ledger.Ledger
@@ -53,6 +54,9 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 	s.Workers = slices.Clone(s.Workers)
 	for i := range s.Workers {
 		s.Workers[i].Settings = nil // for other processes, not for users
+		if len(s.Workers[i].Queues) == 0 {
+			s.Workers[i].Queues = []string{job.MainQueue} // a process of an earlier version
+		}
 	}
 	if s.Workers == nil {
 		s.Workers = []job.WorkerInfo{}
@@ -73,6 +77,7 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 			Retried: r.Retried,
 		})
 	}
+	s.Queues = o.queues.stats(v.workers)
 	return s, nil
 }
 
@@ -121,9 +126,14 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 		return httpapi.Why{}, err
 	}
 	v := o.viewPoller.last()
-	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.view.Rate(), Workers: len(v.workers)}
-	for _, one := range v.workers {
-		w.FreeSlots += max(one.Slots-one.Running, 0)
+	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.view.Rate()}
+	of, _ := o.queues.Find(j.QueueName())
+	w.Paused = of.Paused
+	for i := range v.workers {
+		if one := &v.workers[i]; one.Serves(j.QueueName()) {
+			w.Workers++
+			w.FreeSlots += max(one.Slots-one.Running, 0)
+		}
 	}
 	if j.Status == job.Pending {
 		w.Ahead, err = o.view.Ahead(ctx, &j)

@@ -34,11 +34,13 @@ type server struct {
 	began   time.Time
 	log     *slog.Logger
 
-	stores   *stores
-	outgoing *outgoing
-	plans    *job.PlanBook
-	registry *handler.Registry
-	types    offered // the types of the registry that submits may name
+	stores    *stores
+	outgoing  *outgoing
+	plans     *job.PlanBook
+	queueBook *job.QueueBook
+	queues    *ledger.Queues
+	registry  *handler.Registry
+	types     offered // the types of the registry that submits may name
 
 	gate       *admission.Gate
 	queue      *queue.Queue
@@ -87,7 +89,7 @@ type server struct {
 
 func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, error) {
 	v := &server{config: c, nonce: newNonce(), version: o.Version, began: time.Now(), log: o.Log, stores: s, outgoing: out,
-		plans: &job.PlanBook{}}
+		plans: &job.PlanBook{}, queueBook: &job.QueueBook{}}
 	var err error
 	if v.tracing, err = telemetry.NewTracing(c.OTLPEndpoint, o.Version, o.Log); err != nil {
 		return nil, err
@@ -168,8 +170,8 @@ func (v *server) self() *job.WorkerInfo {
 	s := v.pool.Stats()
 	return &job.WorkerInfo{
 		Name: v.nonce, Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
-		StartedAt: v.began.UTC(),
-		Settings:  v.config.Alike(),
+		StartedAt: v.began.UTC(), Queues: v.config.Serves(),
+		Settings: v.config.Alike(),
 	}
 }
 

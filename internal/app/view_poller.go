@@ -101,7 +101,8 @@ func (p *viewPoller) look(ctx context.Context, v *view) error {
 	}
 	// The set-up is checked each time: a Redis that lost everything must not accept another set-up from the next
 	// process that starts.
-	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx), p.queue.FitMemory(ctx))
+	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx), p.queue.LoadQueues(ctx),
+		p.queue.FitMemory(ctx))
 	began := p.lookAtRun(ctx)
 	p.anew = p.anew || began
 	levels, err := p.queue.View().Levels(ctx)

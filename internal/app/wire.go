@@ -49,7 +49,8 @@ func (v *server) wireQueue() {
 		KeepEnded:       c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL),
 		Embedded:        c.Embedded(),
 		Log:             v.log,
-		RememberedPlans: v.rememberedPlans,
+		RememberedPlans: v.rememberedPlans, RememberedQueues: v.rememberedQueues,
+		Queues: v.queueBook, Serves: c.Serves(),
 		Observe: func(script string, partition int, took time.Duration, err error) {
 			// the script rate moves no job: a flood that keeps its few connections busy must not close the gate, and its
 			// success says nothing
@@ -63,7 +64,7 @@ func (v *server) wireQueue() {
 	v.view = v.queue.View()
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
 	o := ledger.Options{
-		Live: v.view, Mover: v.queue, Rooms: v.view,
+		Live: v.view, Mover: v.queue, Rooms: v.view, Ready: v.view, Queues: v.queueBook,
 		Archive: v.stores.archive, DeadLetters: v.stores.archive, Promises: v.stores.archive,
 		Reasons: v.stores.archive, Plans: v.plans, Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
@@ -80,8 +81,9 @@ func (v *server) wireQueue() {
 	}
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
+	v.queues = ledger.NewQueues(v.queue, v.stores.archive, v.queueBook, v.log)
 	v.viewPoller = newViewPoller(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
-	v.viewPoller.remember, v.viewPoller.settings = v.tiers.Remember, &comparer{here: c.Alike(), log: v.log}
+	v.viewPoller.remember, v.viewPoller.settings = v.remember, &comparer{here: c.Alike(), log: v.log}
 	v.reconciler = recovery.NewReconciler(v.ledger, v.log)
 	v.viewPoller.changed, v.viewPoller.journal = v.reconciler.Wake, c.Journaled()
 	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) {
@@ -186,8 +188,9 @@ func (v *server) wireAPI() {
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
-		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Artifacts: files{v.outgoing.files, v.ledger},
-		Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
+		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
+		Artifacts: files{v.outgoing.files, v.ledger},
+		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,
 		Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
 		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.view.Now,
@@ -212,7 +215,7 @@ func (v *server) wireAPI() {
 func (v *server) overview() *overview {
 	o := &overview{
 		viewPoller: v.viewPoller, plans: v.plans, gate: v.gate,
-		view: v.view, ledger: v.ledger, letters: v.letters,
+		queues: v.declared(), view: v.view, ledger: v.ledger, letters: v.letters,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

@@ -61,6 +61,7 @@ var readers = map[string]string{
 	"internal/ledger/give.go":               "span: since when rows were read",
 	"internal/ledger/reconcile.go":          "span: the same, and since the last tidying",
 	"internal/ledger/tiers.go":              "span: the rest after SQL refused the plans",
+	"internal/ledger/queues.go":             "span: the rest after SQL refused the queues",
 	"internal/loop/loop.go":                 "shown: in how long a loop runs again",
 	"internal/mail/compose.go":              "other: Date of a mail",
 	"internal/outbound/outbound.go":         "other: the timestamp that a webhook's signature covers",

@@ -200,7 +200,9 @@ var table = []room{
 		rooms: []string{
 			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", "client", testkit,
 		},
-		libs: []string{goRedis, mysql, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx"},
+		libs: []string{
+			goRedis, mysql, miniredis, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx",
+		},
 	},
 }
 

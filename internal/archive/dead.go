@@ -20,7 +20,7 @@ const (
 	letterColumns = "f.job_id, f.generation, f.tier, f.type, f.owner, f.total_retries, f.max_retries, f.attempts, " +
 		"f.arrived_at, f.first_tried_at, " +
 		"f.started_at, f.discarded_at, f.failure_cause, f.last_error, f.requeue_requested_at, f.requeue_request_id, " +
-		"f.requeued_at, f.trace_id"
+		"f.requeued_at, f.trace_id, f.options"
 )
 
 // deadWalk holds the statements of the lists of dead letters.
@@ -34,14 +34,14 @@ func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	return deadWalk{
 		end:   "SELECT open_at" + from + newestDead,
 		count: "SELECT COUNT(*) FROM (SELECT 1" + from + deadFilter + " ORDER BY open_at DESC LIMIT @most) p",
-		page:  "SELECT " + letterColumns + keys, whole: "SELECT " + letterColumns + ", f.payload, f.options" + keys,
+		page:  "SELECT " + letterColumns + keys, whole: "SELECT " + letterColumns + ", f.payload" + keys,
 	}
 }
 
-// Dead reads open dead letters (no requeue was asked for), the newest discarded first, without payloads and
-// options. cursor is "" or the next of an earlier call; limit is at most 1,000. A page reads a bounded number of
-// rows, so it may hold fewer than limit letters, or none, and still have a next; next is "" at the end. Dead
-// returns job.ErrBadCursor for a cursor that no Dead returned.
+// Dead reads open dead letters (no requeue was asked for), the newest discarded first, without payloads. cursor is
+// "" or the next of an earlier call; limit is at most 1,000. A page reads a bounded number of rows, so it may hold
+// fewer than limit letters, or none, and still have a next; next is "" at the end. Dead returns job.ErrBadCursor for a
+// cursor that no Dead returned.
 func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter,
 	next string, err error) {
 	return a.deadFrom(ctx, deadWalkOf(&a.db.Dialect, scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))
@@ -108,8 +108,8 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 // MostCounted is where counting dead letters stops: an exact larger number would cost more than it is worth.
 const MostCounted = 10_000
 
-// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads
-// and options. total is their number as CountDead returns it. The first page is 0; size is at most 1,000. The cost
+// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads.
+// total is their number as CountDead returns it. The first page is 0; size is at most 1,000. The cost
 // grows with the page's number, so no page shows letters behind the first MostCounted. Dead shows all of them, at
 // a constant cost per page.
 func (a *Archive) DeadPage(ctx context.Context, f job.Filter, page, size int) (letters []job.DeadLetter, total int64,

@@ -18,10 +18,10 @@ import (
 const (
 	completedColumns = "r.job_id, r.generation, 'COMPLETED' AS outcome, r.attempts AS attempt, r.tier, r.type, r.owner, " +
 		"r.retry_count, r.max_retries, r.arrived_at, r.trace_id, r.first_tried_at, r.started_at, " +
-		"r.completed_at AS ended_at, r.worker, r.note"
+		"r.completed_at AS ended_at, r.worker, r.note, r.queue"
 
 	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, " +
-		"o.max_retries, o.arrived_at, " +
+		"o.max_retries, o.arrived_at, o.queue, " +
 		"o.trace_id, o.recorded_at, o.first_tried_at, o.started_at, o.ended_at, " +
 		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, " +
 		"a.worker"
@@ -56,6 +56,7 @@ func (r *endedRow) job() job.Job {
 		FirstTriedAt: database.OrZero(o.FirstTriedAt), StartedAt: database.OrZero(o.StartedAt),
 		EndedAt: database.OrZero(o.EndedAt),
 		Worker:  r.Worker,
+		Options: job.Options{Queue: o.Queue},
 	}
 	switch j.Status {
 	case job.Completed:

@@ -40,6 +40,7 @@ var outcomeTable = table[*job.Outcome]{"job_outcomes", []column[*job.Outcome]{
 	{"first_tried_at", func(o *job.Outcome) any { return ifCancelled(o, o.FirstTriedAt) }},
 	{"started_at", func(o *job.Outcome) any { return ifCancelled(o, o.StartedAt) }},
 	{"ended_at", func(o *job.Outcome) any { return ifCancelled(o, o.EndedAt) }},
+	{"queue", func(o *job.Outcome) any { return o.Queue }},
 }}
 
 // ifCancelled returns t for a cancelled job and nil otherwise: the other jobs have a row of their own with their
@@ -69,6 +70,7 @@ var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
 	{"worker", func(o *job.Outcome) any { return o.Worker }},
 	{"note", func(o *job.Outcome) any { return job.NoteOf(o.Result) }},
 	{"recorded_at", nil},
+	{"queue", func(o *job.Outcome) any { return o.Queue }},
 }}
 
 var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{

@@ -9,7 +9,7 @@ import (
 )
 
 // wholeLetter selects dead letters with everything that a requeue needs.
-const wholeLetter = "SELECT " + letterColumns + ", f.payload, f.options FROM failed_jobs f WHERE "
+const wholeLetter = "SELECT " + letterColumns + ", f.payload FROM failed_jobs f WHERE "
 
 func (r *failedRow) letter() (job.DeadLetter, error) {
 	l := job.DeadLetter{

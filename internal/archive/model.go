@@ -20,6 +20,7 @@ type outcomeRow struct {
 	ArrivedAt  *time.Time `gorm:"type:datetime(6)"`
 	TraceID    string     `gorm:"type:varchar(100);not null"`
 	RecordedAt time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
+	Queue      string     `gorm:"type:varchar(80);not null"` // "" = main
 
 	// The times of a cancelled job, which has no other row.
 	FirstTriedAt *time.Time `gorm:"type:datetime(6)"`
@@ -46,6 +47,7 @@ type resultRow struct {
 	Worker       string     `gorm:"type:varchar(255);not null"` // who completed the job; "" in rows older than the column
 	Note         string     `gorm:"type:varchar(200);not null"` // a short text about the result, for lists
 	RecordedAt   *time.Time `gorm:"type:datetime(6)"`           // the database's clock; nil in rows older than the column
+	Queue        string     `gorm:"type:varchar(80);not null"`  // "" = main
 }
 
 // failedRow is a dead letter. Options holds, as text, what the submit asked for besides its payload (job.Options);
@@ -139,6 +141,14 @@ type planRow struct {
 	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
+// queueRow is a declared queue. Queue holds JSON.
+type queueRow struct {
+	Name      string    `gorm:"type:varchar(80);primaryKey"`
+	Version   int64     `gorm:"type:bigint;not null"`
+	Queue     string    `gorm:"type:text;not null"`
+	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
 func (outcomeRow) TableName() string      { return "job_outcomes" }
 func (resultRow) TableName() string       { return "job_results" }
 func (failedRow) TableName() string       { return "failed_jobs" }
@@ -147,3 +157,4 @@ func (acceptedRow) TableName() string     { return "accepted_jobs" }
 func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
 func (planRow) TableName() string         { return "plans" }
+func (queueRow) TableName() string        { return "queues" }

@@ -121,7 +121,7 @@ var oldPromises = []string{
 
 // withoutRow reads dead letters whose next generation has neither an outcome nor a row.
 func withoutRow(condition string) string {
-	return "SELECT " + letterColumns + ", f.payload, f.options, f.requeued_run_id FROM failed_jobs f" +
+	return "SELECT " + letterColumns + ", f.payload, f.requeued_run_id FROM failed_jobs f" +
 		" WHERE " + condition +
 		isLatest("f") +
 		" AND NOT EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = f.job_id) LIMIT ?"

@@ -28,11 +28,15 @@ func TestRows(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
-		record(t, w, completed(1), failed(2), cancelled(3))
+		queues := map[int]string{1: "", 2: "films", 3: "a:b"}
+		second, third := failed(2), cancelled(3)
+		second.Queue, third.Queue = queues[2], queues[3]
+		record(t, w, completed(1), second, third)
 
 		common := func(n int, tier string) map[string]any {
 			return map[string]any{
 				"job_id": string(id(n)), "generation": int64(1), "tier": tier, "type": "SIMULATION", "owner": "key-1",
+				"queue":       queues[n],
 				"trace_id":    "trace-1",
 				"max_retries": int64(5), "arrived_at": "2025-11-24 16:00:00.123000",
 			}
@@ -73,15 +77,17 @@ func TestRows(t *testing.T) {
 			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
 			"completed_at": "2025-11-24 16:00:03.123000", "worker": "host:3",
 		}))
-		check(t, "failed_jobs", s.Row(t, "failed_jobs"), with(common(2, "PUBLIC"), map[string]any{
-			"payload": `{"steps":[]}`, "options": nil, "total_retries": int64(1), "attempts": int64(3),
+		letter := with(common(2, "PUBLIC"), map[string]any{
+			"payload": `{"steps":[]}`, "options": `{"queue":"films"}`, "total_retries": int64(1), "attempts": int64(3),
 			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
 			"discarded_at":  "2025-11-24 16:00:03.123000",
 			"failure_cause": "HEARTBEAT_STOPPED", "last_error": "process 7 💀 died",
 			"requeue_requested_at": nil, "requeue_request_id": nil, "requeue_reason": "",
 			"requeued_at": nil, "requeued_run_id": nil,
 			"open_at": "2025-11-24 16:00:03.123000",
-		}))
+		})
+		delete(letter, "queue") // it is among the options
+		check(t, "failed_jobs", s.Row(t, "failed_jobs"), letter)
 		check(t, "job_attempts", s.Row(t, "job_attempts WHERE attempt = 1"), map[string]any{
 			"job_id": string(id(2)), "attempt": int64(1), "worker": "host:1", "outcome": "HANDLER_ERROR", "error": "boom",
 			"started_at": "2025-11-24 16:00:01.123000", "finished_at": "2025-11-24 16:00:01.623000",

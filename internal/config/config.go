@@ -22,8 +22,9 @@ type Config struct {
 	MySQLDSN string `env:"MYSQL_DSN" secret:"yes"`
 	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data"`
 
-	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery"`
-	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000"`
+	Roles   Roles  `env:"TIERQ_ROLES" envDefault:"api,worker,recovery"`
+	Workers int    `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000"`
+	Queues  string `env:"TIERQ_QUEUES" envDefault:"main"`
 
 	Capacity       int `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000"`
 	ScheduledLimit int `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000"`

@@ -43,6 +43,30 @@ func (c Config) Proxies() []netip.Prefix {
 	return networks
 }
 
+// Serves returns the queues of TIERQ_QUEUES, from which this process claims.
+func (c Config) Serves() []string {
+	var names []string
+	for one := range strings.SplitSeq(c.Queues, ",") {
+		if one = strings.TrimSpace(one); !slices.Contains(names, one) {
+			names = append(names, one)
+		}
+	}
+	return names
+}
+
+// checkQueues checks the names of TIERQ_QUEUES.
+func (l *loader) checkQueues(c Config) {
+	for _, name := range c.Serves() {
+		if name == job.MainQueue {
+			continue
+		}
+		if err := (job.Queue{Name: name}).Check(); err != nil {
+			l.problem("TIERQ_QUEUES", fmt.Sprintf("%q: %v", name, err))
+			return
+		}
+	}
+}
+
 // TypesOn returns the job types of TIERQ_TYPES that submits may name; nil = every type.
 func (c Config) TypesOn() []string {
 	if c.Types == "" || c.Types == "all" {

@@ -53,6 +53,7 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 	l.checkStores(c)
 	l.checkAddr(c)
 	l.checkDoors(c)
+	l.checkQueues(c)
 	l.checkOutgoing(c)
 	l.checkRetention(&c)
 	l.checkRest(c)

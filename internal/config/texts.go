@@ -30,6 +30,9 @@ var texts = map[string]text{
 	"TIERQ_ROLES": {
 		doc: "what this process does; external mode may leave some of them out",
 	},
+	"TIERQ_QUEUES": {
+		doc: "queues whose jobs this process runs, with commas between them",
+	},
 	"TIERQ_WORKERS": {
 		doc: "jobs this process runs at once",
 		why: "a slot is a goroutine and an entry of every heartbeat",

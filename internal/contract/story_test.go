@@ -34,11 +34,12 @@ func (s *server) isAsDescribed() {
 	s.artifacts(pdf)
 	s.operators()
 	s.tiers()
+	s.queues()
 	s.refusals()
 	s.elsewhere()
 	s.callers(pdf)
 	for _, o := range s.c.Operations() {
-		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{file}", "start.js", "/result/poll",
+		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{name}", "main", "{file}", "start.js", "/result/poll",
 			"/result/poll?jobId="+pdf).Replace(o.Path)
 		if o.Method == "HEAD" {
 			s.want(200, "HEAD", path, "")
@@ -166,6 +167,43 @@ func (s *server) tiers() {
 	tag = s.want(200, "GET", "/admin/tiers/gold", "").header.Get("ETag")
 	s.want(304, "GET", "/admin/tiers/GOLD", "", "If-None-Match", tag)
 	s.want(200, "GET", "/admin/tiers", "")
+}
+
+func (s *server) queues() {
+	s.t.Helper()
+	tag := s.want(200, "PUT", "/admin/queues/films", `{"limit":2}`, "If-None-Match", "*").header.Get("ETag")
+	s.want(412, "PUT", "/admin/queues/films", `{"limit":2}`, "If-None-Match", "*")
+	s.want(200, "PUT", "/admin/queues/films", `{"limit":2}`, "If-Match", tag)
+	s.want(400, "PUT", "/admin/queues/main", "")
+	s.want(200, "GET", "/admin/queues", "")
+	s.want(200, "GET", "/admin/queues/films", "")
+	s.want(404, "GET", "/admin/queues/flims", "")
+	s.want(200, "POST", "/admin/queues/films/pause", "")
+	s.want(422, "POST", "/paid/submit", `{"queue":"flims"}`)
+	id := s.id(s.want(202, "POST", "/paid/submit", `{"queue":"films"}`))
+	s.want(202, "POST", "/public/submit", `{"queue":"films"}`)
+	s.want(503, "POST", "/paid/submit", `{"queue":"films"}`)
+	s.want(200, "GET", "/api/jobs/"+id, "")
+	why := s.want(200, "GET", "/api/jobs/"+id+"/why", "")
+	for _, reason := range []string{
+		"its queue films is paused since 20", "no running worker takes jobs of its queue films",
+	} {
+		if !bytes.Contains(why.body, []byte(reason)) {
+			s.t.Errorf("why does not say %q: %s", reason, why.body)
+		}
+	}
+	s.want(409, "DELETE", "/admin/queues/films", "")
+	s.want(200, "POST", "/admin/queues/films/resume", "")
+	a := s.want(200, "POST", "/admin/queues/films/purge", "")
+	if !bytes.Contains(a.body, []byte(`"cancelled":2,"more":false`)) {
+		s.t.Errorf("the purge did %s", a.body)
+	}
+	s.ends(id, "CANCELLED")
+	testkit.Eventually(s.t, 10*time.Second, "the empty queue can be deleted", func() (bool, string) {
+		a := s.do("DELETE", "/admin/queues/films", "")
+		return a.status == 204, string(a.body)
+	})
+	s.want(404, "DELETE", "/admin/queues/films", "")
 }
 
 func (s *server) refusals() {

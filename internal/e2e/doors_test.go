@@ -94,7 +94,7 @@ func TestAnotherTiersKey(t *testing.T) {
 			t.Errorf("there are jobs: %s", a.body)
 		}
 		if c := h.cluster; c != nil {
-			for _, pattern := range []string{"*job:*", "*idempotency*", "*queue*", "*counters*"} {
+			for _, pattern := range []string{"*job:*", "*idempotency*", "*main:queue", "*}:queue:*", "*counters*"} {
 				if keys := c.rdb.Keys(t.Context(), pattern).Val(); len(keys) > 0 {
 					t.Errorf("written to Redis: %q", keys)
 				}

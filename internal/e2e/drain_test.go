@@ -234,7 +234,7 @@ func TestRedisLostEverything(t *testing.T) {
 	}
 	testkit.Eventually(t, 5*time.Second, "plans and set-up are there again", func() (bool, string) {
 		keys := c.rdb.Keys(t.Context(), "{tierq}:system:config*").Val()
-		return len(keys) == 4 && c.rdb.HGet(t.Context(), "{tierq}:system:config", "capacity").Val() == "10000",
+		return len(keys) == 5 && c.rdb.HGet(t.Context(), "{tierq}:system:config", "capacity").Val() == "10000",
 			strings.Join(keys, " ")
 	})
 	c.refused("TIERQ_CAPACITY=77", "TIERQ_CAPACITY")

@@ -187,7 +187,7 @@ func TestCookie_AnotherSitesForm(t *testing.T) {
 			}
 			r := newRooms(t)
 			d := r.behind(callers["admin"])
-			path := strings.NewReplacer(":tier", "paid", ":id", string(knownID)).Replace(route.Path)
+			path := strings.NewReplacer(":tier", "paid", ":id", string(knownID), ":name", paidQueue).Replace(route.Path)
 			rec := r.do(route.Method, path, "a=b",
 				append([]string{"Cookie", aSession, "Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
 			wantProblem(t, rec, 403, "FORBIDDEN")

@@ -22,6 +22,7 @@ type asked struct {
 	runAt      time.Time
 	callback   string
 	key        string // the Idempotency-Key; "" = none
+	queue      string // "" = main
 	trace      string // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
@@ -59,6 +60,7 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 	members := map[string]member[asked]{
 		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
 		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
+		"queue": (*asked).setQueue,
 	}
 	maps.Copy(members, more)
 	return &submitBody{shape[asked]{members: members}, names}
@@ -169,6 +171,14 @@ func (a *asked) setTrace(v jsontext.Value) error {
 func (a *asked) setTier(v jsontext.Value) error {
 	if a.tier = text(v); a.tier == "" {
 		return reason("must be a tier's name")
+	}
+	return nil
+}
+
+// setQueue stores a queue's name as it was sent. mayQueue decides whether there is such a queue.
+func (a *asked) setQueue(v jsontext.Value) error {
+	if a.queue = text(v); a.queue == "" {
+		return reason("must be a queue's name")
 	}
 	return nil
 }

@@ -118,6 +118,27 @@ type Plans interface {
 	StorePlan(ctx context.Context, p job.Plan, ifVersion int64) (job.Plan, error)
 }
 
+// Queues reads and changes the declared queues.
+type Queues interface {
+	Find(name string) (job.Queue, bool)
+	All() []job.Queue
+	// Count returns how many of a queue's jobs have not ended.
+	Count(name string) job.QueueCount
+	// Limit returns how many jobs of a declared queue may be ready, and never claimed.
+	Limit(q job.Queue) int
+	// StoreQueue stores a queue and returns it with its new version. ifVersion is the version that it must replace: 0 =
+	// the queue must be new, -1 = any version. job.ErrChanged: another version is stored. job.ErrBadQueue: the queue
+	// cannot be declared. job.ErrAmbiguous: it may have been stored.
+	StoreQueue(ctx context.Context, q job.Queue, ifVersion int64) (job.Queue, error)
+	// DeleteQueue removes a declaration. job.ErrUnknownQueue: there is none. job.ErrQueueInUse: the queue has jobs.
+	DeleteQueue(ctx context.Context, name string) error
+	PauseQueue(ctx context.Context, name string) (since time.Time, err error)
+	ResumeQueue(ctx context.Context, name string) error
+	// PurgeQueue cancels ready jobs of a queue, some thousand at most; more: there may be others. After an error it has
+	// cancelled as many as it says.
+	PurgeQueue(ctx context.Context, name string) (cancelled int, more bool, err error)
+}
+
 // Artifacts opens the files that jobs made; job.ErrNoArtifact if the job has none. The caller closes body. A
 // negative size is not known.
 type Artifacts interface {
@@ -142,6 +163,7 @@ type Route struct {
 // Deps has what the handlers need. A field that is not marked as optional is required for its routes.
 type Deps struct {
 	Submit    Submitter
+	Queues    Queues
 	Jobs      Jobs
 	Dead      DeadLetters
 	Requeue   Requeuer

@@ -25,18 +25,21 @@ var (
 	forbidden        = &kind{http.StatusForbidden, "FORBIDDEN", "You may not do this."}
 	jobNotFound      = &kind{http.StatusNotFound, "JOB_NOT_FOUND", "There is no job with this id."}
 	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
+	unknownQueue     = &kind{http.StatusNotFound, "UNKNOWN_QUEUE", "There is no such queue."}
 	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "This address does not exist."}
 	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
+	queueInUse       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The queue has jobs that have not ended."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
 	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED",
 		"Another caller changed it in the meantime."}
 	payloadTooLarge  = &kind{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The request is too large."}
 	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
 		"The body must be JSON in UTF-8, not compressed."}
-	invalidPayload = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
-	unknownJobType = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
-	keyMismatch    = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH",
+	invalidPayload    = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
+	unknownJobType    = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
+	unknownQueueAsked = &kind{http.StatusUnprocessableEntity, "UNKNOWN_QUEUE", "There is no such queue."}
+	keyMismatch       = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH",
 		"This Idempotency-Key was used with another body."}
 	rateLimited   = &kind{http.StatusTooManyRequests, "RATE_LIMITED", "Too many requests. Please try again later."}
 	internalError = &kind{http.StatusInternalServerError, "INTERNAL",
@@ -63,11 +66,13 @@ var table = []struct {
 	{job.ErrRateLimited, rateLimited, ""},
 	{job.ErrQuota, rateLimited, "this key has reached its quota of jobs that have not ended"},
 	{job.ErrLivingFull, queueFull, tooManyLive},
+	{job.ErrOwnLimit, queueFull, "the job's queue has as many jobs as it may have that no worker has claimed"},
 	{job.ErrQueueFull, queueFull, ""},
 	{job.ErrUnhealthy, systemUnhealthy, ""},
 	{job.ErrFateUnknown, outcomeUnknown, ""},
 	{job.ErrNotFound, jobNotFound, ""},
 	{job.ErrUnknownTier, unknownTier, ""},
+	{job.ErrUnknownQueue, unknownQueue, ""},
 	{job.ErrUnknownType, unknownJobType, ""},
 	{job.ErrBadPayload, invalidPayload, ""},
 	{job.ErrBadID, invalidRequest, ""},

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -17,6 +18,8 @@ import (
 // rooms fakes the rooms behind httpapi, and records their calls. A function that is nil answers like an empty
 // system.
 type rooms struct {
+	queues queueBook
+
 	said       []string // the reasons of changes
 	reasons    []job.Reason
 	reasonless error
@@ -182,6 +185,50 @@ func (r *rooms) All() []job.Plan                  { return r.plans.All() }
 
 func (r *rooms) StorePlan(_ context.Context, p job.Plan, ifVersion int64) (job.Plan, error) {
 	return r.store(p, ifVersion)
+}
+
+// paidQueue is the declared queue of newRooms.
+const paidQueue = "paid"
+
+// queueBook is a book of queues whose changes fail with err, or are noted in asked.
+type queueBook struct {
+	job.QueueBook
+	err   error
+	asked []string
+
+	purged int
+}
+
+func (*queueBook) Count(name string) job.QueueCount {
+	return job.QueueCount{Ready: int64(len(name)), Scheduled: 2, Running: 1}
+}
+
+func (*queueBook) Limit(q job.Queue) int { return q.LimitOf(1000) }
+
+func (b *queueBook) StoreQueue(_ context.Context, q job.Queue, ifVersion int64) (job.Queue, error) {
+	b.asked = append(b.asked, fmt.Sprintf("store %+v, if %d", q, ifVersion))
+	q.Version = 4
+	return q, b.err
+}
+
+func (b *queueBook) DeleteQueue(_ context.Context, name string) error {
+	b.asked = append(b.asked, "delete "+name)
+	return b.err
+}
+
+func (b *queueBook) PauseQueue(_ context.Context, name string) (time.Time, error) {
+	b.asked = append(b.asked, "pause "+name)
+	return aMoment, b.err
+}
+
+func (b *queueBook) ResumeQueue(_ context.Context, name string) error {
+	b.asked = append(b.asked, "resume "+name)
+	return b.err
+}
+
+func (b *queueBook) PurgeQueue(_ context.Context, name string) (int, bool, error) {
+	b.asked = append(b.asked, "purge "+name)
+	return b.purged, b.purged > 1000, b.err
 }
 
 func (r *rooms) Artifact(context.Context, job.ID) (io.ReadCloser, string, string, int64, error) {

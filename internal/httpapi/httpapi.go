@@ -122,6 +122,14 @@ func (a *api) routes() []route {
 	get("/admin/tiers/:tier", ForOperators, within(operation, a.getTier))
 	add(http.MethodPut, "/admin/tiers/:tier", ForAdmins, within(operation, a.putTier))
 
+	get("/admin/queues", ForOperators, within(operation, a.queues))
+	get("/admin/queues/:name", ForOperators, within(operation, a.getQueue))
+	add(http.MethodPut, "/admin/queues/:name", ForAdmins, within(operation, a.putQueue))
+	add(http.MethodDelete, "/admin/queues/:name", ForAdmins, within(operation, a.deleteQueue))
+	post("/admin/queues/:name/pause", ForAdmins, within(operation, a.pauseQueue))
+	post("/admin/queues/:name/resume", ForAdmins, within(operation, a.resumeQueue))
+	post("/admin/queues/:name/purge", ForAdmins, within(bulk, a.purgeQueue))
+
 	get("/admin/consistency", ForOperators, within(operation, a.lastAudit))
 	post("/admin/consistency", ForAdmins, within(bulk, a.runAudit))
 

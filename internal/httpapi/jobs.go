@@ -17,6 +17,7 @@ type jobRow struct {
 	ID              job.ID     `json:"id"`
 	Type            string     `json:"type"`
 	Tier            job.Tier   `json:"tier"`
+	Queue           string     `json:"queue"`
 	Status          job.Status `json:"status"`
 	RetryCount      int        `json:"retryCount"`
 	Attempts        int        `json:"attempts"`
@@ -53,7 +54,8 @@ type listBody[T any] struct {
 
 func rowOf(j *job.Job) jobRow {
 	return jobRow{
-		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount,
+		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Queue: j.QueueName(),
+		Status: j.Status.Shown(), RetryCount: j.RetryCount,
 		Attempts:   j.Attempt,
 		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt),
 		FirstTriedAt: when(j.FirstTriedAt),

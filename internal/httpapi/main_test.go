@@ -48,9 +48,10 @@ func newRooms(t testing.TB) *rooms {
 	handler.Register(r.types, "SIMULATION", func(context.Context, any) (any, error) { return nil, nil })
 	handler.Register(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
+	r.queues.Set([]job.Queue{{Name: paidQueue, Limit: 7, Version: 3}}, time.Time{})
 	r.deps = Deps{
 		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r,
-		Artifacts: r, Overview: r, Charts: r, Audit: r,
+		Queues: &r.queues, Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {

@@ -30,13 +30,14 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.follow = func(context.Context, func(job.Job) error) error { return err }
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
+	r.queues.err = err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
 	r.audit = func(bool) (Audit, error) { return Audit{}, err }
 	r.ring.err, r.told.err = err, err
 	if errors.Is(err, job.ErrNotFound) {
-		r.ring.err = job.ErrNoKey
+		r.ring.err, r.queues.err = job.ErrNoKey, job.ErrUnknownQueue
 	}
 	r.ready, r.health.Status = Report{Status: "OUT_OF_SERVICE"}, "DOWN"
 	return r
@@ -50,10 +51,16 @@ var bodies = map[string]string{
 	"/admin/keys": `{"name":"ci","role":"admin"}`,
 }
 
+// routeOf returns the route of a path as the description writes it.
+func routeOf(path string) string {
+	return strings.NewReplacer("{tier}", ":tier", "{id}", ":id", "{name}", ":name").Replace(path)
+}
+
 // provoke makes a call that must be answered with the given status.
 func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRecorder {
 	t.Helper()
-	at := strings.NewReplacer("/keys/{id}", "/keys/"+knownKey, "{tier}", "paid", "{id}", string(knownID)).Replace(path)
+	at := strings.NewReplacer("/keys/{id}", "/keys/"+knownKey, "{tier}", "paid", "{id}", string(knownID),
+		"{name}", paidQueue).Replace(path)
 	if path == "/result/poll" {
 		at = pollKnown
 	}
@@ -72,7 +79,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		case status == 429:
 			d.err = job.ErrRateLimited
 		// The worker's key does not open this address.
-		case !strings.Contains(whoMay[method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(path)],
+		case !strings.Contains(whoMay[method+" "+routeOf(path)],
 			"worker"):
 		default:
 			r.deps.Insecure, r.deps.Doors = false, nil
@@ -101,7 +108,8 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		return r.json(method, at, body)
 	}
 	// These addresses call no store, but the doors need one to look up a session.
-	if path == "/api/me" || method == "GET" && strings.HasPrefix(path, "/admin/tiers") {
+	if path == "/api/me" || method == "GET" && (strings.HasPrefix(path, "/admin/tiers") ||
+		strings.HasPrefix(path, "/admin/queues")) {
 		r := newRooms(t)
 		r.behind(callers["admin"]).err = job.ErrUnavailable
 		return r.json(method, at, body)

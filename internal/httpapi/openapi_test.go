@@ -81,7 +81,7 @@ func TestOpenAPI_ListsTheRoutes(t *testing.T) {
 	}
 	var served, listed []string
 	for _, r := range Routes() {
-		path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}").Replace(r.Path)
+		path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}", ":name", "{name}").Replace(r.Path)
 		served = append(served, r.Method+" "+path)
 	}
 	for _, o := range c.Operations() {
@@ -126,7 +126,8 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := []*kind{
-		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, notFound, methodNotAllowed, wrongState, needsAdmin,
+		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, unknownQueue, unknownQueueAsked,
+		notFound, methodNotAllowed, wrongState, queueInUse, needsAdmin,
 		changed, payloadTooLarge, unsupportedMedia, invalidPayload,
 		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
 	}

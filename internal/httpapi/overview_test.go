@@ -23,9 +23,13 @@ func TestStats(t *testing.T) {
 				Completed: 5,
 				Failed:    1, Cancelled: 1, Retried: 2,
 			}},
+			Queues: []QueueStats{
+				{Queue: "main", Depth: 3, Scheduled: 1, InFlight: 2, Workers: 1},
+				{Queue: "films", Paused: &aMoment},
+			},
 			Capacity: Capacity{3, 10000}, Gate: Gate{Open: true}, Outbox: Outbox{4, 1000}, Watches: []WatchStats{{"crashed", 3}},
 			Workers: []job.WorkerInfo{{Name: "host-1", Host: "host", PID: 7, Version: "1", Slots: 16, Running: 2,
-				StartedAt: aMoment, SeenAt: aMoment}}, DrainPerSecond: 0.25,
+				StartedAt: aMoment, SeenAt: aMoment, Queues: []string{"main", "films"}}}, DrainPerSecond: 0.25,
 		}, nil
 	}
 	wantJSON(t, r.do("GET", "/api/stats", ""), 200,
@@ -33,10 +37,12 @@ func TestStats(t *testing.T) {
 			`"finishedPerSecond":0.25,`+
 			`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,`+
 			`"completed":5,"failed":1,"cancelled":1,"retried":2}],`+
+			`"queues":[{"queue":"main","depth":3,"scheduled":1,"inFlight":2,"workers":1,"paused":null},{"queue":"films",`+
+			`"depth":0,"scheduled":0,"inFlight":0,"workers":0,"paused":"2026-05-01T11:31:57.961931Z"}],`+
 			`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,`+
 			`"bytes":1000},"watches":[{"name":"crashed","delaySeconds":3}],`+
 			`"workers":[{"name":"host-1","host":"host","pid":7,"version":"1","slots":16,"running":2,"stuck":0,`+
-			`"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z"}],`+
+			`"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z","queues":["main","films"]}],`+
 			`"drainPerSecond":0.25,"timestamp":"2026-05-01T11:31:57.961931Z"}`)
 	r.stats = func() (Stats, error) { return Stats{}, nil }
 	if rec := r.do("GET", "/api/stats", ""); !strings.Contains(rec.Body.String(), `"tiers":[]`) ||
@@ -58,7 +64,8 @@ func TestWhy(t *testing.T) {
 		}, nil
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
-		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","position":4,"aheadByTier":{"PAID":3,`+
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","queue":{"name":"main","paused":null},`+
+			`"position":4,"aheadByTier":{"PAID":3,`+
 			`"UNPAID":1},`+
 			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},`+
 			`"etaSeconds":3,"runAt":null,`+
@@ -70,7 +77,8 @@ func TestWhy(t *testing.T) {
 		return Why{Job: scheduled, Gate: Gate{Open: true}, FreeSlots: 3, Workers: 1, Rate: 2}, nil
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
-		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","position":null,"aheadByTier":{},`+
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","queue":{"name":"main","paused":null},`+
+			`"position":null,"aheadByTier":{},`+
 			`"runningByTier":{},"freeSlots":3,`+
 			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z",`+
 			`"reasons":["it is not due before 2026-05-01T11:31:57Z"]}`)
@@ -85,12 +93,17 @@ func TestWhy_Reasons(t *testing.T) {
 	asked.CancelRequested = true
 	failed.RetryCount, failed.RunAt = 1, aMoment
 	twice.RetryCount, twice.RunAt = 2, aMoment
+	films := at(job.Pending, 0)
+	films.Queue = "films"
 	for name, c := range map[string]struct {
 		why  Why
 		want []string
 	}{
 		"next":         {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1, Gate: open}, []string{"it is next"}},
 		"nobody works": {Why{Job: at(job.Pending, 0), Gate: open}, []string{"no worker is running"}},
+		"paused, and without workers": {Why{Job: films, Paused: aMoment, Gate: open}, []string{
+			"its queue films is paused since 2026-05-01T11:31:57Z", "no running worker takes jobs of its queue films",
+		}},
 		"tiers overlap": {Why{Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 1}, Workers: 1, FreeSlots: 1,
 			Gate: open}, []string{"1 job is ahead"}},
 		"busy, no numbers": {Why{Job: at(job.Pending, 0), Workers: 1, Gate: open}, []string{"every slot is busy"}},
@@ -170,7 +183,7 @@ func TestRoutes_AreAsListed(t *testing.T) {
 		t.Fatalf("%d addresses", len(listed))
 	}
 	for path, methods := range listed {
-		concrete := strings.NewReplacer(":tier", "nowhere", ":id", "nothing").Replace(path)
+		concrete := strings.NewReplacer(":tier", "nowhere", ":id", "nothing", ":name", "nowhere").Replace(path)
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			rec := r.do(method, concrete+"?unknown=1", "")
 			if got := rec.Code != http.StatusMethodNotAllowed; got != slices.Contains(methods, method) {

@@ -38,7 +38,11 @@ var whoMay = map[string]string{
 	"HEAD /admin/tiers/:tier": operators,
 	"PUT /admin/tiers/:tier":  admins, "GET /admin/consistency": operators, "HEAD /admin/consistency": operators,
 	"POST /admin/consistency": admins,
-	"GET /admin/keys":         operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
+	"GET /admin/queues":       operators, "HEAD /admin/queues": operators, "GET /admin/queues/:name": operators,
+	"HEAD /admin/queues/:name": operators, "PUT /admin/queues/:name": admins, "DELETE /admin/queues/:name": admins,
+	"POST /admin/queues/:name/pause": admins, "POST /admin/queues/:name/resume": admins,
+	"POST /admin/queues/:name/purge": admins,
+	"GET /admin/keys":                operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
 	"POST /admin/keys/:id/rotate": admins,
 	"DELETE /admin/keys/:id":      admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
 	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /api/stats/series": operators,
@@ -65,12 +69,12 @@ func TestPermissions(t *testing.T) {
 			r.messages = make(chan job.Message)
 			close(r.messages)
 			r.behind(caller)
-			path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}").Replace(route.Path)
+			path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}", ":name", "{name}").Replace(route.Path)
 			body := bodies[path]
 			if route.Method == http.MethodGet || route.Method == http.MethodHead {
 				body = ""
 			}
-			path = strings.NewReplacer("{tier}", "public", "{id}", string(knownID)).Replace(path)
+			path = strings.NewReplacer("{tier}", "public", "{id}", string(knownID), "{name}", paidQueue).Replace(path)
 			if path == "/result/poll" {
 				path = pollKnown
 			}
@@ -129,7 +133,7 @@ func TestPermissions_OpenAPISaysThem(t *testing.T) {
 		if o.Elsewhere {
 			continue
 		}
-		may := whoMay[o.Method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(o.Path)]
+		may := whoMay[o.Method+" "+routeOf(o.Path)]
 		var want []string
 		for _, role := range []job.Role{job.RoleSubmit, job.RoleReadOnly, job.RoleAdmin} {
 			if may != everybody && slices.Contains(strings.Fields(may), string(role)) {

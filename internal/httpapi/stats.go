@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -10,7 +11,8 @@ import (
 
 // Stats is the answer of GET /api/stats, over all processes. Counts, rates and times are those of the last hour.
 type Stats struct {
-	Tiers          []TierStats      `json:"tiers"` // best first
+	Tiers          []TierStats      `json:"tiers"`  // best first
+	Queues         []QueueStats     `json:"queues"` // main, then the declared ones by name
 	Capacity       Capacity         `json:"capacity"`
 	Gate           Gate             `json:"gate"` // of this process
 	Outbox         Outbox           `json:"outbox"`
@@ -36,6 +38,16 @@ type TierStats struct {
 	Failed             int64       `json:"failed"`
 	Cancelled          int64       `json:"cancelled"`
 	Retried            int64       `json:"retried"`
+}
+
+// QueueStats has the figures of one queue, over all tiers.
+type QueueStats struct {
+	Queue     string     `json:"queue"`
+	Depth     int64      `json:"depth"` // ready jobs
+	Scheduled int64      `json:"scheduled"`
+	InFlight  int64      `json:"inFlight"`
+	Workers   int        `json:"workers"` // processes that claim its jobs
+	Paused    *time.Time `json:"paused"`  // since when; null: it is not paused
 }
 
 // Percentiles are in seconds.

@@ -101,6 +101,11 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 			return s, err
 		}
 	}
+	if asked.queue != "" {
+		if err := a.mayQueue(caller, asked.queue); err != nil {
+			return s, err
+		}
+	}
 	if err := a.check(asked, plan); err != nil {
 		return s, err
 	}
@@ -110,6 +115,9 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	}
 	s.From = caller.From
 	s.CallbackURL, s.Everybody = asked.callback, asked.typ == reportType && caller.Operator()
+	if asked.queue != job.MainQueue {
+		s.Queue = asked.queue
+	}
 	if asked.delay > 0 || !asked.runAt.IsZero() {
 		if s.Delay, s.RunAt, err = asked.runsAt(a.Clock()); err != nil {
 			return s, err

@@ -17,9 +17,10 @@ import (
 // Why has the facts that decide when a job runs.
 type Why struct {
 	Job       job.Job
+	Paused    time.Time // since when its queue is paused; zero = it is not
 	Ahead     job.Ahead // of a PENDING job
 	FreeSlots int       // over all workers
-	Workers   int       // processes that run jobs
+	Workers   int       // processes that run jobs of the queue
 	Gate      Gate
 	Rate      float64 // jobs that end per second, over all processes; 0 = not known
 }
@@ -27,6 +28,7 @@ type Why struct {
 type whyBody struct {
 	JobID         job.ID             `json:"jobId"`
 	Status        job.Status         `json:"status"`
+	Queue         whyQueue           `json:"queue"`
 	Position      *int64             `json:"position"`
 	AheadByTier   map[job.Tier]int64 `json:"aheadByTier"`
 	RunningByTier map[job.Tier]int64 `json:"runningByTier"`
@@ -36,6 +38,11 @@ type whyBody struct {
 	ETASeconds    *int64             `json:"etaSeconds"`
 	RunAt         *string            `json:"runAt"`
 	Reasons       []string           `json:"reasons"`
+}
+
+type whyQueue struct {
+	Name   string  `json:"name"`
+	Paused *string `json:"paused"` // since when; null: it is not paused
 }
 
 type whyGate struct {
@@ -57,7 +64,8 @@ func (a *api) why(c *gin.Context) error {
 		return aboutJob(err, id)
 	}
 	body := whyBody{
-		JobID: id, Status: w.Job.Status.Shown(), RunningByTier: w.Ahead.Running, FreeSlots: w.FreeSlots, Workers: w.Workers,
+		JobID: id, Status: w.Job.Status.Shown(), Queue: whyQueue{w.Job.QueueName(), when(w.Paused)},
+		RunningByTier: w.Ahead.Running, FreeSlots: w.FreeSlots, Workers: w.Workers,
 		Gate: whyGate{w.Gate.Open, w.Gate.Reason}, Reasons: w.reasons(),
 	}
 	switch w.Job.Status {
@@ -83,8 +91,16 @@ func (w *Why) reasons() []string {
 		return []string{w.scheduled()}
 	}
 	var all []string
-	if w.Workers == 0 {
+	queue := w.Job.QueueName()
+	if !w.Paused.IsZero() {
+		all = append(all, fmt.Sprintf("its queue %s is paused since %s", queue, w.Paused.UTC().Format(time.RFC3339)))
+	}
+	switch {
+	case w.Workers > 0:
+	case queue == job.MainQueue:
 		all = append(all, "no worker is running")
+	default:
+		all = append(all, "no running worker takes jobs of its queue "+queue)
 	}
 	all = append(all, w.ahead()...)
 	if w.Workers > 0 && w.FreeSlots == 0 {

@@ -7,6 +7,7 @@ type Suspected struct {
 	ID        ID // as spelled in its keys, which may be no valid id after an edit by hand
 	Partition int
 	Recorded  []Recorded
+	MetIn     string // the queue in which the walk met the job; "" = elsewhere
 }
 
 // Recorded is the outcome of one generation of a job, as SQL has it.

@@ -24,6 +24,7 @@ type WorkerInfo struct {
 	Stuck     int       `json:"stuck"`
 	StartedAt time.Time `json:"startedAt"`
 	SeenAt    time.Time `json:"seenAt"` // Redis' clock
+	Queues    []string  `json:"queues"` // from which it claims; none = main, of a process of an earlier version
 
 	// Settings has those of the process' settings that should be equal on all processes, from config.Alike.
 	Settings map[string]string `json:"settings,omitempty"`

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -14,7 +15,11 @@ type Options struct {
 	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
+	Queue     string `json:"queue,omitempty"`     // where the job waits; "" = main. In Redis the class says it.
 }
+
+// QueueName returns the name of the job's queue.
+func (o Options) QueueName() string { return cmp.Or(o.Queue, MainQueue) }
 
 // Text returns the options as one line of JSON without spaces; "" if there are none. CallbackURL must be a URL, so
 // that it contains no space.

@@ -70,7 +70,7 @@ func (l *Ledger) Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool
 	default:
 		return j, true, nil
 	}
-	j.Payload, j.Options = nil, job.Options{}
+	j.Payload, j.Options = nil, job.Options{Queue: j.Queue}
 	return j, false, nil
 }
 

@@ -68,6 +68,12 @@ type Reasons interface {
 	Reasons(ctx context.Context, id job.ID) ([]job.Reason, error)
 }
 
+// Ready lists jobs that wait for a worker.
+type Ready interface {
+	// ReadyIn returns ready jobs of a queue, the best of each partition first, at most limit.
+	ReadyIn(ctx context.Context, queue string, limit int) ([]job.ID, error)
+}
+
 // Rooms say whether one more job would be accepted now: nil, job.ErrQueueFull or job.ErrQuota.
 type Rooms interface {
 	Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error
@@ -129,12 +135,16 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All are required except Rooms (for RequeueOwn), Reasons (for CancelBecause and
-// Reasons), Journal, Outbox, Rate and Log.
+// Options are what a Ledger needs. All are required except Rooms (for RequeueOwn), Ready (for Purge), Reasons (for
+// CancelBecause and Reasons), Queues, Journal, Outbox, Rate and Log.
 type Options struct {
-	Live        Store // Redis
-	Mover       Mover
-	Rooms       Rooms
+	Live   Store // Redis
+	Mover  Mover
+	Rooms  Rooms
+	Ready  Ready
+	Queues interface {
+		Find(name string) (job.Queue, bool)
+	} // nil: only main
 	Archive     Store // SQL
 	DeadLetters DeadLetters
 	Promises    Promises

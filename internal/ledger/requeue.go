@@ -19,8 +19,8 @@ import (
 // request.ID is the same promise, also when the next generation has ended meanwhile; "" is a new request.
 //
 // The error is job.ErrWrongState for a job that is not FAILED, whose failure is not in SQL yet, or that another
-// request took. It is job.ErrUnknownTier if the tier no longer has a plan. After job.ErrAmbiguous the promise may
-// have been made, after job.ErrUnavailable it was not.
+// request took. It is job.ErrUnknownTier if the tier no longer has a plan, and job.ErrUnknownQueue if the queue is not
+// declared any more. After job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) error {
 	return l.requeue(ctx, id, request, nil)
 }
@@ -58,6 +58,8 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 	if err == nil && !promised {
 		if _, served := l.Plans.Plan(d.Tier); !served {
 			err = fmt.Errorf("%w: %s", job.ErrUnknownTier, d.Tier)
+		} else if !l.declared(&d) {
+			err = fmt.Errorf("%w: %s", job.ErrUnknownQueue, d.Queue)
 		} else if room != nil {
 			err = unread(room(&d))
 		}
@@ -91,12 +93,21 @@ func (l *Ledger) fulfil(ctx context.Context, patience time.Duration, promised []
 // served says whether a dead letter can be requeued here; if not, it logs why.
 func (l *Ledger) served(d *job.DeadLetter) bool {
 	_, planned := l.Plans.Plan(d.Tier)
-	if planned && l.ours(d.ID) {
+	if planned && l.ours(d.ID) && l.declared(d) {
 		return true
 	}
-	l.Log.Warn("a dead letter cannot be requeued: its tier has no plan, or its partition is not ours",
-		"job_id", d.ID, "tier", string(d.Tier))
+	l.Log.Warn("a dead letter cannot be requeued: its tier has no plan, its queue is not declared, or its "+
+		"partition is not ours", "job_id", d.ID, "tier", string(d.Tier), "queue", d.QueueName())
 	return false
+}
+
+// declared says whether there is a dead letter's queue. A job in a queue that is not declared is in no list.
+func (l *Ledger) declared(d *job.DeadLetter) bool {
+	if l.Options.Queues == nil {
+		return d.QueueName() == job.MainQueue
+	}
+	_, there := l.Options.Queues.Find(d.QueueName())
+	return there
 }
 
 // lost returns the error about a job without an outcome that Redis does not know: unknown, or notFailed if the job

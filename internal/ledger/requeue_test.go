@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -357,6 +358,31 @@ func TestRequeueOwn_NeedsRoom(t *testing.T) {
 			if err := l.RequeueOwn(t.Context(), someID, job.Request{ID: "mine"}, 7); err != nil {
 				t.Errorf("asked again under the same key: %v", err)
 			}
+		}
+	}
+}
+
+// A dead letter whose queue is not declared any more is not requeued: its job would be in no list.
+func TestRequeue_QueueNotDeclared(t *testing.T) {
+	for name, queues := range map[string]*job.QueueBook{"no queues": nil, "none": {}, "declared": {}} {
+		letters := archived(job.Failed, 1)
+		d := letters[someID]
+		d.Queue = "films"
+		letters[someID] = d
+		l, _, s := given(nil, letters)
+		if queues != nil {
+			l.Options.Queues = queues
+		}
+		want := job.ErrUnknownQueue
+		if name == "declared" {
+			queues.Set([]job.Queue{{Name: "films"}}, time.Time{})
+			want = nil
+		}
+		if err := l.Requeue(t.Context(), someID, job.Request{}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if d := s.rows[someID]; d.Open() != (want != nil) {
+			t.Errorf("%s: open %v after %v", name, d.Open(), want)
 		}
 	}
 }

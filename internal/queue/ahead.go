@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Position counts the ready jobs that stand before a PENDING job, over all partitions: 0 means that the job is
-// next. With several partitions the count is approximate. The error is job.ErrNotFound if the job is not in the
+// Position counts the ready jobs of its queue that stand before a PENDING job, over all partitions: 0 means that the
+// job is next. With several partitions the count is approximate. The error is job.ErrNotFound if the job is not in the
 // queue any more.
 func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	id := j.ID
@@ -18,7 +18,8 @@ func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	if own < 0 || own >= v.opts.Partitions {
 		return 0, job.ErrNotFound
 	}
-	rank, err := v.redis.Read.ZRank(ctx, Key(own, "queue"), string(id)).Result()
+	queue := j.QueueName()
+	rank, err := v.redis.Read.ZRank(ctx, QueueKey(own, queue), string(id)).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, job.ErrNotFound
 	}
@@ -28,7 +29,7 @@ func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	if v.opts.Partitions == 1 {
 		return rank, nil
 	}
-	score, err := v.redis.Read.ZScore(ctx, Key(own, "queue"), string(id)).Result()
+	score, err := v.redis.Read.ZScore(ctx, QueueKey(own, queue), string(id)).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, job.ErrNotFound
 	}
@@ -39,7 +40,7 @@ func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 		if p == own {
 			continue
 		}
-		n, err := v.redis.Read.ZCount(ctx, Key(p, "queue"), "-inf", "("+scoreText(score)).Result()
+		n, err := v.redis.Read.ZCount(ctx, QueueKey(p, queue), "-inf", "("+scoreText(score)).Result()
 		if err != nil {
 			return 0, classify("position", err)
 		}
@@ -69,7 +70,7 @@ func (v *View) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 		if tier == j.Tier || !better(bands, tier, j.Tier) {
 			continue
 		}
-		n, err := v.countBand(ctx, band)
+		n, err := v.countBand(ctx, j.QueueName(), band)
 		if err != nil {
 			return job.Ahead{}, err
 		}
@@ -106,10 +107,10 @@ func better(bands map[job.Tier]band, a, b job.Tier) bool {
 	return !known || bands[a].low < other.low
 }
 
-func (v *View) countBand(ctx context.Context, b band) (int64, error) {
+func (v *View) countBand(ctx context.Context, queue string, b band) (int64, error) {
 	sum := int64(0)
 	for p := range v.opts.Partitions {
-		n, err := v.redis.Read.ZCount(ctx, Key(p, "queue"), scoreText(b.low), "("+scoreText(b.high)).Result()
+		n, err := v.redis.Read.ZCount(ctx, QueueKey(p, queue), scoreText(b.low), "("+scoreText(b.high)).Result()
 		if err != nil {
 			return 0, classify("ahead", err)
 		}
@@ -149,12 +150,18 @@ func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]b
 	keep func(job.Tier, time.Time)) error {
 	ctx, cancel := v.briefly(ctx)
 	defer cancel()
-	if !ok {
-		return v.oldestOfFirst(ctx, partition, keep)
-	}
-	for tier, b := range bands {
-		if err := v.oldestIn(ctx, partition, b, func(since time.Time) { keep(tier, since) }); err != nil {
-			return err
+	for _, queue := range v.queueNames() {
+		if !ok {
+			if err := v.oldestOfFirst(ctx, partition, queue, keep); err != nil {
+				return err
+			}
+			continue
+		}
+		for tier, b := range bands {
+			err := v.oldestIn(ctx, partition, queue, b, func(since time.Time) { keep(tier, since) })
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -162,9 +169,9 @@ func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]b
 
 // oldestIn finds the longest waiting job of a band. It stops at the first job that was never delayed: every job
 // behind that job has waited for less time.
-func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(since time.Time)) error {
+func (v *View) oldestIn(ctx context.Context, partition int, queue string, b band, keep func(since time.Time)) error {
 	for from, step := int64(0), int64(1); from < oldestLook; from, step = from+step, lookStep {
-		found, err := v.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{
+		found, err := v.redis.Read.ZRangeByScoreWithScores(ctx, QueueKey(partition, queue), &redis.ZRangeBy{
 			Min: scoreText(b.low), Max: "(" + scoreText(b.high), Offset: from, Count: step,
 		}).Result()
 		if err != nil || len(found) == 0 {
@@ -194,9 +201,9 @@ func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(si
 	return nil
 }
 
-// oldestOfFirst reads the first ready jobs of a partition, whatever their tier.
-func (v *View) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {
-	ids, err := v.redis.Read.ZRange(ctx, Key(partition, "queue"), 0, oldestLook-1).Result()
+// oldestOfFirst reads the first ready jobs that a partition has in a queue, whatever their tier.
+func (v *View) oldestOfFirst(ctx context.Context, partition int, queue string, keep func(job.Tier, time.Time)) error {
+	ids, err := v.redis.Read.ZRange(ctx, QueueKey(partition, queue), 0, oldestLook-1).Result()
 	if err != nil || len(ids) == 0 {
 		return err
 	}

@@ -42,14 +42,14 @@ func (q *Queue) AuditJobs(ctx context.Context, suspects []job.Suspected) ([]job.
 }
 
 func (q *Queue) auditBatch(ctx context.Context, partition int, batch []job.Suspected) ([]job.Finding, error) {
-	args := make([]any, 0, 1+2*len(batch))
+	args := make([]any, 0, 1+3*len(batch))
 	args = append(args, ms(q.longest()))
 	for _, s := range batch {
 		known := make([]string, len(s.Recorded))
 		for i, r := range s.Recorded {
 			known[i] = strconv.Itoa(r.Generation) + " " + string(r.Status)
 		}
-		args = append(args, string(s.ID), strings.Join(known, " "))
+		args = append(args, string(s.ID), strings.Join(known, " "), s.MetIn)
 	}
 	texts, err := q.texts(ctx, q.redis.Main, q.audit, partition, args)
 	if err != nil {
@@ -98,7 +98,7 @@ func (q *Queue) Recount(ctx context.Context, partition int, count bool) ([]job.F
 	if count {
 		limit = recountLimit
 	}
-	texts, err := q.texts(ctx, q.redis.Main, q.recount, partition, []any{limit})
+	texts, err := q.texts(ctx, q.redis.Main, q.recount, partition, []any{limit, strings.Join(q.opts.Queues.Names(), " ")})
 	if err != nil {
 		return nil, err
 	}

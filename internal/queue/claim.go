@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,13 +12,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. If the answer is lost, a repeat
+// Claim takes up to r.Max of the best ready jobs that a partition has in the queues of this process, and starts their
+// clocks. It finds no job of a paused queue. If the answer is lost, a repeat
 // with the same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	plans := q.plans.All()
-	args := make([]any, 0, 5+3*(len(plans)+1))
+	args := make([]any, 0, 7+3*(len(plans)+1))
 	args = append(args, q.opts.Nonce, strconv.FormatInt(r.Number, 10), min(r.Max, job.MaxBatch), scoreText(r.Bound),
-		job.MaxBatchBytes)
+		job.MaxBatchBytes, strings.Join(q.unpaused(), " "), q.band())
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(p.HeartbeatTimeout), ms(p.MaxProcessingTime))
 	}
@@ -31,6 +33,22 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 		return reply, err
 	}
 	return reply, q.readClaim(answer, &reply)
+}
+
+// unpaused returns those of the queues of this process whose jobs may be claimed.
+func (q *Queue) unpaused() []string {
+	return slices.DeleteFunc(slices.Clone(q.opts.Serves), func(name string) bool {
+		of, _ := q.opts.Queues.Find(name)
+		return !of.Paused.IsZero()
+	})
+}
+
+// band returns the step between the scores of two tiers, or 0 if tiers may overlap.
+func (q *Queue) band() int64 {
+	if q.opts.PriorityBase < strictBase {
+		return 0
+	}
+	return q.opts.PriorityBase
 }
 
 // readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists

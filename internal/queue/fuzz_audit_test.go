@@ -73,7 +73,7 @@ func FuzzReadStep(f *testing.F) {
 		if strings.HasSuffix(from.address, " ") { // no server's address ends in a space
 			return
 		}
-		written := setCursor(from.set, from.partition, from.cursor)
+		written := setCursor(from.set, from.partition, from.cursor, from.queue)
 		if from.keys {
 			written = keysCursor(from.cursor, from.address)
 		}

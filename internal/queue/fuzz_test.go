@@ -200,13 +200,13 @@ func FuzzWord(f *testing.F) {
 // A Redis key is one of this queue, with its partition, or is reported.
 func FuzzSplitKey(f *testing.F) {
 	f.Attr("proves", "A58")
-	q := &Queue{shared: &shared{opts: Options{Partitions: 4}}}
+	q := &Queue{shared: &shared{opts: Options{Partitions: 4, Queues: &job.QueueBook{}}}}
 	fuzz.Text(f, func(t *testing.T, key string) {
 		if !strings.HasPrefix(key, "{tierq:") { // the walk meets no other keys
 			return
 		}
 		p, suffix := q.splitKey(key)
-		kind, id := kindOf(suffix)
+		kind, id := q.kindOf(suffix)
 		if p < -1 || p >= 4 || p >= 0 && key != prefix(p)+suffix {
 			t.Errorf("partition %d, %q", p, suffix)
 		}

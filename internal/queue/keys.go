@@ -13,11 +13,12 @@ import (
 // prefix returns the hash tag that all keys of a partition share, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency and rate are
-// prefixes: an id, a slice or a hash follows. claims, suspects, watched, other, events and alarms depend on the caller,
-// see claimsSuffix, watchSuffixes and channelSuffix.
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency, rate and queues
+// are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched, other, events and
+// alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
+	"queues":              "queue:",
 	"scheduled":           "scheduled",
 	"heartbeat_deadlines": "processing:by-heartbeat",
 	"run_deadlines":       "processing:by-maxtime",
@@ -89,6 +90,24 @@ func keysFor(names []string, partition int, special map[string]string) []string 
 // Key returns one of a partition's keys by its name in the scripts' headers, for tests and tools that look inside.
 func Key(partition int, name string) string { return keysFor([]string{name}, partition, nil)[0] }
 
+// QueueKey returns the key of a queue: the set of its ready jobs.
+func QueueKey(partition int, name string) string {
+	return ofQueue(partition, name, "queue", "queues", "")
+}
+
+// bellKey returns the key of a queue's doorbell.
+func bellKey(partition int, name string) string {
+	return ofQueue(partition, name, "doorbell", "doorbell", ":")
+}
+
+// ofQueue spells a key of a queue as key_of in lua/prelude.lua does.
+func ofQueue(partition int, name, main, prefix, colon string) string {
+	if name == job.MainQueue {
+		return Key(partition, main)
+	}
+	return Key(partition, prefix) + colon + name
+}
+
 // JobKey returns the key of a job's record.
 func JobKey(id job.ID) string { return Key(id.Partition(), "job") + string(id) }
 
@@ -101,6 +120,8 @@ func EndedKey(id job.ID) string { return Key(id.Partition(), "ended") + slice(id
 // The keys outside partitions.
 const (
 	configKey = "{tierq}:system:config"
+	queuesKey = configKey + ":queues"
+	pausedKey = "{tierq}:paused"
 	probeKey  = "{tierq}:probe"
 	workerKey = "{tierq}:workers"
 

@@ -13,12 +13,13 @@ import (
 // Levels are the queue's counters, summed over all partitions, as the scripts keep them.
 type Levels struct {
 	Tiers        map[job.Tier]TierLevel
-	Fresh        int64 // never-claimed ready jobs
-	Filled       int64 // how much of the capacity Fresh takes: of each tier no more than its share
-	Delayed      int64 // jobs scheduled at submit and not yet due
-	Outbox       int64 // ended jobs not yet in SQL
-	OutboxBytes  int64 // their results and payloads
-	Acknowledged int64 // ended jobs that ever reached SQL
+	Queues       map[string]TierLevel // of the declared queues that have jobs
+	Fresh        int64                // never-claimed ready jobs
+	Filled       int64                // how much of the capacity Fresh takes: of each tier no more than its share
+	Delayed      int64                // jobs scheduled at submit and not yet due
+	Outbox       int64                // ended jobs not yet in SQL
+	OutboxBytes  int64                // their results and payloads
+	Acknowledged int64                // ended jobs that ever reached SQL
 }
 
 // levelBound is how long a reading waits for one of several partitions: a partition that hangs must not hold up
@@ -32,7 +33,7 @@ func (v *View) briefly(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, levelBound)
 }
 
-// TierLevel has one tier's counts.
+// TierLevel has the counts of one tier, or of one declared queue.
 type TierLevel struct{ Ready, Fresh, Scheduled, Delayed, Running int64 }
 
 // counts is the last reading of one partition's counters.
@@ -46,7 +47,7 @@ type counts struct {
 // returns an error only if no partition answers.
 func (v *View) Levels(ctx context.Context) (Levels, error) {
 	var problems []error
-	l := Levels{Tiers: map[job.Tier]TierLevel{}}
+	l := Levels{Tiers: map[job.Tier]TierLevel{}, Queues: map[string]TierLevel{}}
 	for p := range v.opts.Partitions {
 		now, err := v.countsOf(ctx, p)
 		if err != nil {
@@ -98,11 +99,24 @@ func (l *Levels) add(field string, n int64) {
 	case "acknowledged":
 		l.Acknowledged += n
 	}
+	if named, ok := strings.CutPrefix(field, "@"); ok {
+		if at := strings.LastIndexByte(named, ':'); at > 0 { // a queue's name may have colons
+			of := l.Queues[named[:at]]
+			of.add(named[at+1:], n)
+			l.Queues[named[:at]] = of
+		}
+		return
+	}
 	tier, what, ok := strings.Cut(field, ":")
 	if !ok {
 		return
 	}
-	t := l.Tiers[job.Tier(tier)]
+	of := l.Tiers[job.Tier(tier)]
+	of.add(what, n)
+	l.Tiers[job.Tier(tier)] = of
+}
+
+func (t *TierLevel) add(what string, n int64) {
 	switch what {
 	case "ready":
 		t.Ready += n
@@ -115,5 +129,4 @@ func (l *Levels) add(field string, n int64) {
 	case "running":
 		t.Running += n
 	}
-	l.Tiers[job.Tier(tier)] = t
 }

@@ -36,10 +36,23 @@ type place struct {
 	source, partition int
 	score             float64
 	member            string
+	queue             string // the declared queue whose ready jobs are read; "" = main, or another set
 }
 
 func (p place) String() string {
-	return fmt.Sprintf("%d.%d.%s.%s", p.source, p.partition, strconv.FormatFloat(p.score, 'f', -1, 64), p.member)
+	text := fmt.Sprintf("%d.%d.%s.%s", p.source, p.partition, strconv.FormatFloat(p.score, 'f', -1, 64), p.member)
+	if p.queue != "" {
+		text += "." + p.queue
+	}
+	return text
+}
+
+// key returns the key of the place's set.
+func (p place) key() string {
+	if p.queue != "" {
+		return QueueKey(p.partition, p.queue)
+	}
+	return Key(p.partition, sources[p.source].set)
 }
 
 func (v *View) readPlace(cursor string) (place, error) {
@@ -47,10 +60,11 @@ func (v *View) readPlace(cursor string) (place, error) {
 	if cursor == "" {
 		return start, nil
 	}
-	f := strings.Split(cursor, ".")
-	if len(f) != 4 {
+	f := strings.SplitN(cursor, ".", 5)
+	if len(f) < 4 {
 		return start, job.ErrBadCursor
 	}
+	queue := strings.Join(f[4:], "")
 	source, err1 := strconv.Atoi(f[0])
 	partition, err2 := strconv.Atoi(f[1])
 	score, err3 := strconv.ParseFloat(f[2], 64)
@@ -61,7 +75,10 @@ func (v *View) readPlace(cursor string) (place, error) {
 	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil {
 		return start, job.ErrBadCursor
 	}
-	p := place{source, partition, score, f[3]}
+	if queue != "" && (sources[source].set != "queue" || (job.Queue{Name: queue}).Check() != nil) {
+		return start, job.ErrBadCursor
+	}
+	p := place{source, partition, score, f[3], queue}
 	if p.String() != cursor { // only one spelling of each number is accepted
 		return start, job.ErrBadCursor
 	}
@@ -123,13 +140,23 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 	return items, at.String(), nil
 }
 
-// after returns the beginning of the next set: the same set of the next partition or, after the last partition,
-// the next set of the first one.
+// after returns the beginning of the next set: the same set of the next partition or, after the last partition, the
+// next set of the first one. After the ready jobs of main come those of the declared queues, by name.
 func (v *View) after(p place) place {
 	p.score, p.member = math.Inf(-1), ""
-	if p.partition++; p.partition == v.opts.Partitions {
-		p.partition, p.source = 0, p.source+1
+	if p.partition++; p.partition < v.opts.Partitions {
+		return p
 	}
+	p.partition = 0
+	if sources[p.source].set == "queue" {
+		for _, name := range v.opts.Queues.Names() {
+			if name > p.queue {
+				p.queue = name
+				return p
+			}
+		}
+	}
+	p.source, p.queue = p.source+1, ""
 	return p
 }
 
@@ -146,7 +173,7 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	if f.Status != "" && !slices.Contains(source.statuses, f.Status) {
 		return nil, nil
 	}
-	entries, err := v.entries(ctx, Key(at.partition, source.set), at)
+	entries, err := v.entries(ctx, at.key(), at)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
@@ -217,6 +244,23 @@ func (v *View) crowded(ctx context.Context, key string, at *place) ([]redis.Z, e
 		}
 	}
 	return nil, fmt.Errorf("list: %w: the set moves too fast", job.ErrUnavailable)
+}
+
+// ReadyIn returns ready jobs of a queue, the best of each partition first, at most limit.
+func (v *View) ReadyIn(ctx context.Context, queue string, limit int) (ids []job.ID, err error) {
+	for p := range v.opts.Partitions {
+		if len(ids) == limit {
+			break
+		}
+		found, err := v.redis.Main.ZRange(ctx, QueueKey(p, queue), 0, int64(limit-len(ids)-1)).Result()
+		if err != nil {
+			return nil, classify("list", err)
+		}
+		for _, one := range found {
+			ids = append(ids, job.ID(one))
+		}
+	}
+	return ids, nil
 }
 
 const crowdedTries = 10

@@ -26,6 +26,8 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	small := func(o *queue.Options) {
 		o.Nonce, o.Capacity, o.ScheduledLimit, o.LivingLimit, o.LivingBytes, o.LaterLimit = "a", 10, 3, 14, 60, 2
+		o.Queues, o.Serves = &job.QueueBook{}, serves["a"]
+		o.Queues.Set([]job.Queue{{Name: "films", Limit: 2}, {Name: "a:b"}}, time.Time{}) // 10/4 = 2
 	}
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
 		plans := job.DefaultPlans()
@@ -33,14 +35,15 @@ func TestModel(t *testing.T) {
 			plans[i].HeartbeatTimeout, plans[i].MaxProcessingTime = 30*time.Minute, 30*time.Minute
 		}
 		e.Plans.Set(plans)
-		processes := map[string]*queue.Queue{"a": e.Queue, "b": e.Process("b")}
+		processes := map[string]*queue.Queue{"a": e.Queue, "b": e.Process("b", serves["b"]...)}
 		rapid.Check(t, func(r *rapid.T) {
 			if keys := e.AllKeys(t, "{tierq:0}*"); len(keys) > 0 {
 				e.Redis.Del(t.Context(), keys...)
 			}
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
-				model: &queuetest.Model{Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2}, numbers: map[string]int64{},
-				sql: map[job.ID][]job.Recorded{}}
+				model:   &queuetest.Model{Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2, Queue: 2},
+				numbers: map[string]int64{},
+				sql:     map[job.ID][]job.Recorded{}}
 			for range 40 {
 				w.step()
 				w.compare()
@@ -48,6 +51,9 @@ func TestModel(t *testing.T) {
 		})
 	})
 }
+
+// serves are the queues of the two processes.
+var serves = map[string][]string{"a": {"main", "films"}, "b": {"a:b", "main", "films"}}
 
 type walk struct {
 	*rapid.T
@@ -120,12 +126,17 @@ func (w *walk) submit() {
 	} else if j != nil && rapid.Bool().Draw(w.T, "the same slice") {
 		s.ID = queuetest.MateOf(j.ID)
 	}
+	s.Queue = w.queue()
 	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
 	s.Payload = []byte(strings.Repeat("1", rapid.SampledFrom([]int{0, 2, 9}).Draw(w.T, "bytes")))
 	w.arrive()
 	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // every submit is sent twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
 	w.equal(err, got, want)
+}
+
+func (w *walk) queue() string {
+	return rapid.SampledFrom([]string{"", "", "films", "a:b"}).Draw(w.T, "queue")
 }
 
 func (w *walk) owner() string {
@@ -152,7 +163,7 @@ func (w *walk) claim() {
 	most := rapid.IntRange(1, 3).Draw(w.T, "most")
 	reply, err := w.processes[process].Claim(w.t.Context(), 0,
 		job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
-	want := w.model.Claim(process, number, fmt.Sprintf("%s:%d", process, number), most)
+	want := w.model.Claim(process, serves[process], number, fmt.Sprintf("%s:%d", process, number), most)
 	var got, expected []string
 	for _, l := range reply.Leases {
 		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.ID, l.Attempt, l.RetryCount, l.MaxRetries,
@@ -247,6 +258,9 @@ func (w *walk) operate() {
 		ID: j.ID, Generation: generation, Tier: j.Plan.Tier, Owner: j.Owner, MaxRetries: j.Max, Type: "SIMULATION",
 		Payload: []byte(strings.Repeat("1", j.Payload)),
 	}
+	if j.Queue != job.MainQueue {
+		next.Queue = j.Queue
+	}
 	w.arrive()
 	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
@@ -260,6 +274,7 @@ func (w *walk) restore() {
 		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"),
 		MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
 	}}
+	l.Queue = w.queue()
 	if j := w.anyJob(); j != nil && rapid.Bool().Draw(w.T, "known") {
 		l.ID, l.Generation, l.Attempt = j.ID, j.Generation+rapid.IntRange(0, 1).Draw(w.T, "generation"), j.Attempt
 	}
@@ -355,15 +370,18 @@ func (w *walk) compare() {
 	for _, owner := range []string{"ann", "bob"} {
 		w.equal(nil, snap.Owners[owner], w.model.Living(owner))
 	}
-	var want []string
-	for _, j := range w.model.Queue() {
-		want = append(want, string(j.ID))
-	}
-	got := slices.SortedFunc(maps.Keys(snap.Sets["queue"]), func(a, b string) int {
-		return cmp.Or(cmp.Compare(snap.Sets["queue"][a], snap.Sets["queue"][b]), strings.Compare(a, b))
-	})
-	if !slices.Equal(got, want) {
-		w.Fatalf("after %s: the queue is %v, want %v", w.did, got, want)
+	for _, name := range serves["b"] {
+		var want []string
+		for _, j := range w.model.Ready(name) {
+			want = append(want, string(j.ID))
+		}
+		scores := snap.Queue(name)
+		got := slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
+			return cmp.Or(cmp.Compare(scores[a], scores[b]), strings.Compare(a, b))
+		})
+		if !slices.Equal(got, want) {
+			w.Fatalf("after %s: the queue %s is %v, want %v", w.did, name, got, want)
+		}
 	}
 	if wrong := snap.Audit(); len(wrong) > 0 {
 		w.Fatalf("after %s: %s", w.did, strings.Join(wrong, "\n"))

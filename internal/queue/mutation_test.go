@@ -11,14 +11,16 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// mutations are faults that a later change could put into a script. The test's sequence of calls must give another
-// result with each of them.
-var mutations = []struct {
+type mutation struct {
 	name, script, old, changed string
 	audit                      bool // the audit alone must notice the fault, whatever the replies are
-}{
+}
+
+// mutations are faults that a later change could put into a script. The test's sequence of calls must give another
+// result with each of them.
+var mutations = []mutation{
 	{"submit counts nobody", "submit", "count_waiting(class, delay == 0, true, 1, bytes)", "", true},
-	{"submit forgets the queue", "submit", "bulk('ZADD', queue, queue_entries)", "", true},
+	{"submit forgets the queue", "submit", "write_entries(queue, queues, doorbell)", "", true},
 	{"submit takes duplicates", "submit", "earlier_answer(id, idempotency_key, body) or 'OK'", "'OK'", false},
 	{
 		"submit forgets the key", "submit",
@@ -30,8 +32,8 @@ var mutations = []struct {
 	{"submit has no limit", "submit", "if is_full(count_limit, class.limit) then return count_limit end", "", false},
 	{
 		"submit gives a time to live", "submit",
-		"bulk('ZADD', queue, queue_entries)",
-		"redis.call('EXPIRE', records[1], 60) bulk('ZADD', queue, queue_entries)", true,
+		"write_entries(queue, queues, doorbell)",
+		"redis.call('EXPIRE', records[1], 60) write_entries(queue, queues, doorbell)", true,
 	},
 	{"submit's score is the arrival", "submit", "priority * base + arrived", "arrived", false},
 	{
@@ -54,7 +56,10 @@ var mutations = []struct {
 	{"submit has no quota", "submit", "and quota_spent(class)", "and false", false},
 	{"submit forgets what the call added", "submit", "+ (owner_changes[owner] or 0)", "", false},
 	{"submit forgets what lived before", "submit", "tonumber(redis.call('HGET', owners, owner) or 0)", "0", false},
-	{"claim leaves it queued", "claim", "  bulk('ZREM', queue, ids)\n", "", true},
+	{
+		"claim leaves it queued", "claim",
+		"for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end", "", true,
+	},
 	{"claim starts no run deadline", "claim", "bulk('ZADD', run_deadlines, run_entries)", "", true},
 	{"claim starts no heartbeat", "claim", "bulk('ZADD', heartbeat_deadlines, heartbeat_entries)", "", true},
 	{"claim keeps no lease", "claim", "bulk('HSET', leases, lease_entries)", "", true},
@@ -93,7 +98,7 @@ var mutations = []struct {
 	{"complete leaves the run deadline", "complete", "bulk('ZREM', run_deadlines, ended_ids)", "", true},
 	{"complete leaves the lease", "complete", "bulk('HDEL', leases, ended_ids)", "", true},
 	{"complete keeps no end", "complete", "write_ends(outbox, ended, unacked, tried, checkpoints)", "", true},
-	{"complete counts no end", "complete", "change_counter(lease.class.tier, 'running', -1)", "", true},
+	{"complete counts no end", "complete", "count_running(lease.class, -1)", "", true},
 	{
 		"complete counts no owner", "complete",
 		"count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id))",
@@ -125,15 +130,15 @@ var mutations = []struct {
 	},
 	{
 		"fail loses its place", "fail",
-		"redis.call('ZADD', queue, score_of(head), id)",
-		"redis.call('ZADD', queue, at, id)", true,
+		"add_entry(class.queue, score_of(head), id)",
+		"add_entry(class.queue, at, id)", true,
 	},
 	{"fail spends no retry", "fail", "retries = retries + 1", "retries = retries + 0", false},
 	{"fail never ends", "fail", "spends_retry and (final == '1' or retries >= class.max_retries)", "false", true},
 	{
 		"fail counts as fresh", "fail",
-		"change_counter(tier, 'ready', 1)",
-		"change_counter(tier, 'ready', 1) change_counter(tier, 'fresh', 1)", true,
+		"count_job(class, 'ready', 1)",
+		"count_job(class, 'ready', 1) change_counter(tier, 'fresh', 1)", true,
 	},
 	{"fail leaves the run deadline", "fail", "redis.call('ZREM', run_deadlines, id)", "", true},
 	{"fail leaves the lease", "fail", "redis.call('HDEL', leases, id)", "", true},
@@ -143,7 +148,7 @@ var mutations = []struct {
 		"lease.token == token", false,
 	},
 	{"fail ignores the cancel", "fail", "if lease.cancel then\n      word", "if false then\n      word", false},
-	{"fail counts no end", "fail", "change_counter(tier, 'running', -1)", "", true},
+	{"fail counts no end", "fail", "count_running(class, -1)", "", true},
 	{"fail forgets that it answered", "fail", "format_tried(t, run, report, 'OK', at)", "format_tried(t, run)", false},
 	{"fail forgets what the call answered", "fail", "if word ~= 'LOST' then answers", "if false then answers", false},
 	{"fail answers another report", "fail", "t.report ~= report or ", "", false},
@@ -214,8 +219,8 @@ var mutations = []struct {
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)", false},
 	{
 		"reclaim loses its place", "reclaim",
-		"redis.call('ZADD', queue, score_of(head), id)",
-		"redis.call('ZADD', queue, at, id)", true,
+		"add_entry(class.queue, score_of(head), id)",
+		"add_entry(class.queue, at, id)", true,
 	},
 	{"reclaim ignores the cancel", "reclaim", "if lease.cancel or", "if", false},
 	{"promote leaves it scheduled", "promote", "bulk('ZREM', scheduled, ids)", "", true},
@@ -227,8 +232,8 @@ var mutations = []struct {
 	{"promote forgets when it was due", "promote", "bulk('HSET', tried, tried_entries)", "", false},
 	{
 		"cancel leaves it queued", "cancel",
-		"redis.call('ZREM', queue, id) == 1",
-		"redis.call('ZSCORE', queue, id)", true,
+		"redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1",
+		"redis.call('ZSCORE', key_of(class.queue, queue, queues), id)", true,
 	},
 	{"cancel counts nothing", "cancel", "write_counters(counters, owners)", "", true},
 	{
@@ -260,7 +265,7 @@ var mutations = []struct {
 		"count_waiting(class, state == 'PENDING', is_fresh, 1, bytes)",
 		"count_waiting(class, state == 'PENDING', false, 1, bytes)", true,
 	},
-	{"restore runs nobody", "restore", "change_counter(tier, 'running', 1)", "", true},
+	{"restore runs nobody", "restore", "count_running(class, 1)", "", true},
 	{"restore makes it twice", "restore", "word = word or now", "word = now", false},
 	{"restore arrives anew", "restore", "if arrived == 0 then", "if true then", false},
 	{"restore forgets the schedule", "restore", "bulk('ZADD', scheduled, scheduled_entries)", "", true},
@@ -380,8 +385,23 @@ var mutations = []struct {
 // replaces. The short suite runs one in mutated of them, the long suite each.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
+	caught(t, mutations, tellWith)
+}
+
+// The same for the faults that only jobs in declared queues show.
+func TestMutationsOfQueuesAreCaught(t *testing.T) {
+	t.Parallel()
+	caught(t, queueMutations, tellQueuesWith)
+}
+
+func caught(t *testing.T, mutations []mutation, tell func(*testing.T, []job.ID, func(*queue.Queue)) []string) {
+	t.Helper()
 	for _, m := range mutations {
-		if !strings.Contains(lua.Source(m.script), m.old) {
+		source := lua.Prelude
+		if m.script != "prelude" {
+			source = lua.Source(m.script)
+		}
+		if !strings.Contains(source, m.old) {
 			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", m.name, m.script, m.old)
 		}
 	}
@@ -391,8 +411,8 @@ func TestMutationsAreCaught(t *testing.T) {
 			ids[i] = queuetest.MateOf(ids[i-1])
 		}
 	}
-	right := tellWith(t, ids, func(*queue.Queue) {})
-	if again := tellWith(t, ids, func(*queue.Queue) {}); !slices.Equal(right, again) {
+	right := tell(t, ids, func(*queue.Queue) {})
+	if again := tell(t, ids, func(*queue.Queue) {}); !slices.Equal(right, again) {
 		t.Fatalf("the story differs from telling to telling: %q", queuetest.Diff(right, again))
 	}
 	for _, line := range right {
@@ -406,7 +426,7 @@ func TestMutationsAreCaught(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			wrong := tellWith(t, ids, func(q *queue.Queue) { q.Mutate(m.script, m.old, m.changed) })
+			wrong := tell(t, ids, func(q *queue.Queue) { q.Mutate(m.script, m.old, m.changed) })
 			diff := queuetest.Diff(right, wrong)
 			if len(diff) == 0 {
 				t.Error("nobody noticed")

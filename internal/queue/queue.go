@@ -33,6 +33,10 @@ type Options struct {
 	KeepEnded         int           // the most ended jobs that Redis keeps, roughly
 	Journal           bool          // SQL has journal rows of living jobs, and their keys
 	Embedded          bool          // the Redis server lives in this process
+
+	Queues *job.QueueBook // the declared queues, which LoadQueues reads; nil = an empty book
+	Serves []string       // the queues from which this process claims; nil = main
+
 	// Observe is called after every script call with the script's name, the partition, the duration and the error or
 	// nil. It may be nil.
 	Observe func(script string, partition int, took time.Duration, err error)
@@ -40,6 +44,9 @@ type Options struct {
 	// first call was lost. It may be nil.
 	Cancelled func(job.Tier)
 	Log       *slog.Logger // gets the data that cannot be read; may be nil
+
+	// RememberedQueues reads the queues that SQL has; nil = there is no SQL. See LoadQueues.
+	RememberedQueues func(ctx context.Context) ([]job.Queue, error)
 
 	// RememberedPlans reads the plans that SQL has; nil = there is no SQL. See LoadPlans.
 	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
@@ -53,7 +60,8 @@ type Queue struct {
 	settling  time.Duration          // how long rows get the previous incarnation
 	planDoubt atomic.Bool            // the next LoadPlans reads SQL too
 
-	channels map[string]string // channel names without the partition, by their names in the scripts' KEYS
+	rung     []atomic.Pointer[string] // by partition: the doorbell whose token Wait took last
+	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, cancel, restore bound
 	takeOutbox, acknowledge, audit, recount, rate, forget              bound
@@ -85,6 +93,12 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Queues == nil {
+		o.Queues = &job.QueueBook{}
+	}
+	if o.Serves == nil {
+		o.Serves = []string{job.MainQueue}
+	}
 	if o.KeepKeys <= 0 {
 		o.KeepKeys = time.Hour
 	}
@@ -95,6 +109,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 			counted: make([]atomic.Pointer[counts], max(o.Partitions, 1)),
 		},
 		runs:     make([]atomic.Pointer[life], max(o.Partitions, 1)),
+		rung:     make([]atomic.Pointer[string], max(o.Partitions, 1)),
 		channels: map[string]string{},
 	}
 	for _, channel := range []string{eventsChannel, alarmsChannel} {

@@ -26,7 +26,7 @@ func (q *Queue) Restore(
 	batch []job.JournalRow,
 	read time.Time,
 ) ([]job.Word, error) {
-	args := make([]any, 0, 2+15*len(batch))
+	args := make([]any, 0, 2+16*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh))
 	for i := range batch {
 		l := &batch[i]
@@ -49,7 +49,7 @@ func (q *Queue) Restore(
 			fmt.Sprintf("%d %s %s", l.MaxRetries, ownerOf(l.Owner, l.Options), noMaxRun), stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
-			holder, stamp(started), cancelled)
+			holder, stamp(started), cancelled, l.QueueName())
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)
 	if slices.Contains(words, job.Late) {

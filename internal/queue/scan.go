@@ -41,18 +41,33 @@ func (q *Queue) Scan(ctx context.Context, at string) (job.Scanned, error) {
 	if from.keys {
 		return q.scanKeys(ctx, from.cursor, from.address)
 	}
-	s, next, err := q.scanSet(ctx, walked[from.set], from.partition, from.cursor)
+	s, next, err := q.scanSet(ctx, from)
 	switch {
 	case err != nil:
 		return job.Scanned{}, err
 	case next != 0:
-		s.Next = setCursor(from.set, from.partition, next)
+		s.Next = setCursor(from.set, from.partition, next, from.queue)
 	case from.partition+1 < q.opts.Partitions:
-		s.Next = setCursor(from.set, from.partition+1, 0)
-	case from.set+1 < len(walked):
-		s.Next = setCursor(from.set+1, 0, 0)
+		s.Next = setCursor(from.set, from.partition+1, 0, from.queue)
+	default:
+		s.Next = q.nextSet(from)
 	}
 	return s, nil
+}
+
+// nextSet returns the cursor of the set after a step's; after main's come those of the declared queues, by name.
+func (q *Queue) nextSet(from step) string {
+	if walked[from.set] == "queue" {
+		for _, name := range q.opts.Queues.Names() {
+			if name > from.queue {
+				return setCursor(from.set, 0, 0, name)
+			}
+		}
+	}
+	if from.set+1 < len(walked) {
+		return setCursor(from.set+1, 0, 0, "")
+	}
+	return ""
 }
 
 // step is the position of a walk: among the keys of a server, or in a set of a partition.
@@ -61,6 +76,14 @@ type step struct {
 	address        string
 	set, partition int
 	cursor         uint64
+	queue          string // the declared queue whose set it is; "" = main, or another set
+}
+
+func (s step) key() string {
+	if s.queue != "" {
+		return QueueKey(s.partition, s.queue)
+	}
+	return Key(s.partition, walked[s.set])
 }
 
 func (q *Queue) readStep(at string) (from step, err error) {
@@ -69,15 +92,23 @@ func (q *Queue) readStep(at string) (from step, err error) {
 		cursor, _ := strconv.ParseUint(number, 10, 64)
 		return step{keys: true, address: address, cursor: cursor}, nil
 	}
-	_, err = fmt.Sscanf(at, "set %d %d %d", &from.set, &from.partition, &from.cursor)
+	f := strings.SplitN(at, " ", 5)
+	_, err = fmt.Sscanf(strings.Join(f[:min(len(f), 4)], " "), "set %d %d %d", &from.set, &from.partition, &from.cursor)
+	from.queue = strings.Join(f[min(len(f), 4):], "")
+	if from.queue != "" && err == nil && from.set >= 0 && from.set < len(walked) {
+		if walked[from.set] != "queue" {
+			return step{}, fmt.Errorf("scan: %w: %q", job.ErrBadCursor, at)
+		}
+		err = job.Queue{Name: from.queue}.Check()
+	}
 	if err != nil || from.set < 0 || from.set >= len(walked) || from.partition < 0 || from.partition >= q.opts.Partitions {
 		return step{}, fmt.Errorf("scan: %w: %q", job.ErrBadCursor, at)
 	}
 	return from, nil
 }
 
-func setCursor(set, partition int, cursor uint64) string {
-	return fmt.Sprintf("set %d %d %d", set, partition, cursor)
+func setCursor(set, partition int, cursor uint64, queue string) string {
+	return strings.TrimSuffix(fmt.Sprintf("set %d %d %d %s", set, partition, cursor, queue), " ")
 }
 
 // keysCursor returns the cursor of a step among the keys. It has an address only if there are several servers.
@@ -103,13 +134,13 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 		cursor = 0
 	}
 	if at == len(addresses) {
-		return job.Scanned{Next: setCursor(0, 0, 0)}, nil
+		return job.Scanned{Next: setCursor(0, 0, 0, "")}, nil
 	}
 	keys, next, err := byAddress[addresses[at]].Scan(ctx, cursor, "{tierq:*", scanKeys).Result()
 	if err != nil {
 		return job.Scanned{}, classify("scan", err)
 	}
-	s := job.Scanned{Next: setCursor(0, 0, 0)}
+	s := job.Scanned{Next: setCursor(0, 0, 0, "")}
 	switch {
 	case next != 0:
 		s.Next = keysCursor(next, addresses[at])
@@ -120,7 +151,7 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 	var ages, slices []string
 	for _, key := range keys {
 		partition, suffix := q.splitKey(key)
-		kind, id := kindOf(suffix)
+		kind, id := q.kindOf(suffix)
 		switch {
 		case partition < 0 || kind == "":
 			s.Found = append(s.Found, job.Finding{Partition: partition, Result: job.Reported, Kind: "unknown_key", Detail: key})
@@ -194,7 +225,7 @@ var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: lis
 
 // kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire) or "fixed"; "" =
 // unknown.
-func kindOf(suffix string) (kind string, id job.ID) {
+func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
 	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
 		if id, ok := strings.CutPrefix(suffix, prefix); ok {
 			return "job", job.ID(id)
@@ -218,6 +249,11 @@ func kindOf(suffix string) (kind string, id job.ID) {
 	}
 	for _, known := range suffixes {
 		if suffix == known {
+			return "fixed", ""
+		}
+	}
+	for _, name := range q.opts.Queues.Names() {
+		if suffix == suffixes["queues"]+name || suffix == suffixes["doorbell"]+":"+name {
 			return "fixed", ""
 		}
 	}
@@ -277,8 +313,8 @@ func (q *Queue) withoutRecord(ctx context.Context, partition int, ids []job.ID) 
 
 // scanSet reads members of a set, or of a hash with a field per job. Members without a record become suspects.
 // s.Ask has the ids about which SQL is asked: those that Redis does not know otherwise, and all jobs that wait.
-func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64,
-	err error) {
+func (q *Queue) scanSet(ctx context.Context, from step) (s job.Scanned, next uint64, err error) {
+	set, partition := walked[from.set], from.partition
 	count := int64(scanMembers)
 	if q.opts.Embedded {
 		count = scanMemory
@@ -287,7 +323,7 @@ func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor u
 	if columns[set] {
 		read, count = q.redis.Main.HScan, min(count, scanKeys) // with values of up to 16 KiB
 	}
-	pairs, next, err := read(ctx, Key(partition, set), cursor, "", count).Result()
+	pairs, next, err := read(ctx, from.key(), from.cursor, "", count).Result()
 	if err != nil {
 		return s, 0, classify("scan", err)
 	}
@@ -303,7 +339,7 @@ func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor u
 			return s, 0, err
 		}
 		for _, id := range unseen {
-			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
+			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition, MetIn: from.queue})
 		}
 		if !ask {
 			if batch, err = q.missing(ctx, partition, unseen); err != nil {

@@ -41,7 +41,7 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 		case job.OK, job.Duplicate:
 			replies[i].ArrivedAt = msTime(first)
 		case job.Full:
-			replies[i].Living = first == "living" || first == "bytes"
+			replies[i].Living, replies[i].Queue = first == "living" || first == "bytes", first == "queue"
 		}
 		late = late || replies[i].Word == job.Late
 	}
@@ -60,7 +60,8 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	var like likeness // of the previous job
 	for i := range batch {
 		s := &batch[i]
-		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options)}); kind == nil || l != like {
+		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options)}
+		if kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
 				return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
@@ -75,6 +76,7 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 // likeness has the fields that determine a submission's submit_class.
 type likeness struct {
 	tier       job.Tier
+	queue      string
 	delay      time.Duration
 	maxRetries int
 	quota      int
@@ -90,17 +92,28 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 	return max(s.RunAt.Sub(q.now()), 0)
 }
 
-// kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota". The
-// script parses each text once per call.
+// kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota
+// queue_limit". The script parses each text once per call.
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
 	b := make([]byte, 0, 128)
-	b = append(append(b, s.Tier...), " "+mainQueue+" "...)
+	b = append(append(append(append(b, s.Tier...), ' '), s.QueueName()...), ' ')
 	b = strconv.AppendInt(b, int64(s.MaxRetries), 10)
 	b = append(append(append(b, ' '), ownerOf(s.Owner, s.Options)...), " "+noMaxRun+" "...)
 	b = strconv.AppendInt(b, int64(plan.Priority), 10)
 	b = append(append(b, ' '), q.limit(plan, delay > 0)...)
 	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)
-	return string(append(append(b, ' '), q.quota(s)...))
+	b = append(append(b, ' '), q.quota(s)...)
+	return string(append(append(b, ' '), q.queueLimit(s.QueueName())...))
+}
+
+// queueLimit returns the number of fresh (or delayed) jobs of a queue at which one partition refuses the next job; "-"
+// = any number. A queue that this process has not read yet has the limit of a queue that declares none.
+func (q *Queue) queueLimit(name string) string {
+	if name == job.MainQueue {
+		return "-"
+	}
+	declared, _ := q.opts.Queues.Find(name)
+	return strconv.Itoa(max(declared.LimitOf(q.opts.Capacity)/q.opts.Partitions, 1))
 }
 
 // once returns an Idempotency-Key and the hash of the request's body; "" = none. The key is itself a hash, so it

@@ -15,9 +15,6 @@ import (
 // noMaxRun in a class says that a job may run as long as its tier lets it.
 const noMaxRun = "0"
 
-// mainQueue is the queue of the jobs that this process runs.
-const mainQueue = "main"
-
 // ownerOf returns the name under which the scripts count a job: its API key, or else the hash of a stranger's address,
 // which begins with '~'; "-" if it has neither.
 func ownerOf(owner string, o job.Options) string {
@@ -31,6 +28,7 @@ func ownerOf(owner string, o job.Options) string {
 // type nor trace has a space.
 func descriptor(typ, trace string, o job.Options) string {
 	text := typ + " " + dash(trace)
+	o.Queue = "" // the class has it
 	if o != (job.Options{}) {
 		text += " " + o.Text()
 	}
@@ -74,7 +72,10 @@ func readClass(class string, j *job.Job) error {
 	if err != nil || err2 != nil {
 		return fmt.Errorf("class of %s: %q", j.ID, class)
 	}
-	j.Tier = job.Tier(f[0])
+	j.Tier, j.Queue = job.Tier(f[0]), ""
+	if f[1] != job.MainQueue {
+		j.Queue = f[1]
+	}
 	if j.Owner = undash(f[4]); strings.HasPrefix(j.Owner, "~") {
 		j.Owner = ""
 	}
@@ -90,8 +91,9 @@ func readHead(head string, j *job.Job) error {
 	}
 	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
 	if rest != "" {
-		var err error
-		if j.Options, err = job.ReadOptions(rest); err != nil {
+		options, err := job.ReadOptions(rest)
+		options.Queue = j.Queue // which the class has
+		if j.Options = options; err != nil {
 			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}
 	}

@@ -155,8 +155,8 @@ func TestAudit_APass(t *testing.T) {
 		}
 		want := []string{
 			"recount 0 false", "recount 1 false", "journal 1m0s", "missing [j1 j2]", "restore [j2]", `scan ""`,
-			"look [{a 0 []}]", `scan "more"`,
-			"sql [gone b c]", "look [{gone 0 [{1 COMPLETED}]} {b -1 [{2 FAILED}]}]", "recount 0 true", "recount 1 true",
+			"look [{a 0 [] }]", `scan "more"`,
+			"sql [gone b c]", "look [{gone 0 [{1 COMPLETED}] } {b -1 [{2 FAILED}] }]", "recount 0 true", "recount 1 true",
 		}
 		if !slices.Equal(f.asked, want) {
 			t.Errorf("asked %q, want %q", f.asked, want)
@@ -188,7 +188,7 @@ func TestAudit_WithoutSQL(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		want := []string{"recount 0 false", "recount 1 false", "journal 1m0s", `scan ""`, "sql [a]", `scan "b"`,
-			"look [{s 0 []}]", "recount 0 true", "recount 1 true"}
+			"look [{s 0 [] }]", "recount 0 true", "recount 1 true"}
 		if !slices.Equal(f.asked, want) {
 			t.Errorf("asked %q, want %q", f.asked, want)
 		}

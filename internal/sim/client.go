@@ -94,7 +94,7 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
-		Quota: o.quota, Idempotency: o.once}
+		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue}}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {
 			s.MaxRetries = p.MaxRetries

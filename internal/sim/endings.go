@@ -198,8 +198,8 @@ func (s *shadow) cancel(argv, texts []string) {
 
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
-	for i := 2; i < len(argv); i += 15 {
-		id, word := job.ID(argv[i]), job.Word(texts[(i-2)/15])
+	for i := 2; i < len(argv); i += 16 {
+		id, word := job.ID(argv[i]), job.Word(texts[(i-2)/16])
 		k := s.jobs[id]
 		if k == nil && s.lost[id] == nil && s.w.sql.written[id].IsZero() {
 			s.wrong("S3", "%s: requeued, and nobody submitted it", id)
@@ -225,15 +225,19 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 			continue
 		}
 		if k == nil {
-			s.given(partition, argv[i:i+15])
+			s.given(partition, argv[i:i+16])
 			continue
+		}
+		if argv[i+15] != k.queue {
+			s.wrong("S3", "%s: requeued into the queue %s, not %s", k, argv[i+15], k.queue)
 		}
 		if letter := s.w.sql.letters[life{k.id, generation - 1}]; letter == nil || letter.RequestedAt.IsZero() {
 			s.wrong("S3", "%s: requeued as generation %d, and nobody asked for that", k, generation)
 		}
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
-			id: k.id, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
+			id: k.id, owner: k.owner, queue: k.queue, generation: generation,
+			status: job.Pending, arrived: s.clock[partition],
 			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts,
 			size: len(argv[i+7]), weight: len(argv[i+7]),
 			tier: job.Plan{
@@ -287,7 +291,7 @@ func (s *shadow) given(partition int, e []string) {
 		id: job.ID(e[0]), owner: strings.TrimPrefix(strings.Fields(e[4])[1], "-"), generation: int(number(e[1])),
 		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
-		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]),
+		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15],
 		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {

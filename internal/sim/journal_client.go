@@ -47,7 +47,7 @@ func (c *client) row(p *process, priority int) *job.JournalRow {
 	r := &job.JournalRow{
 		Job: job.Job{
 			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, Payload: s.Payload, MaxRetries: s.MaxRetries,
-			ArrivedAt: p.queue.View().Now(),
+			ArrivedAt: p.queue.View().Now(), Options: s.Options,
 		},
 		Priority: priority, Idempotency: s.Idempotency, Submitting: true,
 	}

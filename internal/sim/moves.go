@@ -16,7 +16,8 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 	for i := 4; i < len(argv); i += 5 {
 		id, text := job.ID(argv[i]), texts[(i-4)/5]
 		word, rest, _ := strings.Cut(text, " ")
-		kind := strings.Fields(argv[i+1]) // tier queue max_retries owner max_run_ms priority limit delay_ms quota
+		// tier queue max_retries owner max_run_ms priority limit delay_ms quota queue_limit
+		kind := strings.Fields(argv[i+1])
 		delay, quota := number(kind[7]), strings.TrimPrefix(kind[8], "-")
 		key, body, _ := strings.Cut(argv[i+4], " ")
 		owner := strings.TrimPrefix(kind[3], "-")
@@ -54,8 +55,9 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
 		s.jobs[id] = &known{
-			id: id, tier: planKept(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition],
-			due: now + delay, starts: map[int]bool{},
+			id: id, tier: planKept(kind), owner: owner, queue: kind[1], generation: 1, status: status,
+			arrived: s.clock[partition],
+			due:     now + delay, starts: map[int]bool{},
 			size: len(argv[i+3]), weight: len(argv[i+3]),
 		}
 		if key != "" {
@@ -139,13 +141,11 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 	if n < last.number {
 		s.wrong("S5", "claim %d of %s answers leases after claim %d", n, argv[0], last.number)
 	}
-	var want []job.ID
-	for _, k := range s.waiting(partition, job.Pending, (*known).score) {
-		bound, err := strconv.ParseFloat(strings.TrimPrefix(argv[3], "+"), 64)
-		if len(want) < most && (err != nil || k.score() <= bound) {
-			want = append(want, k.id)
-		}
+	bound, err := strconv.ParseFloat(argv[3], 64)
+	if err != nil {
+		s.wrong("S7", "claim %d of %s has the bound %q", n, argv[0], argv[3])
 	}
+	want := s.best(partition, strings.Fields(argv[5]), bound, most)
 	if !slices.Equal(ids, want) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
@@ -153,6 +153,33 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 	for i := range jobs {
 		s.claimedOne(p, argv, &jobs[i])
 	}
+}
+
+// best returns the jobs that a claim over some queues takes. The queue with the best job comes first, until it has no
+// other job of that tier; of several equal ones, the queue that is named first.
+func (s *shadow) best(partition int, queues []string, bound float64, most int) (ids []job.ID) {
+	ready := map[string][]*known{}
+	for _, k := range s.waiting(partition, job.Pending, (*known).score) {
+		if k.score() <= bound {
+			ready[k.queue] = append(ready[k.queue], k)
+		}
+	}
+	for len(ids) < most {
+		next := ""
+		for _, q := range queues {
+			if len(ready[q]) > 0 && (next == "" || ready[q][0].score() < ready[next][0].score()) {
+				next = q
+			}
+		}
+		if next == "" {
+			break
+		}
+		priority := ready[next][0].tier.Priority
+		for len(ids) < most && len(ready[next]) > 0 && ready[next][0].tier.Priority == priority {
+			ids, ready[next] = append(ids, ready[next][0].id), ready[next][1:]
+		}
+	}
+	return ids
 }
 
 // claimedOne checks one job of a claim's answer.
@@ -167,7 +194,7 @@ func (s *shadow) claimedOne(p *process, argv []string, h *handed) {
 	k.attempt++
 	k.costs++
 	token := argv[0] + ":" + argv[1]
-	class := fmt.Sprintf("%s main %d %d %s 0", k.tier.Tier, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
+	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)

@@ -23,7 +23,10 @@ var bugs = []struct{ name, script, old, changed string }{
 		"if true then",
 	},
 	{"an end leaves what was tried", "prelude", "drop_from_column(tried, ended_ids)", ""},
-	{"claim leaves it queued", "claim", "  bulk('ZREM', queue, ids)\n", ""},
+	{
+		"claim leaves it queued", "claim",
+		"for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end", "",
+	},
 	{
 		"claim counts down again", "claim",
 		"text(run.attempt + 1), run.first_claim == '0'",
@@ -75,11 +78,11 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"submit is never late", "submit", "now > not_after", "false"},
 	{
 		"submit gives a time to live", "submit",
-		"bulk('ZADD', queue, queue_entries)",
-		"redis.call('EXPIRE', records[1], 3) bulk('ZADD', queue, queue_entries)",
+		"write_entries(queue, queues, doorbell)",
+		"redis.call('EXPIRE', records[1], 3) write_entries(queue, queues, doorbell)",
 	},
 	{"fail spends no retry", "fail", "retries = retries + 1", "retries = retries + 0"},
-	{"fail counts no end", "fail", "change_counter(tier, 'running', -1)", ""},
+	{"fail counts no end", "fail", "count_running(class, -1)", ""},
 	{"fail forgets that it answered", "fail", "format_tried(t, run, report, 'OK', at)", "format_tried(t, run)"},
 	{"fail ignores the cancel", "fail", "if lease.cancel then\n      word", "if false then\n      word"},
 	{"release forgets why", "fail", "text(now + delay) .. ' ' .. message", "text(now + delay) .. ' '"},
@@ -96,12 +99,15 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)"},
 	{
 		"reclaim loses its place", "reclaim",
-		"redis.call('ZADD', queue, score_of(head), id)",
-		"redis.call('ZADD', queue, at, id)",
+		"add_entry(class.queue, score_of(head), id)",
+		"add_entry(class.queue, at, id)",
 	},
 	{"promote leaves it scheduled", "promote", "bulk('ZREM', scheduled, ids)", ""},
 	{"promote forgets when it was due", "promote", "bulk('HSET', tried, tried_entries)", ""},
-	{"cancel leaves it queued", "cancel", "redis.call('ZREM', queue, id) == 1", "redis.call('ZSCORE', queue, id)"},
+	{
+		"cancel leaves it queued", "cancel", "redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1",
+		"redis.call('ZSCORE', key_of(class.queue, queue, queues), id)",
+	},
 	{
 		"cancel ends the running", "cancel",
 		"if lease then\n      word = 'CANCEL'",

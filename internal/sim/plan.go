@@ -73,7 +73,8 @@ type order struct {
 	delay   time.Duration
 	once    job.Idempotency
 	owner   string
-	quota   int // jobs that the owner may have in flight; 0 = any number
+	quota   int    // jobs that the owner may have in flight; 0 = any number
+	queue   string // "" = main
 	request string
 	tries   int           // of a submit: how often it is sent until an answer comes; of a poll: how often it asks
 	running bool          // a cancel of a running job, if there is one
@@ -122,6 +123,7 @@ func newPlan(seed uint64) plan {
 	p.recovers[r.IntN(len(p.recovers))] = true
 	p.jobs(r)
 	p.owners(rand.New(rand.NewPCG(seed, 3)))
+	p.queues(rand.New(rand.NewPCG(seed, 9)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
 	p.limits(rand.New(rand.NewPCG(seed, 5)))
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
@@ -192,6 +194,21 @@ func (p *plan) owners(r *rand.Rand) {
 	for i := range p.orders {
 		if o := &p.orders[i]; o.what == "submit" {
 			o.owner, o.quota = names[r.IntN(len(names))], quota
+		}
+	}
+}
+
+// otherQueue is a declared queue without a limit that a seed reaches. All processes claim from it and from main.
+const otherQueue = "films"
+
+// queues puts the jobs of half of the seeds into two queues.
+func (p *plan) queues(r *rand.Rand) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	for i := range p.orders {
+		if o := &p.orders[i]; o.what == "submit" && r.IntN(2) == 0 {
+			o.queue = otherQueue
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +73,12 @@ func newProcess(w *World, slot int) *process {
 	plans := &job.PlanBook{}
 	plans.Set(w.tiers)
 	p.plans = plans
+	queues := &job.QueueBook{}
+	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}}, time.Time{})
+	serves := []string{job.MainQueue, otherQueue}
+	if slot%2 == 1 {
+		slices.Reverse(serves)
+	}
 	partitions := w.plan.partitions
 	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client,
 		Rate: p.client}, plans, queue.Options{
@@ -81,6 +88,7 @@ func newProcess(w *World, slot int) *process {
 		UnknownFor:        w.plan.unknownFor,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention,
 		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Journal: w.plan.journal, Log: log,
+		Queues: queues, Serves: serves,
 	})
 	p.writer = newWriter(p)
 	sql := archive{p}
@@ -91,7 +99,7 @@ func newProcess(w *World, slot int) *process {
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
 		Journal: journal,
-		Plans:   plans, Partitions: partitions, Log: log,
+		Plans:   plans, Queues: queues, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue

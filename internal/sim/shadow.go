@@ -29,7 +29,7 @@ type lease struct {
 type known struct {
 	id                   job.ID
 	tier                 job.Plan
-	owner                string
+	owner, queue         string
 	generation           int
 	status               job.Status
 	arrived, due         int64

@@ -25,7 +25,8 @@ type Snapshot struct {
 // Cluster is what Redis says; it is the same on every instance.
 type Cluster struct {
 	Tiers         map[job.Tier]Level
-	CapacityUsed  int64 // ready jobs never claimed
+	Queues        []QueueLevel // main and the declared queues
+	CapacityUsed  int64        // ready jobs never claimed
 	CapacityLimit int64
 	Outbox        int64 // ended jobs not yet in SQL
 	OutboxBytes   int64
@@ -38,6 +39,13 @@ type Level struct {
 	Scheduled int64         // jobs that are not yet due
 	InFlight  int64         // running jobs
 	OldestAge time.Duration // since the arrival of the ready job that arrived first; 0 if none is ready
+}
+
+// QueueLevel is one queue's part of the levels, over all tiers.
+type QueueLevel struct {
+	Name   string
+	Count  job.QueueCount
+	Paused bool
 }
 
 // stale is the age from which the gauges of the cluster are not shown any more: old values would hide an outage.
@@ -70,7 +78,12 @@ var (
 		"Age of the oldest ready job in seconds, by tier."+sameEverywhere, "tier")
 	inFlight  = describe("tierq_jobs_inflight", "Jobs that are running, by tier."+sameEverywhere, "tier")
 	scheduled = describe("tierq_jobs_scheduled", "Jobs that are not yet due, by tier."+sameEverywhere, "tier")
-	used      = describe("tierq_capacity_used",
+	inQueue   = describe("tierq_queue_jobs",
+		"Jobs of a queue that have not ended, by queue and state (ready, scheduled, running)."+sameEverywhere,
+		"queue", "state")
+	pausedQueue = describe("tierq_queue_paused", "1 while the queue is paused, 0 while it is not."+
+		sameEverywhere, "queue")
+	used = describe("tierq_capacity_used",
 		"Ready jobs never claimed; each tier counts at most its share of the capacity."+sameEverywhere)
 	limit = describe("tierq_capacity_limit",
 		"Number of ready jobs never claimed from which on submits are refused (TIERQ_CAPACITY)."+sameEverywhere)
@@ -98,7 +111,8 @@ type gauges struct{ *Metrics }
 // Describe implements prometheus.Collector.
 func (gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		depth, oldest, inFlight, scheduled, used, limit, outbox, weight, workers, gateOpen, gateAt, failures, delay, sqlUp,
+		depth, oldest, inFlight, scheduled, inQueue, pausedQueue, used, limit, outbox, weight, workers, gateOpen, gateAt,
+		failures, delay, sqlUp,
 	} {
 		to <- d
 	}
@@ -135,6 +149,12 @@ func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, 
 		set(scheduled, float64(l.Scheduled), string(t))
 		set(inFlight, float64(l.InFlight), string(t))
 		set(oldest, l.OldestAge.Seconds(), string(t))
+	}
+	for _, q := range c.Queues {
+		set(inQueue, float64(q.Count.Ready), q.Name, "ready")
+		set(inQueue, float64(q.Count.Scheduled), q.Name, "scheduled")
+		set(inQueue, float64(q.Count.Running), q.Name, "running")
+		set(pausedQueue, truth(q.Paused), q.Name)
 	}
 	set(used, float64(c.CapacityUsed))
 	set(limit, float64(c.CapacityLimit))

@@ -15,7 +15,8 @@ import (
 var (
 	addressLine = regexp.MustCompile(`^  (/\S*):`)
 	methodLine  = regexp.MustCompile(`^    (post|put|delete|patch):`)
-	lastUse     = regexp.MustCompile(`"lastUsedAt":[^,}]*`)
+	// what changes by itself: when a key was used, and counts, which lag by a second
+	lastUse = regexp.MustCompile(`"(lastUsedAt|ready|scheduled|running)":[^,}]*`)
 )
 
 // changing returns all addresses that change something, "POST /x": those in the API's description, and those of
@@ -31,7 +32,7 @@ func (s *site) changing(living, failed string) (all []string) {
 			path = m[1]
 		}
 		if m := methodLine.FindStringSubmatch(line); m != nil {
-			to := strings.NewReplacer("/{tier}/", "/paid/", "{tier}", "PUBLIC").Replace(path)
+			to := strings.NewReplacer("/{tier}/", "/paid/", "{tier}", "PUBLIC", "{name}", "main").Replace(path)
 			switch {
 			case strings.Contains(to, "keys/{id}"):
 				to = strings.ReplaceAll(to, "{id}", "aaaaaaaaaaaaaaaa")
@@ -55,7 +56,8 @@ func (s *site) changing(living, failed string) (all []string) {
 func (s *site) state() string {
 	s.t.Helper()
 	var b strings.Builder
-	for _, path := range []string{"/admin/jobs?limit=100", "/admin/dead?limit=100", "/admin/tiers", "/admin/keys"} {
+	for _, path := range []string{"/admin/jobs?limit=100", "/admin/dead?limit=100", "/admin/tiers", "/admin/keys",
+		"/admin/queues"} {
 		b.WriteString(lastUse.ReplaceAllString(s.ask(http.MethodGet, path, "").body, "") + "\n")
 	}
 	return b.String()

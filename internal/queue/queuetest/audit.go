@@ -57,8 +57,11 @@ func (a *audit) say(format string, args ...any) {
 	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
 }
 
-func (a *audit) count(tier, what string) {
-	a.counted[tier+":"+what]++
+func (a *audit) count(h map[string]string, what string) {
+	a.counted[h["tier"]+":"+what]++
+	if h["queue"] != job.MainQueue {
+		a.counted["@"+h["queue"]+":"+what]++
+	}
 	if what == "fresh" || what == "delayed" {
 		a.counted[what]++
 	}
@@ -81,6 +84,11 @@ func (a *audit) job(id string) {
 	var in []string
 	for _, name := range setNames {
 		if _, ok := a.Sets[name][id]; ok {
+			in = append(in, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Sets)) {
+		if _, ok := a.Sets[name][id]; ok && !slices.Contains(setNames, name) {
 			in = append(in, name)
 		}
 	}
@@ -163,23 +171,24 @@ func (a *audit) place(id string, state job.Status) []string {
 	_, tried := h["first"]
 	switch state {
 	case job.Pending:
-		a.count(tier, "ready")
+		a.count(h, "ready")
 		if !tried {
-			a.count(tier, "fresh")
+			a.count(h, "fresh")
 		}
-		if got, ok := a.Sets["queue"][id]; ok && strconv.FormatFloat(got, 'f', -1, 64) != score {
+		set := setOfQueue(h["queue"])
+		if got, ok := a.Sets[set][id]; ok && strconv.FormatFloat(got, 'f', -1, 64) != score {
 			a.say("%s: score %.0f in the queue, its own is %s", id, got, score)
 		}
-		return []string{"queue"}
+		return []string{set}
 	case job.Scheduled:
-		a.count(tier, "scheduled")
+		a.count(h, "scheduled")
 		if !tried {
-			a.count(tier, "delayed")
+			a.count(h, "delayed")
 			a.bytes(tier, "delayedbytes", len(h["payload"]))
 		}
 		return []string{"scheduled"}
 	case job.Processing:
-		a.count(tier, "running")
+		a.count(h, "running")
 		if !tried || h["token"] == "" || h["attempt"] == "" {
 			a.say("%s: running without first, token or attempt", id)
 		}
@@ -243,8 +252,7 @@ func (a *audit) keys() {
 	}
 	prefixes := map[string]string{suffix("job"): "string", suffix("attempts"): "list", "claims:": "string",
 		suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string",
-		"events": "string",
-		"alarms": "string"}
+		"events": "string", "alarms": "string", suffix("queues"): "zset", suffix("doorbell") + ":": "list"}
 	for key, v := range a.Keys {
 		want := known[key]
 		for prefix, kind := range prefixes {

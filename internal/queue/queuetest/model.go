@@ -18,6 +18,7 @@ type Model struct {
 	Limit    int // the limit of living jobs; 0 = any number
 	Bytes    int // the limit of the bytes that living jobs keep; those scheduled at submit may have half of it
 	Later    int // how often a generation may be later without a retry; 0 = any number
+	Queue    int // the limit of a declared queue's jobs that were never claimed, ready or delayed
 	claims   map[string]ModelClaim
 }
 
@@ -25,7 +26,7 @@ type Model struct {
 type ModelJob struct {
 	ID                                job.ID
 	Plan                              job.Plan
-	Owner                             string
+	Owner, Queue                      string
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
 	Payload, Saved                    int // bytes
@@ -86,6 +87,9 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 		return limit > 0 && m.filled(limit, is, weight) >= max(limit*p.Share/100, 1)
 	}
 	switch {
+	case s.QueueName() != job.MainQueue &&
+		m.Count(func(j *ModelJob) bool { return untried(j) && j.Queue == s.QueueName() }) >= m.Queue:
+		return job.Full
 	case full(limit, untried, one),
 		s.Delay > 0 && full(m.Bytes/2, untried, func(j *ModelJob) int { return j.Payload }),
 		full(m.Limit, alive, one), full(m.Bytes, alive, func(j *ModelJob) int { return j.Payload + j.Saved }):
@@ -93,7 +97,7 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	}
 	j := &ModelJob{
 		ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state,
-		Payload: len(s.Payload),
+		Payload: len(s.Payload), Queue: s.QueueName(),
 	}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
@@ -127,23 +131,50 @@ func (j *ModelJob) calm() {
 	j.expired, j.suspected, j.old = map[job.Watch]bool{}, map[job.Watch]bool{}, map[job.Watch]bool{}
 }
 
-// Queue returns the ready jobs in the order in which they are claimed.
-func (m *Model) Queue() []*ModelJob {
+// Ready returns the ready jobs of a queue in the order in which they are claimed.
+func (m *Model) Ready(queue string) []*ModelJob {
 	var ready []*ModelJob
 	for _, j := range m.Jobs {
-		if j.State == job.Pending {
+		if j.State == job.Pending && j.Queue == queue {
 			ready = append(ready, j)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *ModelJob) int {
-		return cmp.Or(cmp.Compare(a.Plan.Priority, b.Plan.Priority), cmp.Compare(a.Arrived, b.Arrived),
-			cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(ready, before)
 	return ready
 }
 
-// Claim returns leases for a process; token is the token that belongs to number.
-func (m *Model) Claim(process string, number int64, token string, most int) []ModelLease {
+func before(a, b *ModelJob) int {
+	return cmp.Or(cmp.Compare(a.Plan.Priority, b.Plan.Priority), cmp.Compare(a.Arrived, b.Arrived),
+		cmp.Compare(a.ID, b.ID))
+}
+
+// best returns the jobs that a claim over some queues finds: the best tier first and, inside a tier, the queue with the
+// oldest job first.
+func (m *Model) best(queues []string, most int) (found []*ModelJob) {
+	left := map[string][]*ModelJob{}
+	for _, q := range queues {
+		left[q] = m.Ready(q)
+	}
+	for len(found) < most {
+		var next string
+		for _, q := range queues {
+			if len(left[q]) > 0 && (next == "" || before(left[q][0], left[next][0]) < 0) {
+				next = q
+			}
+		}
+		if next == "" {
+			break
+		}
+		tier := left[next][0].Plan.Priority
+		for len(left[next]) > 0 && len(found) < most && left[next][0].Plan.Priority == tier {
+			found, left[next] = append(found, left[next][0]), left[next][1:]
+		}
+	}
+	return found
+}
+
+// Claim returns leases for a process that serves some queues; token is the token that belongs to number.
+func (m *Model) Claim(process string, queues []string, number int64, token string, most int) []ModelLease {
 	if m.claims == nil {
 		m.claims = map[string]ModelClaim{}
 	}
@@ -156,10 +187,7 @@ func (m *Model) Claim(process string, number int64, token string, most int) []Mo
 			func(l ModelLease) bool { return l.Job.State != job.Processing || l.Job.token != l.Token })
 	}
 	var leases []ModelLease
-	for _, j := range m.Queue() {
-		if len(leases) == most {
-			break
-		}
+	for _, j := range m.best(queues, most) {
 		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
 		j.Attempt++
 		j.calm()
@@ -312,7 +340,7 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	}
 	*j = ModelJob{
 		ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt,
-		Max: j.Max, State: job.Pending, Payload: j.Payload,
+		Max: j.Max, State: job.Pending, Payload: j.Payload, Queue: j.Queue,
 	}
 	j.calm()
 	return job.OK
@@ -335,7 +363,7 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	*j = ModelJob{
 		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt,
 		Retries: l.RetryCount, Max: l.MaxRetries,
-		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload),
+		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload), Queue: l.QueueName(),
 	}
 	j.calm()
 	switch {

@@ -114,10 +114,14 @@ func Open(t *testing.T, c queue.Clients, change func(*queue.Options)) *Env {
 	return e
 }
 
-// Process returns the queue of another process on the same store, with a nonce of its own.
-func (e *Env) Process(nonce string) *queue.Queue {
+// Process returns the queue of another process on the same store, with a nonce of its own; serves are its queues, if
+// they are others than the first process has.
+func (e *Env) Process(nonce string, serves ...string) *queue.Queue {
 	o := e.Options
 	o.Nonce = nonce
+	if len(serves) > 0 {
+		o.Serves = serves
+	}
 	return queue.New(e.Clients, e.Plans, o)
 }
 

@@ -26,7 +26,8 @@ var snapshotScript = redis.NewScript(snapshotSource)
 type Snapshot struct {
 	Keys map[string]Value             // by the key without its hash tag
 	Jobs map[string]map[string]string // id -> its fields, see fieldsOf
-	// the sorted sets by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ... -> id -> score
+	// the sorted sets by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ... -> id -> score; a
+	// declared queue is queue:<name>
 	Sets      map[string]map[string]float64
 	Outbox    []string                     // the members of the outbox, sorted
 	Columns   map[string]map[string]string // leases, tried, checkpoints -> id -> text
@@ -81,6 +82,17 @@ func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot
 	return s, nil
 }
 
+// Queue returns the ready jobs of a queue with their scores.
+func (s Snapshot) Queue(name string) map[string]float64 { return s.Sets[setOfQueue(name)] }
+
+// setOfQueue returns the name of a queue's set in Sets.
+func setOfQueue(name string) string {
+	if name == job.MainQueue {
+		return "queue"
+	}
+	return suffix("queues") + name
+}
+
 // tag returns the beginning that all keys of a partition share.
 func tag(partition int) string {
 	return strings.TrimSuffix(queue.Key(partition, "queue"), "main:queue")
@@ -113,6 +125,12 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 			for member, score := range pairs {
 				s.Sets[name][member[:min(len(member), idLength)]], _ = strconv.ParseFloat(score, 64)
 			}
+		}
+	}
+	if strings.HasPrefix(key, suffix("queues")) {
+		s.Sets[key] = map[string]float64{}
+		for id, score := range pairs {
+			s.Sets[key][id], _ = strconv.ParseFloat(score, 64)
 		}
 	}
 	for _, name := range columnNames {

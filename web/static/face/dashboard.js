@@ -4,7 +4,7 @@ import { binder } from "./bind.js";
 import { gate } from "./core.js";
 import { list, put, link } from "./rows.js";
 import { charts } from "./charts.js";
-import { ago, clock, due, hue, neat, short, span, tone } from "./format.js";
+import { ago, clock, count, due, hue, neat, short, span, tone } from "./format.js";
 
 const $ = (id) => document.getElementById(id);
 const write = $("lanes") && binder();
@@ -56,6 +56,13 @@ const drawWorkers = write && list($("workers"), $("worker-row"), (row, w) => {
   row.el.classList.toggle("gone", now() - Date.parse(w.seenAt) > 5000);
 });
 
+const drawQueues = write && list($("queues"), $("queue-row"), (row, q) => {
+  put(row, "queue", q.queue);
+  for (const f of ["depth", "scheduled", "inFlight"]) put(row, f, count(q[f]));
+  put(row, "workers", q.workers);
+  put(row, "state", q.paused ? "paused" : q.workers === 0 && q.depth > 0 ? "no worker takes its jobs" : "");
+});
+
 const drawFeed = write && list($("feed"), $("feed-row"), (row, f) => {
   if (row.filled || !f.kind) return; // drawn before, or by the server
   row.filled = true;
@@ -89,6 +96,8 @@ function draw(s) {
   leases = [];
   drawLeases(s.leases.map((l) => ({ ...l, key: l.jobId })));
   $("leases-none").hidden = s.leases.length > 0;
+  drawQueues(s.queues.map((q) => ({ ...q, key: q.queue })));
+  $("queues-all").hidden = s.queues.length < 2;
   drawWorkers(s.workers.map((w) => ({ ...w, key: w.name })));
   $("workers-none").hidden = s.workers.length > 0;
   tick();

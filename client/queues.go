@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Queue is a set of jobs that wait for the same workers. MainQueue is always there.
+type Queue struct {
+	Name      string
+	Limit     int       // jobs that may be ready and were never claimed, and as many delayed ones; 0 for MainQueue
+	Paused    time.Time // since when no process claims its jobs; zero: it is not paused
+	Ready     int64
+	Scheduled int64
+	Running   int64
+	Version   int64 // grows with each change of the declaration
+}
+
+// MainQueue is the queue of the jobs whose submit names none.
+const MainQueue = "main"
+
+// ETag returns the tag of this version of the queue, for DeclareQueue.
+func (q Queue) ETag() string { return `"` + strconv.FormatInt(q.Version, 10) + `"` }
+
+type wireQueue struct {
+	Name      string     `json:"name"`
+	Limit     *int       `json:"limit"`
+	Paused    *time.Time `json:"paused"`
+	Ready     int64      `json:"ready"`
+	Scheduled int64      `json:"scheduled"`
+	Running   int64      `json:"running"`
+	Version   int64      `json:"version"`
+}
+
+// MarshalJSON encodes the queue as the server does.
+func (q Queue) MarshalJSON() ([]byte, error) {
+	w := wireQueue{
+		Name: q.Name, Ready: q.Ready, Scheduled: q.Scheduled, Running: q.Running, Version: q.Version,
+	}
+	if q.Name != MainQueue {
+		w.Limit = &q.Limit
+	}
+	if !q.Paused.IsZero() {
+		w.Paused = &q.Paused
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON decodes the queue as the server encodes it.
+func (q *Queue) UnmarshalJSON(text []byte) error {
+	var w wireQueue
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*q = Queue{Name: w.Name, Ready: w.Ready, Scheduled: w.Scheduled, Running: w.Running, Version: w.Version}
+	if w.Limit != nil {
+		q.Limit = *w.Limit
+	}
+	if w.Paused != nil {
+		q.Paused = *w.Paused
+	}
+	return nil
+}
+
+func queuePath(name, action string) string { return "admin/queues/" + url.PathEscape(name) + action }
+
+// Queues lists MainQueue and the declared queues.
+func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
+	got, _, err := fetch[struct {
+		Items []Queue `json:"items"`
+	}](ctx, c, call{verb: "queues", method: http.MethodGet, path: "admin/queues"})
+	return got.Items, err
+}
+
+// DeclareQueue declares a queue or changes its limit, on every instance within about a second; a limit of 0 means a
+// quarter of the server's capacity. etag is the Queue.ETag that the change is based on: DeclareQueue returns ErrChanged
+// if the queue has changed since. With "" it replaces any declaration. The client does not repeat a call whose answer
+// was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
+func (c *Client) DeclareQueue(ctx context.Context, name string, limit int, etag string) (Queue, error) {
+	body, err := json.Marshal(map[string]int{"limit": limit})
+	if err != nil {
+		return Queue{}, fmt.Errorf("declare queue: %w", err)
+	}
+	k := call{
+		verb: "declare queue", method: http.MethodPut, path: queuePath(name, ""), header: http.Header{}, body: body,
+		changes: true, once: true, // as putTier says
+	}
+	if etag != "" {
+		k.header.Set("If-Match", etag)
+	}
+	got, _, err := fetch[Queue](ctx, c, k)
+	return got, err
+}
+
+// DeleteQueue removes the declaration of a queue. It returns ErrConflict while the queue has jobs that have not ended.
+func (c *Client) DeleteQueue(ctx context.Context, name string) error {
+	_, err := c.do(ctx, call{
+		verb: "delete queue", method: http.MethodDelete, path: queuePath(name, ""), changes: true, once: true,
+	})
+	return err
+}
+
+// Purged says what a PurgeQueue did.
+type Purged struct {
+	Cancelled int  `json:"cancelled"`
+	More      bool `json:"more"` // others may be ready
+}
+
+// PurgeQueue cancels ready jobs of a queue, some thousand at most; scheduled jobs stay. Call it again while
+// Purged.More.
+func (c *Client) PurgeQueue(ctx context.Context, name string) (Purged, error) {
+	got, _, err := fetch[Purged](ctx, c, call{
+		verb: "purge queue", method: http.MethodPost, path: queuePath(name, "/purge"), changes: true, once: true,
+		hold: time.Minute,
+	})
+	return got, err
+}
+
+// PauseQueue pauses a queue: within about a second no process claims its jobs any more. Running jobs run on, and
+// submits are accepted. ResumeQueue ends the pause.
+func (c *Client) PauseQueue(ctx context.Context, name string) (Queue, error) {
+	got, _, err := fetch[Queue](ctx, c, call{
+		verb: "pause queue", method: http.MethodPost, path: queuePath(name, "/pause"), changes: true,
+	})
+	return got, err
+}
+
+// ResumeQueue ends the pause of a queue.
+func (c *Client) ResumeQueue(ctx context.Context, name string) (Queue, error) {
+	got, _, err := fetch[Queue](ctx, c, call{
+		verb: "resume queue", method: http.MethodPost, path: queuePath(name, "/resume"), changes: true,
+	})
+	return got, err
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierq/tierq/client"
+)
+
+func (p program) queuesCommand() *cobra.Command {
+	return group("queues", "List, declare, pause, purge and delete queues", p.queuesListCommand(),
+		p.queuesDeclareCommand(),
+		p.queuesHoldCommand("pause", "Stop handing out a queue's jobs", (*client.Client).PauseQueue),
+		p.queuesHoldCommand("resume", "Hand out a queue's jobs again", (*client.Client).ResumeQueue),
+		p.queuesPurgeCommand(), p.queuesDeleteCommand())
+}
+
+func (p program) queuesListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the queues and how many jobs they have", Args: noArgs,
+		Example: "  tierq queues list\n  tierq queues list -o wide"}
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
+		queues, err := s.client.Queues(ctx)
+		if err != nil {
+			return err
+		}
+		return s.showQueues(queues)
+	})
+	return cmd
+}
+
+func (s *session) showQueues(queues []client.Queue) error {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	l := newList(s.output, func(q client.Queue) string { return q.Name },
+		column[client.Queue]{head: "QUEUE", cell: func(q client.Queue) string { return q.Name }},
+		column[client.Queue]{head: "READY", cell: func(q client.Queue) string { return number(q.Ready) }},
+		column[client.Queue]{head: "SCHEDULED", cell: func(q client.Queue) string { return number(q.Scheduled) }},
+		column[client.Queue]{head: "RUNNING", cell: func(q client.Queue) string { return number(q.Running) }},
+		column[client.Queue]{head: "LIMIT", cell: limitOf},
+		column[client.Queue]{head: "PAUSED SINCE", cell: func(q client.Queue) string { return s.time(q.Paused) }},
+		column[client.Queue]{head: "VERSION", wide: true, cell: func(q client.Queue) string { return number(q.Version) }},
+	)
+	for _, q := range queues {
+		if err := l.add(q); err != nil {
+			return err
+		}
+	}
+	return l.end(nil)
+}
+
+func limitOf(q client.Queue) string {
+	if q.Name == client.MainQueue {
+		return "-"
+	}
+	return strconv.Itoa(q.Limit)
+}
+
+func (s *session) showQueue(q client.Queue) error {
+	if s.format == asJSON {
+		return s.document(q)
+	}
+	return s.showQueues([]client.Queue{q})
+}
+
+func (p program) queuesDeclareCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "declare QUEUE", Short: "Declare a queue, or change its limit", Args: wants(1, 1, "a QUEUE"),
+		Long: "Declare a queue, or change its limit, on every instance at once. Jobs go into a queue whose submit names\n" +
+			"it. They run where TIERQ_QUEUES names it.",
+		Example: "  tierq queues declare films\n  tierq queues declare films --limit 500",
+	}
+	limit := cmd.Flags().Int("limit", 0,
+		"refuse submits once `n` jobs wait that were never claimed; 0: a quarter of the capacity")
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		q, err := s.client.DeclareQueue(ctx, args[0], *limit, "")
+		if err != nil {
+			return err
+		}
+		return s.showQueue(q)
+	})
+	return cmd
+}
+
+func (p program) queuesHoldCommand(verb, short string,
+	do func(*client.Client, context.Context, string) (client.Queue, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: verb + " QUEUE", Short: short, Args: wants(1, 1, "a QUEUE"),
+		Long:    short + ", on every instance within about a second. Running jobs run on, and submits are accepted.",
+		Example: "  tierq queues " + verb + " films",
+	}
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		q, err := do(s.client, ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showQueue(q)
+	})
+	return cmd
+}
+
+func (p program) queuesPurgeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "purge QUEUE", Short: "Cancel a queue's ready jobs", Args: wants(1, 1, "a QUEUE"),
+		Long: "Cancel the jobs of a queue that wait for a worker. Scheduled and running jobs stay. tierq asks on a\n" +
+			"terminal; elsewhere add --yes.",
+		Example: "  tierq queues purge films --yes",
+	}
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		if !*yes {
+			err := s.ask(ctx, "Cancel all ready jobs of "+args[0]+"?")
+			if errors.Is(err, errNoTerminal) {
+				return misused("%v: add --yes", err)
+			}
+			if err != nil {
+				return fmt.Errorf("queue %s: %w", args[0], err)
+			}
+		}
+		sum := client.Purged{More: true}
+		for sum.More {
+			step, err := s.client.PurgeQueue(ctx, args[0])
+			if err != nil {
+				if sum.Cancelled > 0 {
+					s.say("%d cancelled before it ended; the same command again goes on", sum.Cancelled)
+				}
+				return fmt.Errorf("queue %s: %w", args[0], err)
+			}
+			sum.Cancelled, sum.More = sum.Cancelled+step.Cancelled, step.More && step.Cancelled > 0
+		}
+		if s.format == asJSON {
+			return s.document(sum)
+		}
+		return s.line(fmt.Sprintf("%d cancelled", sum.Cancelled))
+	})
+	return cmd
+}
+
+func (p program) queuesDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete QUEUE", Short: "Delete a queue that has no jobs", Args: wants(1, 1, "a QUEUE"),
+		Example: "  tierq queues delete films",
+	}
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		if err := s.client.DeleteQueue(ctx, args[0]); err != nil {
+			return fmt.Errorf("queue %s: %w", args[0], err)
+		}
+		s.say("%s is deleted", args[0])
+		return nil
+	})
+	return cmd
+}

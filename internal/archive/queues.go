@@ -1,0 +1,63 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// The table queues holds the declared queues. Redis decides which queues there are; SQL stores them for a Redis that
+// lost its data. An older version never replaces a row.
+
+// queueText is a queue as its row stores it.
+type queueText struct {
+	Limit int `json:"limit"`
+}
+
+const readQueues = "SELECT name, version, queue FROM queues ORDER BY name"
+
+// Queues reads the queues that SQL has. It returns job.ErrBadQueue if one of them cannot be used.
+func (a *Archive) Queues(ctx context.Context) ([]job.Queue, error) {
+	var rows []queueRow
+	if err := a.db.Read.WithContext(ctx).Raw(readQueues).Scan(&rows).Error; err != nil {
+		return nil, database.Unavailable("read the queues", err)
+	}
+	queues := make([]job.Queue, len(rows))
+	for i, r := range rows {
+		var t queueText
+		if err := json.Unmarshal([]byte(r.Queue), &t); err != nil {
+			return nil, fmt.Errorf("read the queues: %w %q: unreadable in SQL: %w", job.ErrBadQueue, r.Name, err)
+		}
+		queues[i] = job.Queue{Name: r.Name, Limit: t.Limit, Version: r.Version}
+		if err := queues[i].Check(); err != nil {
+			return nil, fmt.Errorf("read the queues: %q: %w", r.Name, err)
+		}
+	}
+	return queues, nil
+}
+
+// KeepQueue stores a queue as Redis has it. It leaves a row of a later version unchanged.
+func (a *Archive) KeepQueue(ctx context.Context, q job.Queue) error {
+	text, err := json.Marshal(queueText{Limit: q.Limit})
+	if err != nil {
+		return fmt.Errorf("keep a queue: %w", err)
+	}
+	db := a.db.Write.WithContext(ctx)
+	update := db.Exec("UPDATE queues SET version = ?, queue = ?, changed_at = "+a.db.Dialect.Now+
+		" WHERE name = ? AND version <= ?", q.Version, string(text), q.Name, q.Version)
+	if update.Error != nil || update.RowsAffected > 0 {
+		return database.Unavailable("keep a queue", update.Error)
+	}
+	insert := db.Exec("INSERT INTO queues (name, version, queue, changed_at) VALUES (?, ?, ?, "+a.db.Dialect.Now+") "+
+		a.db.Dialect.KeepFirst("name"), q.Name, q.Version, string(text))
+	return database.Unavailable("keep a queue", insert.Error)
+}
+
+// DropQueue removes a queue's row, if there is one.
+func (a *Archive) DropQueue(ctx context.Context, name string) error {
+	err := a.db.Write.WithContext(ctx).Exec("DELETE FROM queues WHERE name = ?", name).Error
+	return database.Unavailable("drop a queue", err)
+}

@@ -1,0 +1,246 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// queueBody is a queue on the wire.
+type queueBody struct {
+	Name    string  `json:"name"`
+	Limit   *int    `json:"limit"`  // null: as many as its tiers may have
+	Paused  *string `json:"paused"` // since when; null: it is not paused
+	Ready   int64   `json:"ready"`
+	Waiting int64   `json:"scheduled"`
+	Running int64   `json:"running"`
+	Version int64   `json:"version"`
+}
+
+func (a *api) queueOf(q job.Queue) queueBody {
+	n := a.Queues.Count(q.Name)
+	b := queueBody{
+		Name: q.Name, Paused: when(q.Paused), Ready: n.Ready, Waiting: n.Scheduled, Running: n.Running, Version: q.Version,
+	}
+	if q.Name != job.MainQueue {
+		limit := a.Queues.Limit(q)
+		b.Limit = &limit
+	}
+	return b
+}
+
+// noQueue returns an UNKNOWN_QUEUE that lists the known queues.
+func (a *api) noQueue(status *kind, fields ...fieldError) *problem {
+	names := []string{job.MainQueue}
+	for _, q := range a.Queues.All() {
+		if names = append(names, q.Name); len(names) == 20 {
+			names = append(names, "...")
+			break
+		}
+	}
+	return &problem{kind: status, detail: "known queues: " + strings.Join(names, ", "), fields: fields}
+}
+
+// queues serves GET /admin/queues: main, then the declared queues by name.
+func (a *api) queues(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	main, _ := a.Queues.Find(job.MainQueue)
+	body := struct {
+		Items []queueBody `json:"items"`
+	}{[]queueBody{a.queueOf(main)}}
+	for _, q := range a.Queues.All() {
+		body.Items = append(body.Items, a.queueOf(q))
+	}
+	return write(c, http.StatusOK, &body)
+}
+
+// getQueue serves GET /admin/queues/{name}.
+func (a *api) getQueue(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	q, known := a.Queues.Find(c.Param("name"))
+	if !known {
+		return a.noQueue(unknownQueue)
+	}
+	c.Writer.Header()["Etag"] = []string{versionTag(q.Version)}
+	return write(c, http.StatusOK, a.queueOf(q))
+}
+
+// queueAsked is the body of a PUT.
+type queueAsked struct{ limit int }
+
+var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
+	"limit": func(q *queueAsked, v jsontext.Value) error {
+		n, err := strconv.Atoi(string(v))
+		if v.Kind() != '0' || err != nil || n < 0 {
+			return reason("must be a whole number, 0 or more")
+		}
+		q.limit = n
+		return nil
+	},
+}}
+
+// putQueue serves PUT /admin/queues/{name}: it declares a queue, or changes it. With If-Match it replaces only that
+// version, with If-None-Match: * the queue must be new. Every process knows the queue within about a second.
+func (a *api) putQueue(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	version, err := versionAsked(c.Request.Header)
+	if err != nil {
+		return err
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return err
+	}
+	var asked queueAsked
+	if body != nil {
+		if err := queueShape.read(body, &asked); err != nil {
+			return err
+		}
+	}
+	q := job.Queue{Name: c.Param("name"), Limit: asked.limit}
+	if err := q.Check(); err != nil {
+		return badQueue(err)
+	}
+	was, there := a.Queues.Find(q.Name)
+	if version == -1 && len(c.Request.Header["If-Match"]) > 0 && !there {
+		return &problem{kind: changed, detail: "there is no such queue; declare it with If-None-Match: *"}
+	}
+	stored, err := a.Queues.StoreQueue(c.Request.Context(), q, version)
+	a.queueChanged(c, "queue.put", q.Name, was, there, &stored, err)
+	if err != nil {
+		return badQueue(inDoubt(err, "The queue may or may not have been stored: look at it in some seconds, before you "+
+			"send it again."))
+	}
+	c.Writer.Header()["Etag"] = []string{versionTag(stored.Version)}
+	return write(c, http.StatusOK, a.queueOf(stored))
+}
+
+// deleteQueue serves DELETE /admin/queues/{name}. Jobs that have ended keep their queue's name.
+func (a *api) deleteQueue(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	name := c.Param("name")
+	was, there := a.Queues.Find(name)
+	if name == job.MainQueue {
+		return invalid("name", "main cannot be deleted")
+	}
+	err := a.Queues.DeleteQueue(c.Request.Context(), name)
+	a.queueChanged(c, "queue.delete", name, was, there, nil, err)
+	switch {
+	case errors.Is(err, job.ErrUnknownQueue):
+		return a.noQueue(unknownQueue)
+	case errors.Is(err, job.ErrQueueInUse):
+		return &problem{kind: queueInUse, detail: told(err, job.ErrQueueInUse)}
+	case err != nil:
+		return inDoubt(err, "The queue may or may not have been deleted: look at it in some seconds.")
+	}
+	c.Writer.WriteHeader(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
+	return nil
+}
+
+// pauseQueue serves POST /admin/queues/{name}/pause: from about a second later on no process claims the queue's jobs.
+func (a *api) pauseQueue(c *gin.Context) error {
+	return a.holdQueue(c, "queue.pause", func(q *job.Queue) (err error) {
+		q.Paused, err = a.Queues.PauseQueue(c.Request.Context(), q.Name)
+		return err
+	})
+}
+
+// resumeQueue serves POST /admin/queues/{name}/resume.
+func (a *api) resumeQueue(c *gin.Context) error {
+	return a.holdQueue(c, "queue.resume", func(q *job.Queue) error {
+		return a.Queues.ResumeQueue(c.Request.Context(), q.Name)
+	})
+}
+
+func (a *api) holdQueue(c *gin.Context, action string, do func(q *job.Queue) error) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	was, known := a.Queues.Find(c.Param("name"))
+	if !known {
+		return a.noQueue(unknownQueue)
+	}
+	is := was
+	err := do(&is)
+	a.queueChanged(c, action, is.Name, was, true, &is, err)
+	if err != nil {
+		return inDoubt(err, "The queue may or may not be paused now: look at it in some seconds, before you send it again.")
+	}
+	is, _ = a.Queues.Find(is.Name)
+	c.Writer.Header()["Etag"] = []string{versionTag(is.Version)}
+	return write(c, http.StatusOK, a.queueOf(is))
+}
+
+// purgeQueue serves POST /admin/queues/{name}/purge. If it stops half-way, the answer says how many jobs it cancelled.
+func (a *api) purgeQueue(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	name := c.Param("name")
+	if _, known := a.Queues.Find(name); !known {
+		return a.noQueue(unknownQueue)
+	}
+	cancelled, more, err := a.Queues.PurgeQueue(c.Request.Context(), name)
+	body := &struct {
+		Cancelled int  `json:"cancelled"`
+		More      bool `json:"more"`
+	}{cancelled, more || err != nil}
+	if cancelled > 0 && err != nil {
+		a.Log.Warn("a purge stopped half-way", "queue", name, "cancelled", cancelled, "err", err, "trace_id", traceOf(c))
+		err = nil
+	}
+	a.changed(c, "queue.purge", name, nil, body, err)
+	if err != nil {
+		return inDoubt(err, "Some of the queue's jobs may be cancelled: look at it in some seconds.")
+	}
+	return write(c, http.StatusOK, body)
+}
+
+// queueChanged writes a change of a queue to the log of changes.
+func (a *api) queueChanged(c *gin.Context, action, name string, was job.Queue, there bool, is *job.Queue, err error) {
+	var before, after any
+	if there {
+		before = a.queueOf(was)
+	}
+	if is != nil {
+		after = a.queueOf(*is)
+	}
+	a.changed(c, action, name, before, after, err)
+}
+
+// badQueue turns job.ErrBadQueue into an INVALID_REQUEST that says why. Other errors are returned as they are.
+func badQueue(err error) error {
+	if !errors.Is(err, job.ErrBadQueue) {
+		return err
+	}
+	return &problem{kind: invalidRequest, detail: told(err, job.ErrBadQueue)}
+}
+
+// mayQueue checks that a caller may submit into a queue: there is such a queue, and the caller has shown a key.
+func (a *api) mayQueue(caller *job.Caller, name string) error {
+	if name == job.MainQueue {
+		return nil
+	}
+	if anonymous(caller) {
+		return refusal(caller, "")
+	}
+	if _, known := a.Queues.Find(name); !known {
+		return a.noQueue(unknownQueueAsked, fieldError{"queue", "there is no such queue"})
+	}
+	return nil
+}

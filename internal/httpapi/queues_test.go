@@ -1,0 +1,159 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const storedQueue = `{"name":"paid","limit":7,"paused":null,"ready":4,"scheduled":2,"running":1,"version":3}`
+
+func TestQueues_Read(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	wantJSON(t, r.do("GET", "/admin/queues", ""), 200, `{"items":[`+
+		`{"name":"main","limit":null,"paused":null,"ready":4,"scheduled":2,"running":1,"version":0},`+storedQueue+`]}`)
+	rec := r.do("GET", "/admin/queues/paid", "")
+	wantJSON(t, rec, 200, storedQueue)
+	wantHeader(t, rec, "ETag", `"3"`)
+	for _, name := range []string{"PAID", "films", "pa%20id", strings.Repeat("a", 500)} {
+		rec := r.do("GET", "/admin/queues/"+name, "")
+		wantProblem(t, rec, 404, "UNKNOWN_QUEUE")
+		if !strings.Contains(rec.Body.String(), "known queues: main, paid") {
+			t.Errorf("it does not name the known queues: %s", rec.Body)
+		}
+	}
+}
+
+// stored is what queueBook notes of a declaration of films.
+func stored(limit int, ifVersion int64) string {
+	return fmt.Sprintf("store %+v, if %d", job.Queue{Name: "films", Limit: limit}, ifVersion)
+}
+
+func TestQueues_Declare(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body    string
+		headers []string
+		want    string
+	}{
+		"no body":        {"", nil, stored(0, -1)},
+		"a limit":        {`{"limit":5}`, nil, stored(5, -1)},
+		"null":           {`{"limit":null}`, nil, stored(0, -1)},
+		"a version":      {"{}", []string{"If-Match", `"7"`}, stored(0, 7)},
+		"only a new one": {"{}", []string{"If-None-Match", "*"}, stored(0, 0)},
+	} {
+		r := newRooms(t)
+		rec := r.json("PUT", "/admin/queues/films", c.body, c.headers...)
+		wantHeader(t, rec, "ETag", `"4"`)
+		if rec.Code != 200 || !slices.Equal(r.queues.asked, []string{c.want}) {
+			t.Errorf("%s: %d, %q, want %q", name, rec.Code, r.queues.asked, c.want)
+		}
+	}
+	for body, field := range map[string]string{`{"limit":-1}`: "limit", `{"limit":1.5}`: "limit",
+		`{"limit":"5"}`: "limit", `{"paused":true}`: "paused", `[]`: ""} {
+		r := newRooms(t)
+		var fields []string
+		if field != "" {
+			fields = []string{field}
+		}
+		wantProblem(t, r.json("PUT", "/admin/queues/films", body), 400, "INVALID_REQUEST", fields...)
+		if r.queues.asked != nil {
+			t.Errorf("%s: %q", body, r.queues.asked)
+		}
+	}
+	for _, name := range []string{"main", ".films", "a%20b", strings.Repeat("a", 81)} {
+		wantProblem(t, newRooms(t).json("PUT", "/admin/queues/"+name, ""), 400, "INVALID_REQUEST")
+	}
+}
+
+func TestQueues_Change(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path string
+		asked        string
+		status       int
+	}{
+		{"POST", "/admin/queues/paid/pause", "pause paid", 200}, {"POST", "/admin/queues/main/pause", "pause main", 200},
+		{"POST", "/admin/queues/paid/resume", "resume paid", 200}, {"DELETE", "/admin/queues/paid", "delete paid", 204},
+		{"POST", "/admin/queues/paid/purge", "purge paid", 200}, {"POST", "/admin/queues/main/purge", "purge main", 200},
+	} {
+		r := newRooms(t)
+		rec := r.do(c.method, c.path, "")
+		if rec.Code != c.status || !slices.Equal(r.queues.asked, []string{c.asked}) {
+			t.Errorf("%s %s: %d, %q: %s", c.method, c.path, rec.Code, r.queues.asked, rec.Body)
+		}
+	}
+	r := newRooms(t)
+	wantProblem(t, r.do("DELETE", "/admin/queues/main", ""), 400, "INVALID_REQUEST", "name")
+	r.queues.err = fmt.Errorf("delete: %w", job.ErrQueueInUse)
+	wantProblem(t, r.do("DELETE", "/admin/queues/paid", ""), 409, "INVALID_STATE_TRANSITION")
+}
+
+// A purge that stops half-way says what it has done.
+func TestQueues_PurgeHalfWay(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	for _, c := range []struct {
+		purged int
+		err    error
+		want   string
+	}{
+		{12, nil, `{"cancelled":12,"more":false}`}, {2000, nil, `{"cancelled":2000,"more":true}`},
+		{3, job.ErrUnavailable, `{"cancelled":3,"more":true}`},
+	} {
+		r.queues.purged, r.queues.err = c.purged, c.err
+		wantJSON(t, r.do("POST", "/admin/queues/paid/purge", ""), 200, c.want)
+	}
+	r.queues.purged, r.queues.err = 0, job.ErrUnavailable
+	wantProblem(t, r.do("POST", "/admin/queues/paid/purge", ""), 503, "SYSTEM_UNHEALTHY")
+}
+
+func TestQueues_Submit(t *testing.T) {
+	t.Parallel()
+	for queue, want := range map[string]string{`"paid"`: "paid", `"main"`: "", "null": ""} {
+		r := newRooms(t)
+		if rec := r.json("POST", "/paid/submit", `{"queue":`+queue+`}`); rec.Code != 202 || r.submitted[0].Queue != want {
+			t.Errorf("%s: %d, %+v", queue, rec.Code, r.submitted)
+		}
+	}
+	for queue, c := range map[string]struct {
+		status int
+		code   string
+	}{`"films"`: {422, "UNKNOWN_QUEUE"}, `""`: {400, "INVALID_REQUEST"}, "7": {400, "INVALID_REQUEST"}} {
+		r := newRooms(t)
+		for _, path := range []string{"/paid/submit", "/jobs", "/api/jobs"} {
+			body := `{"queue":` + queue + `}`
+			switch path {
+			case "/jobs":
+				body = `{"type":"SIMULATION","queue":` + queue + `}`
+			case "/api/jobs":
+				body = `{"jobType":"SIMULATION","queue":` + queue + `}`
+			}
+			wantProblem(t, r.json("POST", path, body), c.status, c.code, "queue")
+		}
+		if r.submitted != nil {
+			t.Errorf("%s: %+v", queue, r.submitted)
+		}
+	}
+	stranger := newRooms(t)
+	stranger.behind(callers["anonymous"])
+	wantProblem(t, stranger.json("POST", "/public/submit", `{"queue":"paid"}`), 401, "UNAUTHORIZED")
+	rec := stranger.json("POST", "/public/submit", `{"queue":"main"}`)
+	if rec.Code != 202 || len(stranger.submitted) != 1 {
+		t.Errorf("a stranger's submit into main: %d, %+v", rec.Code, stranger.submitted)
+	}
+	r := newRooms(t)
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		return job.Accepted{}, fmt.Errorf("submit: %w", job.ErrOwnLimit)
+	}
+	rec = r.json("POST", "/paid/submit", `{"queue":"paid"}`)
+	wantProblem(t, rec, 503, "QUEUE_FULL")
+	if !strings.Contains(rec.Body.String(), "the job's queue has as many jobs as it may have") {
+		t.Errorf("it does not say what is full: %s", rec.Body)
+	}
+}

@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// LiveQueues are the declared queues in Redis. Every process reads them into its QueueBook once a second.
+type LiveQueues interface {
+	// LoadQueues reads the queues into the QueueBook. Before that it restores in Redis the queues that Redis lost.
+	LoadQueues(ctx context.Context) error
+	// StoreQueue declares a queue, or changes the version seen of it (0 = it must be new, AnyVersion = any), and returns
+	// it with its new version.
+	StoreQueue(ctx context.Context, q job.Queue, seen int64) (job.Queue, error)
+	// DeleteQueue removes a declaration: job.ErrUnknownQueue, or job.ErrQueueInUse while the queue has jobs.
+	DeleteQueue(ctx context.Context, name string) error
+	// PauseQueue returns since when the queue is paused.
+	PauseQueue(ctx context.Context, name string) (time.Time, error)
+	ResumeQueue(ctx context.Context, name string) error
+}
+
+// QueueTable holds the declared queues in SQL, which outlive Redis.
+type QueueTable interface {
+	Queues(ctx context.Context) ([]job.Queue, error)
+	// KeepQueue stores a queue as Redis has it, unless SQL has a later version.
+	KeepQueue(ctx context.Context, q job.Queue) error
+	DropQueue(ctx context.Context, name string) error
+}
+
+// QueueBook holds the declared queues as this process last read them from Redis.
+type QueueBook interface {
+	All() []job.Queue
+	Find(name string) (job.Queue, bool)
+}
+
+// Queues changes the declared queues. Redis decides which there are. SQL has a copy, a moment later, for a Redis that
+// loses its data. It is safe for concurrent use.
+type Queues struct {
+	redis LiveQueues
+	sql   QueueTable
+	book  QueueBook
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	inSQL  []job.Queue // as last read or written; nil = not yet read
+	next   time.Time   // SQL is not asked before this time
+	failed bool
+}
+
+// NewQueues makes a Queues. book must be the QueueBook into which redis loads the queues.
+func NewQueues(redis LiveQueues, sql QueueTable, book QueueBook, log *slog.Logger) *Queues {
+	return &Queues{redis: redis, sql: sql, book: book, log: log}
+}
+
+// StoreQueue declares or changes a queue, see LiveQueues. Every process knows it within about a second.
+func (q *Queues) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job.Queue, error) {
+	stored, err := within(ctx, actPatience, func(ctx context.Context) (job.Queue, error) {
+		return q.redis.StoreQueue(ctx, one, seen)
+	})
+	if err == nil {
+		q.changed(ctx)
+	}
+	return stored, err
+}
+
+// DeleteQueue removes a declaration, see LiveQueues.
+func (q *Queues) DeleteQueue(ctx context.Context, name string) error {
+	_, err := within(ctx, actPatience, func(ctx context.Context) (any, error) {
+		return nil, q.redis.DeleteQueue(ctx, name)
+	})
+	if err == nil {
+		q.changed(ctx)
+	}
+	return err
+}
+
+// PauseQueue pauses main or a declared queue, and returns since when it is paused; job.ErrUnknownQueue.
+func (q *Queues) PauseQueue(ctx context.Context, name string) (time.Time, error) {
+	if _, known := q.book.Find(name); !known {
+		return time.Time{}, job.ErrUnknownQueue
+	}
+	since, err := within(ctx, actPatience, func(ctx context.Context) (time.Time, error) {
+		return q.redis.PauseQueue(ctx, name)
+	})
+	if err == nil {
+		q.changed(ctx)
+	}
+	return since, err
+}
+
+// ResumeQueue ends the pause of a queue; job.ErrUnknownQueue.
+func (q *Queues) ResumeQueue(ctx context.Context, name string) error {
+	if _, known := q.book.Find(name); !known {
+		return job.ErrUnknownQueue
+	}
+	_, err := within(ctx, actPatience, func(ctx context.Context) (any, error) {
+		return nil, q.redis.ResumeQueue(ctx, name)
+	})
+	if err == nil {
+		q.changed(ctx)
+	}
+	return err
+}
+
+// changed loads a change into this process' QueueBook, and copies it to SQL. Other processes load it at their next
+// LoadQueues.
+func (q *Queues) changed(ctx context.Context) {
+	if err := q.redis.LoadQueues(ctx); err != nil {
+		q.log.Warn("a changed queue is stored; this process knows it a moment later", "err", err)
+		return
+	}
+	_ = q.Remember(ctx) // it logs its own error, and is called again each second
+}
+
+// Remember makes SQL's copy of the queues what Redis has. While nothing changes it asks neither store. It logs the
+// error that it returns.
+func (q *Queues) Remember(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	queues := withoutPauses(q.book.All())
+	if q.inSQL != nil && slices.Equal(q.inSQL, queues) || time.Now().Before(q.next) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, archivePatience)
+	defer cancel()
+	err := q.remember(ctx, queues)
+	if err != nil {
+		q.next = time.Now().Add(rememberRest)
+		if !q.failed && ctx.Err() == nil {
+			q.log.Warn("SQL does not have the queues as Redis has them; trying again", "err", err, "next_in", rememberRest)
+		}
+	}
+	q.failed = err != nil
+	return err
+}
+
+func (q *Queues) remember(ctx context.Context, queues []job.Queue) error {
+	stored, err := q.sql.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	for _, is := range stored {
+		if !slices.ContainsFunc(queues, func(one job.Queue) bool { return one.Name == is.Name }) {
+			if err := q.sql.DropQueue(ctx, is.Name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, one := range queues {
+		if !slices.Contains(stored, one) {
+			if err := q.sql.KeepQueue(ctx, one); err != nil {
+				return err
+			}
+		}
+	}
+	q.inSQL = append([]job.Queue{}, queues...)
+	return nil
+}
+
+// withoutPauses returns the queues as they are declared: Redis alone has the pauses.
+func withoutPauses(queues []job.Queue) []job.Queue {
+	for i := range queues {
+		queues[i].Paused = time.Time{}
+	}
+	return queues
+}

@@ -1,0 +1,240 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// declared is a queue as Redis and SQL store it.
+type declared struct {
+	Limit   int   `json:"limit"`
+	Version int64 `json:"version"`
+}
+
+// queueScope is the name of a queue among what is paused.
+func queueScope(name string) string { return "queue:" + name }
+
+// queueNames returns main and the declared queues, by name.
+func (s *shared) queueNames() []string {
+	return append([]string{job.MainQueue}, s.opts.Queues.Names()...)
+}
+
+// wholeField is in the hash of queues from the first LoadQueues on: without it Redis has lost the queues.
+const wholeField = "-"
+
+// LoadQueues reads the declared queues, and what is paused, from Redis into the book. If Redis has lost the queues, it
+// first stores again those that this process or SQL knows. A pause that Redis lost is over.
+func (q *Queue) LoadQueues(ctx context.Context) error {
+	found, paused, whole, err := q.readQueues(ctx)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		if found, err = q.restoreQueues(ctx, found); err != nil {
+			return err
+		}
+	}
+	for i := range found {
+		found[i].Paused = paused[found[i].Name]
+	}
+	q.opts.Queues.Set(found, paused[job.MainQueue])
+	return nil
+}
+
+// readQueues reads the declared queues, and since when queues are paused, by name. whole is false if Redis lost queues.
+func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, paused map[string]time.Time, whole bool,
+	err error) {
+	var texts, scopes *redis.MapStringStringCmd
+	err = inStep(ctx, q.redis.Main, func(p redis.Pipeliner) error {
+		texts, scopes = p.HGetAll(ctx, queuesKey), p.HGetAll(ctx, pausedKey)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, false, classify("queues", err)
+	}
+	for name, text := range texts.Val() {
+		if name == wholeField {
+			whole = true
+			continue
+		}
+		one, err := readQueue(name, text)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		found = append(found, one)
+	}
+	paused = map[string]time.Time{}
+	for scope, since := range scopes.Val() {
+		if name, ok := strings.CutPrefix(scope, queueScope("")); ok {
+			paused[name] = msTime(since)
+		}
+	}
+	return found, paused, whole, nil
+}
+
+// restoreQueues stores the queues that this process or SQL knows, and that Redis lacks, and returns all of them.
+func (q *Queue) restoreQueues(ctx context.Context, found []job.Queue) ([]job.Queue, error) {
+	known := q.opts.Queues.All()
+	if q.opts.RememberedQueues != nil {
+		remembered, err := q.opts.RememberedQueues(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("queues: %w", err)
+		}
+		known = append(known, remembered...)
+	}
+	_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range known {
+			if !slices.ContainsFunc(found, func(f job.Queue) bool { return f.Name == one.Name }) {
+				p.HSetNX(ctx, queuesKey, one.Name, queueText(one))
+				found = append(found, one)
+			}
+		}
+		p.HSet(ctx, queuesKey, wholeField, "")
+		return nil
+	})
+	if err != nil && len(known) > 0 {
+		return nil, classify("queues", err)
+	}
+	return found, nil // a full Redis that has nothing to lose keeps no process from starting
+}
+
+func readQueue(name, text string) (job.Queue, error) {
+	var d declared
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return job.Queue{}, fmt.Errorf("%w %q: unreadable: %w", job.ErrBadQueue, name, err)
+	}
+	one := job.Queue{Name: name, Limit: d.Limit, Version: d.Version}
+	return one, one.Check()
+}
+
+func queueText(one job.Queue) string {
+	text, _ := json.Marshal(declared{Limit: one.Limit, Version: one.Version}) // numbers cannot fail
+	return string(text)
+}
+
+// StoreQueue declares or changes a queue for all processes and returns it with its new version. The error is
+// job.ErrBadQueue if the queue is not valid, and job.ErrChanged if the queue in Redis does not have the version seen: 0
+// = there is none, AnyVersion = any.
+func (q *Queue) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job.Queue, error) {
+	if err := one.Check(); err != nil {
+		return one, err
+	}
+	err := q.changeQueues(ctx, one.Name, func(is job.Queue, all int64, pipe redis.Pipeliner) error {
+		switch {
+		case seen != AnyVersion && seen != is.Version:
+			return fmt.Errorf("%w: queue %s has version %d", job.ErrChanged, one.Name, is.Version)
+		case is.Version == 0 && all > job.MaxQueues: // one field is wholeField
+			return fmt.Errorf("%w: %d queues are declared, as many as may be", job.ErrBadQueue, job.MaxQueues)
+		}
+		one.Version = is.Version + 1
+		pipe.HSet(ctx, queuesKey, one.Name, queueText(one), wholeField, "")
+		return nil
+	})
+	return one, err
+}
+
+// DeleteQueue removes the declaration of a queue. The error is job.ErrUnknownQueue if there is none, and
+// job.ErrQueueInUse if jobs of it wait or run.
+func (q *Queue) DeleteQueue(ctx context.Context, name string) error {
+	jobs, err := q.jobsIn(ctx, name)
+	if err != nil {
+		return err
+	}
+	if jobs > 0 {
+		return fmt.Errorf("%w: %d of its jobs wait or run", job.ErrQueueInUse, jobs)
+	}
+	return q.changeQueues(ctx, name, func(is job.Queue, _ int64, pipe redis.Pipeliner) error {
+		if is.Version == 0 {
+			return job.ErrUnknownQueue
+		}
+		pipe.HDel(ctx, queuesKey, name)
+		pipe.HDel(ctx, pausedKey, queueScope(name))
+		return nil
+	})
+}
+
+// jobsIn counts the jobs of a queue that have not ended.
+func (q *Queue) jobsIn(ctx context.Context, name string) (sum int64, err error) {
+	for p := range q.opts.Partitions {
+		var fields []string
+		for _, what := range []string{"ready", "scheduled", "running"} {
+			fields = append(fields, "@"+name+":"+what)
+		}
+		found, err := q.redis.Main.HMGet(ctx, Key(p, "counters"), fields...).Result()
+		if err != nil {
+			return 0, classify("queues", err)
+		}
+		for _, one := range found {
+			text, _ := one.(string)
+			n, _ := strconv.ParseInt(text, 10, 64)
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+// changeQueues changes the declarations in one transaction with the look at what is there: the queue, with version 0 if
+// there is none, and how many there are.
+func (q *Queue) changeQueues(ctx context.Context, name string,
+	change func(is job.Queue, all int64, pipe redis.Pipeliner) error) error {
+	for {
+		var refused error
+		err := q.redis.Main.Watch(ctx, func(tx *redis.Tx) error {
+			text, err := tx.HGet(ctx, queuesKey, name).Result()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return fmt.Errorf("read the queue: %w", err)
+			}
+			is := job.Queue{}
+			if err == nil {
+				if is, err = readQueue(name, text); err != nil {
+					is.Version = 0 // what cannot be read is replaced
+				}
+			}
+			all, err := tx.HLen(ctx, queuesKey).Result()
+			if err != nil {
+				return fmt.Errorf("count the queues: %w", err)
+			}
+			_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				refused = change(is, all, pipe)
+				return refused
+			})
+			return err
+		}, queuesKey)
+		switch {
+		case refused != nil:
+			return refused
+		case err == nil:
+			return nil
+		case !errors.Is(err, redis.TxFailedErr):
+			return classify("queues", err)
+		}
+	}
+}
+
+// PauseQueue pauses a queue: from about a second later on no process claims its jobs. Its running jobs run on, and
+// submits are accepted. PauseQueue returns since when the queue is paused.
+func (q *Queue) PauseQueue(ctx context.Context, name string) (time.Time, error) {
+	if err := q.redis.Main.HSetNX(ctx, pausedKey, queueScope(name), stamp(q.now())).Err(); err != nil {
+		return time.Time{}, classify("pause", err)
+	}
+	text, err := q.redis.Main.HGet(ctx, pausedKey, queueScope(name)).Result()
+	if err != nil {
+		return time.Time{}, classifyNil("pause", err)
+	}
+	return msTime(text), nil
+}
+
+// ResumeQueue ends the pause of a queue.
+func (q *Queue) ResumeQueue(ctx context.Context, name string) error {
+	return classifyNil("resume", q.redis.Main.HDel(ctx, pausedKey, queueScope(name)).Err())
+}

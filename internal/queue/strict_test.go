@@ -1,0 +1,123 @@
+package queue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// queued is a ready job as this test knows it.
+type queued struct {
+	id    job.ID
+	queue string
+	tier  int
+	nth   int // in the order of the submits
+}
+
+// A process' claims take the jobs of its queues, and no others: no claim leaves a job of a better tier and takes one of
+// a worse tier, whatever queues they are in, and inside a tier each queue gives its oldest job first. A paused queue
+// gives none.
+func TestStrictTiersOverQueues(t *testing.T) {
+	t.Parallel()
+	all := []string{job.MainQueue, "a", "b", "films"}
+	queuetest.EachWith(t, declare(all[1:]), func(t *testing.T, e *queuetest.Env) {
+		processes := 0
+		rapid.Check(t, func(r *rapid.T) {
+			e.Redis.Del(t.Context(), e.AllKeys(t, "{tierq:0}*")...)
+			ready := fillQueues(r, t, e, all)
+			serves := rapid.Permutation(all).Draw(r, "order")[:rapid.IntRange(1, len(all)).Draw(r, "queues")]
+			paused := ""
+			if rapid.Bool().Draw(r, "paused") {
+				paused = rapid.SampledFrom(all).Draw(r, "which")
+			}
+			processes++
+			q := e.Process(fmt.Sprint("p", processes), serves...)
+			pause(e, all[1:], paused)
+			open := slices.DeleteFunc(slices.Clone(ready), func(j queued) bool {
+				return j.queue == paused || !slices.Contains(serves, j.queue)
+			})
+			for number := int64(1); ; number++ {
+				most := rapid.IntRange(1, 7).Draw(r, "most")
+				reply, err := q.Claim(t.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
+				if err != nil {
+					r.Fatal(err)
+				}
+				if len(reply.Leases) != min(most, len(open)) {
+					r.Fatalf("a claim of %d took %d of %d jobs", most, len(reply.Leases), len(open))
+				}
+				if len(open) == 0 {
+					return
+				}
+				open = takeInOrder(r, open, reply.Leases)
+			}
+		})
+	})
+}
+
+// declare sets Options with these queues.
+func declare(names []string) func(*queue.Options) {
+	return func(o *queue.Options) {
+		o.Queues, o.Capacity = &job.QueueBook{}, 1000
+		var all []job.Queue
+		for _, name := range names {
+			all = append(all, job.Queue{Name: name, Limit: 1000})
+		}
+		o.Queues.Set(all, time.Time{})
+	}
+}
+
+// pause pauses one of the queues, and no other; "" = none.
+func pause(e *queuetest.Env, names []string, paused string) {
+	since := func(name string) (t time.Time) {
+		if name == paused {
+			t = time.UnixMilli(1)
+		}
+		return t
+	}
+	var all []job.Queue
+	for _, name := range names {
+		all = append(all, job.Queue{Name: name, Limit: 1000, Paused: since(name)})
+	}
+	e.Options.Queues.Set(all, since(job.MainQueue))
+}
+
+// fillQueues submits jobs of random tiers into random queues, one by one.
+func fillQueues(r *rapid.T, t *testing.T, e *queuetest.Env, names []string) (ready []queued) {
+	tiers := []job.Tier{job.Paid, job.Unpaid, job.Public}
+	for i := range rapid.IntRange(0, 25).Draw(r, "jobs") {
+		tier := rapid.IntRange(0, 2).Draw(r, "tier")
+		s := queuetest.Job(tiers[tier])
+		s.Queue = rapid.SampledFrom(names).Draw(r, "queue")
+		if replies, err := e.Submit(t.Context(), 0, []job.Submission{s}); err != nil || replies[0].Word != job.OK {
+			r.Fatalf("submit: %v, %v", replies, err)
+		}
+		ready = append(ready, queued{s.ID, s.Queue, tier, i})
+	}
+	return ready
+}
+
+// takeInOrder returns the jobs that a claim left. It fails if the claim took a job before one that goes first.
+func takeInOrder(r *rapid.T, open []queued, leases []job.Lease) []queued {
+	for _, l := range leases {
+		at := slices.IndexFunc(open, func(j queued) bool { return j.id == l.ID })
+		if at < 0 {
+			r.Fatalf("%s of %s was not to be claimed", l.ID, l.QueueName())
+		}
+		took := open[at]
+		open = slices.Delete(slices.Clone(open), at, at+1)
+		for _, left := range open {
+			if left.tier < took.tier || left.tier == took.tier && left.queue == took.queue && left.id < took.id {
+				r.Fatalf("%+v was claimed before %+v", took, left)
+			}
+		}
+	}
+	return open
+}
