@@ -93,6 +93,35 @@ func newFake(t *testing.T) *fake {
 		p["tier"], p["version"] = r.PathValue("tier"), 8
 		return p
 	})
+	answer("GET /admin/queues", func(*http.Request) any {
+		return obj{"items": []any{queue("main", 0), queue("films", 2)}}
+	})
+	answer("PUT /admin/queues/{name}", func(r *http.Request) any { return queue(r.PathValue("name"), 3) })
+	for _, action := range []string{"pause", "resume"} {
+		answer("POST /admin/queues/{name}/"+action, func(r *http.Request) any {
+			q := queue(r.PathValue("name"), 2)
+			if q["paused"] = nil; action == "pause" {
+				q["paused"] = fixedNow
+			}
+			return q
+		})
+	}
+	answer("POST /admin/queues/{name}/purge", func(*http.Request) any {
+		if len(f.requests("POST", "/admin/queues/films/purge"))%2 == 1 {
+			return obj{"cancelled": 2000, "more": true}
+		}
+		return obj{"cancelled": 1000, "more": false}
+	})
+	mux.HandleFunc("DELETE /admin/queues/{name}", func(w http.ResponseWriter, r *http.Request) {
+		switch r.PathValue("name") {
+		case "films":
+			w.WriteHeader(http.StatusNoContent)
+		case "busy":
+			refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")
+		default:
+			refuse(w, http.StatusNotFound, "UNKNOWN_QUEUE")
+		}
+	})
 	answer("GET /admin/keys", func(*http.Request) any {
 		return obj{"items": []obj{apiKey(keyID, 0), apiKey("b"+keyID[1:], 1), apiKey("c"+keyID[1:], 2)}}
 	})
@@ -214,4 +243,12 @@ func (f *fake) cancel(w http.ResponseWriter, r *http.Request) {
 	default:
 		refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")
 	}
+}
+
+func queue(name string, version int) obj {
+	q := obj{"name": name, "limit": 5000, "paused": nil, "ready": 12, "scheduled": 3, "running": 1, "version": version}
+	if name == "main" {
+		q["limit"] = nil
+	}
+	return q
 }

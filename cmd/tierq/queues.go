@@ -130,7 +130,10 @@ func (p program) queuesPurgeCommand() *cobra.Command {
 			}
 			sum.Cancelled, sum.More = sum.Cancelled+step.Cancelled, step.More && step.Cancelled > 0
 		}
-		if s.format == asJSON {
+		switch {
+		case s.format == asName:
+			return s.line(args[0])
+		case !s.readable():
 			return s.document(sum)
 		}
 		return s.line(fmt.Sprintf("%d cancelled", sum.Cancelled))
@@ -147,8 +150,13 @@ func (p program) queuesDeleteCommand() *cobra.Command {
 		if err := s.client.DeleteQueue(ctx, args[0]); err != nil {
 			return fmt.Errorf("queue %s: %w", args[0], err)
 		}
-		s.say("%s is deleted", args[0])
-		return nil
+		switch {
+		case s.format == asName:
+			return s.line(args[0])
+		case !s.readable():
+			return s.document(map[string]any{"name": args[0], "deleted": true})
+		}
+		return s.line(args[0] + " is deleted")
 	})
 	return cmd
 }
