@@ -86,15 +86,7 @@ func (c *Client) DeclareQueue(ctx context.Context, name string, limit int, etag 
 	if err != nil {
 		return Queue{}, fmt.Errorf("declare queue: %w", err)
 	}
-	k := call{
-		verb: "declare queue", method: http.MethodPut, path: queuePath(name, ""), header: http.Header{}, body: body,
-		changes: true, once: true, // as putTier says
-	}
-	if etag != "" {
-		k.header.Set("If-Match", etag)
-	}
-	got, _, err := fetch[Queue](ctx, c, k)
-	return got, err
+	return put[Queue](ctx, c, "declare queue", queuePath(name, ""), body, "If-Match", etag)
 }
 
 // DeleteQueue removes the declaration of a queue. It returns ErrConflict while the queue has jobs that have not ended.

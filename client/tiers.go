@@ -133,15 +133,19 @@ func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan,
 	if err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", verb, err)
 	}
-	// The call is sent once. A repeat of a completed call would be refused as if another operator had made the
-	// change. Without a condition the repeat could undo another operator's later change.
+	return put[Plan](ctx, c, verb, "admin/tiers/"+strings.ToUpper(path), body, condition, value)
+}
+
+// put changes what the server has at a path, if the condition's header, If-Match or If-None-Match, has this value
+// there; "" = no condition. The call is sent once. A repeat of a completed call would be refused as if another operator
+// had made the change. Without a condition the repeat could undo another operator's later change.
+func put[T any](ctx context.Context, c *Client, verb, path string, body []byte, condition, value string) (T, error) {
 	k := call{
-		verb: verb, method: http.MethodPut, path: "admin/tiers/" + strings.ToUpper(path), header: http.Header{}, body: body,
-		changes: true, once: true,
+		verb: verb, method: http.MethodPut, path: path, header: http.Header{}, body: body, changes: true, once: true,
 	}
 	if value != "" {
 		k.header.Set(condition, value)
 	}
-	stored, _, err := fetch[Plan](ctx, c, k)
-	return stored, err
+	got, _, err := fetch[T](ctx, c, k)
+	return got, err
 }

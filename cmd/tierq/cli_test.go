@@ -190,8 +190,10 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// aName matches a line of -o name: the id of a job, a tier, a queue of the fake, the id of a key, a key, the number of a change.
-var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|main|films|[a-z2-7]{16}|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`)
+// aName matches a line of -o name: the id of a job, a tier, a queue of the fake, the id of a key, a key, the number of
+// a change.
+var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|main|films|[a-z2-7]{16}` +
+	`|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`)
 
 // JSON output contains the members that this version does not know.
 func TestJSONKeepsNews(t *testing.T) {

@@ -51,14 +51,15 @@ func (s *stamps) add(rows []job.JournalRow) {
 	s.rows = append(s.rows, rows[:min(len(rows), max(stampsWaiting-len(s.rows), 0))]...)
 }
 
-// runOnce writes the waiting rows. Nothing depends on a row that SQL cannot take now: the reconciler finds it.
+// runOnce writes the waiting rows. Nothing depends on a row that SQL cannot take now: the reconciler finds it. If ctx
+// ends meanwhile, the rows wait again, so that Stop writes them; a row that was written before is not changed.
 func (s *stamps) runOnce(ctx context.Context) {
 	s.mu.Lock()
-	rows := s.rows
+	all := s.rows
 	s.rows = nil
 	s.mu.Unlock()
 	of := map[string][]job.JournalRow{}
-	for _, r := range rows {
+	for _, r := range all {
 		of[r.Incarnation] = append(of[r.Incarnation], r)
 	}
 	for run, rows := range of {
@@ -68,6 +69,10 @@ func (s *stamps) runOnce(ctx context.Context) {
 			once, cancel := context.WithTimeout(ctx, s.timeout)
 			err := s.archive.stamp(once, run, part)
 			cancel()
+			if err != nil && ctx.Err() != nil {
+				s.add(all)
+				return
+			}
 			if err != nil {
 				s.archive.db.Log.Debug("accepted submits are not noted as taken", "jobs", len(part), "err", err)
 				return

@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -53,6 +54,30 @@ func TestSubmitted(t *testing.T) {
 		meets(t, s, j, under(6, 1), job.KeyHolder{ID: id(1)})
 		if rows, err := s.LivingOf(t.Context(), []job.ID{id(1)}); err != nil || len(rows) != 1 {
 			t.Errorf("Redis cannot be given it: %v, %v", rows, err)
+		}
+	})
+}
+
+// A stop that meets a write under way, and so ends it, writes the rows of that write too.
+func TestSubmitted_StopDuringAWrite(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{Timeout: 20 * time.Second})
+		done(t, submit(t.Context(), j, submitting(1), submitting(2)))
+		locks, err := s.DB.BeginTx(context.Background(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locks.ExecContext(t.Context(), "UPDATE accepted_jobs SET attempt = attempt"); err != nil {
+			t.Fatal(err)
+		}
+		j.Submitted([]job.JournalRow{taken(1, "run-0"), taken(2, "run-1")})
+		<-time.After(500 * time.Millisecond) // the write has begun, and waits for the locks
+		release := time.AfterFunc(500*time.Millisecond, func() { _ = locks.Rollback() })
+		defer release.Stop()
+		done(t, j.Stop(t.Context()))
+		if left := s.Count(t, "accepted_jobs WHERE submitting = 1"); left != 0 {
+			t.Errorf("%d of 2 rows are not noted", left)
 		}
 	})
 }

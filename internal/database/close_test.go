@@ -21,7 +21,8 @@ func TestCloseOfResetConnection(t *testing.T) {
 		}
 		proxy := testkit.NewTCPProxy(t, cfg.Addr)
 		cfg.Addr = proxy.Addr()
-		db := databasetest.Open(t, database.Options{MySQLDSN: cfg.FormatDSN()}) // closed when the test ends, without an error
+		// closed when the test ends, without an error
+		db := databasetest.Open(t, database.Options{MySQLDSN: cfg.FormatDSN()})
 		if err := db.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -104,15 +104,9 @@ func (a *api) rotateKey(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.readBody(c)
-	if err != nil {
-		return err
-	}
 	asked := graceAsked{dayOfGrace}
-	if body != nil {
-		if err := rotateShape.read(body, &asked); err != nil {
-			return err
-		}
+	if err := readOptional(a, c, &rotateShape, &asked); err != nil {
+		return err
 	}
 	k, text, err := a.Keys.RotateKey(c.Request.Context(), id, asked.grace)
 	a.changed(c, "key.rotate", id, nil, &struct {

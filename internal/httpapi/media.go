@@ -17,6 +17,15 @@ func tooLarge(detail string) *problem {
 	return &problem{kind: payloadTooLarge, detail: detail, close: true}
 }
 
+// readOptional reads the body of a request that may have none; then it leaves into unchanged.
+func readOptional[T any](a *api, c *gin.Context, s *shape[T], into *T) error {
+	body, err := a.readBody(c)
+	if err != nil || body == nil {
+		return err
+	}
+	return s.read(body, into)
+}
+
 // readBody reads the whole body once, within its limit. It returns nil for an empty body, whatever its Content-Type
 // is. Any other body must be JSON in UTF-8, not compressed.
 func (a *api) readBody(c *gin.Context) ([]byte, error) {

@@ -99,15 +99,9 @@ func (a *api) putQueue(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.readBody(c)
-	if err != nil {
-		return err
-	}
 	var asked queueAsked
-	if body != nil {
-		if err := queueShape.read(body, &asked); err != nil {
-			return err
-		}
+	if err := readOptional(a, c, &queueShape, &asked); err != nil {
+		return err
 	}
 	q := job.Queue{Name: c.Param("name"), Limit: asked.limit}
 	if err := q.Check(); err != nil {

@@ -95,15 +95,9 @@ func (a *api) requeueDead(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
 	}
-	body, err := a.readBody(c)
-	if err != nil {
-		return err
-	}
 	var asked requeueAsked
-	if body != nil {
-		if err := requeueBody.read(body, &asked); err != nil {
-			return err
-		}
+	if err := readOptional(a, c, &requeueBody, &asked); err != nil {
+		return err
 	}
 	if asked.limit == 0 {
 		return invalid("limit", "is missing: how many at most, 1 to "+strconv.Itoa(maxRequeue))

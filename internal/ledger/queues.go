@@ -68,15 +68,23 @@ func (q *Queues) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job
 	return stored, err
 }
 
-// DeleteQueue removes a declaration, see LiveQueues.
+// DeleteQueue removes a declaration, see LiveQueues. If SQL does not answer, the queue is deleted, and its row stays: a
+// Redis that loses its data then gets the queue back, without jobs.
 func (q *Queues) DeleteQueue(ctx context.Context, name string) error {
 	_, err := within(ctx, actPatience, func(ctx context.Context) (any, error) {
 		return nil, q.redis.DeleteQueue(ctx, name)
 	})
-	if err == nil {
-		q.changed(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	_, err = within(ctx, archivePatience, func(ctx context.Context) (any, error) {
+		return nil, q.sql.DropQueue(ctx, name)
+	})
+	if err != nil {
+		q.log.Warn("a deleted queue has still a row in SQL", "queue", name, "err", err)
+	}
+	q.changed(ctx)
+	return nil
 }
 
 // PauseQueue pauses main or a declared queue, and returns since when it is paused; job.ErrUnknownQueue.
@@ -117,8 +125,9 @@ func (q *Queues) changed(ctx context.Context) {
 	_ = q.Remember(ctx) // it logs its own error, and is called again each second
 }
 
-// Remember makes SQL's copy of the queues what Redis has. While nothing changes it asks neither store. It logs the
-// error that it returns.
+// Remember copies to SQL the queues that Redis has and SQL lacks. It drops no row: this process may have read Redis
+// before another process declared the queue. While nothing changes it asks neither store. It logs the error that it
+// returns.
 func (q *Queues) Remember(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,13 +152,6 @@ func (q *Queues) remember(ctx context.Context, queues []job.Queue) error {
 	stored, err := q.sql.Queues(ctx)
 	if err != nil {
 		return err
-	}
-	for _, is := range stored {
-		if !slices.ContainsFunc(queues, func(one job.Queue) bool { return one.Name == is.Name }) {
-			if err := q.sql.DropQueue(ctx, is.Name); err != nil {
-				return err
-			}
-		}
 	}
 	for _, one := range queues {
 		if !slices.Contains(stored, one) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Claim takes up to r.Max of the best ready jobs that a partition has in the queues of this process, and starts their
-// clocks. It finds no job of a paused queue. If the answer is lost, a repeat
-// with the same number gets the same leases. A number lower than the last claim's gets no leases.
+// clocks. It finds no job of a paused queue. If the answer is lost, a repeat with the same number gets the same leases.
+// A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	plans := q.plans.All()
 	args := make([]any, 0, 7+3*(len(plans)+1))

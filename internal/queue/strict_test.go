@@ -104,7 +104,8 @@ func fillQueues(r *rapid.T, t *testing.T, e *queuetest.Env, names []string) (rea
 	return ready
 }
 
-// takeInOrder returns the jobs that a claim left. It fails if the claim took a job before one that goes first.
+// takeInOrder removes from open the jobs that a claim took. It fails if the claim took a job while open still had one
+// of a better tier, or an older one of the same tier and queue.
 func takeInOrder(r *rapid.T, open []queued, leases []job.Lease) []queued {
 	for _, l := range leases {
 		at := slices.IndexFunc(open, func(j queued) bool { return j.id == l.ID })
