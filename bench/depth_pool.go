@@ -34,26 +34,12 @@ type pool struct {
 var mixed = []job.Tier{job.Paid, job.Unpaid, job.Unpaid, job.Unpaid, job.Public, job.Public, job.Public, job.Public,
 	job.Public, job.Public}
 
-func fillPool(ctx context.Context, n int) (p *pool, err error) {
-	p = &pool{n: n, spent: map[string]cost{}}
-	p.server, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
-		"--slowlog-max-len", "10000")
+func fillPool(ctx context.Context, n int) (*pool, error) {
+	p, err := openPool(ctx, 24*time.Hour)
 	if err != nil {
 		return p, err
 	}
-	p.client = redis.NewClient(&redis.Options{Addr: p.server.Addr(), Protocol: 2})
-	if p.clients, err = queue.Connect(p.server.URL()); err != nil {
-		return p, err
-	}
-	p.Queue = queue.New(p.clients, &job.PlanBook{}, queue.Options{
-		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity,
-		HeartbeatInterval: 500 * time.Millisecond,
-		Retention:         24 * time.Hour, FailedRetention: time.Hour, KeepEnded: capacity,
-	})
-	if err := p.LoadPlans(ctx); err != nil {
-		return p, err
-	}
-	p.ready = make([]job.ID, 0, n)
+	p.n, p.ready = n, make([]job.ID, 0, n)
 	for i := 0; i < n; i += job.MaxBatch {
 		ids, err := p.put(ctx, min(job.MaxBatch, n-i), 0, mixed...)
 		if err != nil {
@@ -66,6 +52,26 @@ func fillPool(ctx context.Context, n int) (p *pool, err error) {
 		}
 	}
 	return p, nil
+}
+
+// openPool starts a Redis without jobs. What it returns has to be closed, also beside an error.
+func openPool(ctx context.Context, retention time.Duration) (p *pool, err error) {
+	p = &pool{spent: map[string]cost{}}
+	p.server, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
+		"--slowlog-max-len", "10000")
+	if err != nil {
+		return p, err
+	}
+	p.client = redis.NewClient(&redis.Options{Addr: p.server.Addr(), Protocol: 2})
+	if p.clients, err = queue.Connect(p.server.URL()); err != nil {
+		return p, err
+	}
+	p.Queue = queue.New(p.clients, &job.PlanBook{}, queue.Options{
+		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity,
+		HeartbeatInterval: 500 * time.Millisecond,
+		Retention:         retention, FailedRetention: min(retention, time.Hour), KeepEnded: capacity,
+	})
+	return p, p.LoadPlans(ctx)
 }
 
 // crowd adds as many scheduled and as many ended jobs.

@@ -10,18 +10,10 @@ func TestDepthSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]float64{}
-	for _, f := range figures {
-		got[f.name] = f.value
-	}
-	for _, name := range []string{
+	positive(t, figures,
 		"waiting only, claim 100: ratio", "waiting only, drain, claim to acknowledge: ratio of cpu", "claim 1: many",
 		"position of a job: few",
 		"list, from the middle: ratio", "cancel in the middle, to acknowledge: many", "audit, a look at 100 jobs: ratio",
 		"drain, claim to acknowledge: ratio of rates",
-	} {
-		if got[name] <= 0 {
-			t.Errorf("%s is %v", name, got[name])
-		}
-	}
+	)
 }

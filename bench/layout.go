@@ -53,7 +53,8 @@ func layoutBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		figures = append(figures,
 			figure{v.name + ": cpu", "us/job", micros(cost.cpu, n)},
 			figure{v.name + ": in scripts", "us/job", micros(cost.script, n)},
-			figure{v.name + ": queued", "B/job", cost.queued}, figure{v.name + ": ended", "B/job", cost.ended})
+			figure{v.name + ": queued", "B/job", cost.queued}, figure{v.name + ": ended", "B/job", cost.ended},
+			figure{v.name + ": AOF", "B/job", cost.aof})
 		if v.name == layouts[0].name {
 			for k, verb := range verbs {
 				figures = append(figures, figure{v.name + ": cpu of " + verb, "us/job", micros(cost.verbs[k], n)})

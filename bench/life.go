@@ -36,6 +36,7 @@ type life struct {
 	cpu, script   time.Duration
 	verbs         [4]time.Duration // cpu of submit, claim, complete, acknowledge
 	queued, ended float64          // bytes per job
+	aof           float64          // bytes per job, of the whole life
 }
 
 var verbs = [4]string{"submit", "claim", "complete", "acknowledge"}
@@ -101,6 +102,7 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	}
 	out.cpu, out.script = at[4].cpu-at[0].cpu, at[4].script-at[0].script
 	out.queued, out.ended = (at[1].memory-at[0].memory)/float64(n), (at[4].memory-at[0].memory)/float64(n)
+	out.aof = (at[4].aof - at[0].aof) / float64(n)
 	return out, nil
 }
 
@@ -148,7 +150,7 @@ func (l *lab) all(ctx context.Context, verb string, c command, calls [][]any, n 
 
 type reading struct {
 	cpu, script time.Duration
-	memory      float64
+	memory, aof float64
 }
 
 func (l *lab) read(ctx context.Context) (r reading, err error) {
@@ -158,6 +160,9 @@ func (l *lab) read(ctx context.Context) (r reading, err error) {
 	if _, r.script, err = l.scriptStats(ctx); err != nil {
 		return r, err
 	}
-	r.memory, err = l.info(ctx, "memory", "used_memory")
+	if r.memory, err = l.info(ctx, "memory", "used_memory"); err != nil {
+		return r, err
+	}
+	r.aof, err = l.info(ctx, "persistence", "aof_current_size")
 	return r, err
 }

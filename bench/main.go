@@ -80,6 +80,19 @@ var benches = []bench{
 		true,
 	},
 	{
+		"deep",
+		"1, 5 and 10 million waiting jobs: rates of submit, claim, complete and acknowledge beside an empty queue, stalls, " +
+			"memory; 6 GB of memory, 20 GB of disk",
+		deepBench,
+		true,
+	},
+	{
+		"fragments",
+		"what Redis holds of the machine's memory after a million jobs were drained and what is kept of them expired",
+		fragmentsBench,
+		true,
+	},
+	{
 		"mix",
 		"60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: " +
 			"what is held stays flat",
