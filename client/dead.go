@@ -96,6 +96,9 @@ func (f *Filter) deadOnly() error {
 	if f.Status != "" && f.Status != Failed {
 		return fmt.Errorf("%w: dead letters are FAILED, not %s", ErrInvalid, f.Status)
 	}
+	if f.Queue != "" {
+		return fmt.Errorf("%w: dead letters are not picked by queue", ErrInvalid)
+	}
 	f.Status = ""
 	return nil
 }

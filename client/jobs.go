@@ -83,6 +83,7 @@ func (f *Filter) query() url.Values {
 	set(q, "status", string(f.Status))
 	set(q, "tier", string(f.Tier))
 	set(q, "type", f.Type)
+	set(q, "queue", f.Queue)
 	set(q, "cause", f.Cause)
 	set(q, "traceId", f.TraceID)
 	set(q, "from", rfc3339(f.From))

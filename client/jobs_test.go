@@ -67,7 +67,7 @@ func TestLists(t *testing.T) {
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200))
 	n := 0
 	for j, err := range c.AllJobs(soon(t),
-		Filter{Status: Failed, Tier: Paid, Type: "REPORT", Cause: "HANDLER_ERROR", TraceID: "t.1", Limit: 2}) {
+		Filter{Status: Failed, Tier: Paid, Type: "REPORT", Queue: "films", Cause: "HANDLER_ERROR", TraceID: "t.1", Limit: 2}) {
 		if n++; err != nil || j.JobID != unknownID {
 			t.Fatalf("%+v, %v", j, err)
 		}
@@ -84,9 +84,9 @@ func TestLists(t *testing.T) {
 		break
 	}
 	want := []string{
-		"/api/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
-		"/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
-		"/api/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&limit=2&queue=films&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&queue=films&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&queue=films&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
 		"/admin/dead?from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
 		"/admin/dead?cursor=b&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
 		"/admin/dead?cursor=c&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?",

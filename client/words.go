@@ -120,11 +120,13 @@ type Attempt struct {
 	Until      time.Time `json:"until,omitzero"`   // of a LATER: when the job was due again
 }
 
-// Filter selects jobs; a zero field selects all. From and To are for dead letters only, Status for Jobs only.
+// Filter selects jobs; a zero field selects all. From and To are for dead letters only, Status and
+// Queue for Jobs only.
 type Filter struct {
 	Status  Status // also Retrying
 	Tier    Tier
 	Type    string
+	Queue   string // Jobs
 	Cause   string
 	TraceID string    // of the submit: Jobs, Dead, DeadExport
 	From    time.Time // discarded at From or later: Dead, DeadExport, RequeueDead

@@ -83,7 +83,7 @@ func walk[T any](l *paged, s *session, out *list[T], page func(limit int, cursor
 }
 
 func (p program) jobsListCommand() *cobra.Command {
-	var f struct{ status, tier, typ, cause, trace string }
+	var f struct{ status, tier, typ, queue, cause, trace string }
 	var l paged
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs: the living first, then the ended, the latest first", Args: noArgs,
@@ -98,6 +98,7 @@ func (p program) jobsListCommand() *cobra.Command {
 		)
 	cmd.Flags().StringVar(&f.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&f.typ, "type", "", "only of this job `type`")
+	cmd.Flags().StringVar(&f.queue, "queue", "", "only of this `queue`; main is that of jobs that named none")
 	cmd.Flags().StringVar(&f.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")
 	cmd.Flags().StringVar(&f.trace, "trace", "", "only submitted under this trace `id`")
 	l.flags(cmd)
@@ -109,7 +110,7 @@ func (p program) jobsListCommand() *cobra.Command {
 		filter := client.Filter{
 			Status: client.Status(
 				strings.ToUpper(f.status),
-			), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause), TraceID: f.trace,
+			), Tier: tier, Type: f.typ, Queue: f.queue, Cause: strings.ToUpper(f.cause), TraceID: f.trace,
 		}
 		out := newList(s.output, jobName, s.jobColumns()...)
 		return walk(&l, s, out, func(limit int, cursor string) ([]client.Job, string, error) {

@@ -14,6 +14,7 @@ func TestQueuesCommands(t *testing.T) {
 		"queues pause films":               "POST /admin/queues/films/pause ",
 		"queues resume a:b":                "POST /admin/queues/a:b/resume ",
 		"queues delete films":              "DELETE /admin/queues/films ",
+		"jobs list --queue films":          "GET /api/jobs?limit=20&queue=films ",
 	} {
 		f := newFake(t)
 		end := f.cli(t, world{}, split(args)...)

@@ -24,12 +24,14 @@ const maxPage = 1000
 // of that index (see scope).
 var (
 	listCompleted = listing{table: "job_results", keys: "k.job_id", order: "k.job_id DESC",
-		columns: completedColumns, rows: "JOIN job_results r ON r.job_id = p.job_id ORDER BY r.job_id DESC"}
+		filter: inQueue, columns: completedColumns, rows: "JOIN job_results r ON r.job_id = p.job_id ORDER BY r.job_id DESC"}
 	listOthers = listing{table: "job_outcomes", keys: "k.job_id, k.generation", order: newestFirst,
-		filter:  " AND k.outcome <> 'COMPLETED' AND (@status = '' OR k.outcome = @status)" + isLatest("k"),
+		filter: " AND k.outcome <> 'COMPLETED' AND (@status = '' OR k.outcome = @status)" + inQueue +
+			isLatest("k"),
 		columns: endedColumns, rows: outcomesOfPage}
 	listFailed = listing{table: "failed_jobs", keys: "k.job_id, k.generation", order: newestFirst,
-		filter:  " AND (@cause = '' OR k.failure_cause = @cause)" + isLatest("k"),
+		filter: " AND (@cause = '' OR k.failure_cause = @cause) AND (@queue = '*' OR EXISTS (SELECT 1 FROM job_outcomes q " +
+			"WHERE q.job_id = k.job_id AND q.generation = k.generation AND q.queue = @queue))" + isLatest("k"),
 		columns: endedColumns, rows: outcomesOfPage}
 )
 
@@ -39,6 +41,7 @@ const (
 		" ORDER BY o.job_id DESC"
 	listPage = "k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' " +
 		"OR k.type = @type)"
+	inQueue = " AND (@queue = '*' OR k.queue = @queue)" // failed_jobs has no such column
 )
 
 // listing is a table that a list walks over (alias k), its primary key and its order, the filter that only this table
@@ -58,6 +61,18 @@ func (l listing) statements(d *database.Dialect, s scope) (end, page string) {
 	return "SELECT k.job_id FROM " + k + "k.job_id < @before" + order + " LIMIT 1 OFFSET @window",
 		"SELECT " + l.columns + " FROM (SELECT " + l.keys + " FROM " + k + listPage + l.filter + order +
 			" LIMIT @limit) p " + l.rows
+}
+
+// queueColumn returns what the column queue has for a filter's queue: "" for main, and "*", which is no queue's name,
+// if the filter takes all.
+func queueColumn(queue string) string {
+	switch queue {
+	case "":
+		return "*"
+	case job.MainQueue:
+		return ""
+	}
+	return queue
 }
 
 // listingsOf returns the tables that have the ended jobs of a filter; none if there can be no such job.
@@ -97,6 +112,7 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 	args := scopeArgs(map[string]any{
 		"before": before, "floor": "", "window": window - 1, "limit": limit + 1,
 		"status": string(f.Status.Shown()), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
+		"queue": queueColumn(f.Queue),
 	}, &f)
 	floor, pages := "", make([]string, len(from))
 	db := a.db.Read.WithContext(ctx)

@@ -72,6 +72,7 @@ func TestListFilters(t *testing.T) {
 		batch[3].Tier, batch[3].Type = job.Public, "SEND_EMAIL"
 		batch[4].Cause, batch[4].Tier = job.HandlerError, job.Unpaid
 		batch[5].Type = "SEND_EMAIL"
+		batch[1].Queue, batch[2].Queue, batch[3].Queue = "films", "films", "films"
 		record(t, w, batch...)
 		second, third := completed(6), failed(7) // 6 and 7 were requeued
 		second.Generation, second.Type, second.Tier = 2, "SEND_EMAIL", job.Public
@@ -97,6 +98,13 @@ func TestListFilters(t *testing.T) {
 			{job.Filter{Status: job.Failed, Tier: job.Public, Type: "SIMULATION", Cause: job.PermanentError}, "7"},
 			{job.Filter{Status: job.Completed, Tier: job.Paid}, "1"},
 			{job.Filter{Tier: "' OR 1=1 --"}, ""},
+			{job.Filter{Queue: "films"}, "4 3 2"},
+			{job.Filter{Queue: "films", Status: job.Completed}, "4"},
+			{job.Filter{Queue: "films", Status: job.Failed}, "2"},
+			{job.Filter{Queue: "films", Cause: job.HeartbeatStopped}, "2"},
+			{job.Filter{Queue: job.MainQueue}, "7 6 5 1"},
+			{job.Filter{Queue: job.MainQueue, Status: job.Failed}, "7 5"},
+			{job.Filter{Queue: "Films"}, ""},
 		} {
 			for _, size := range []int{1, 2, 100} {
 				got := ""

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,19 @@ func TestQueues(t *testing.T) {
 	if got, want := api.ranBy(dead), "films "+films.worker(); got != want {
 		t.Errorf("the second generation ran in %q, want %q", got, want)
 	}
+	ended := func(queue string) []string {
+		var ids []string
+		for _, one := range get[struct{ Items []struct{ JobID string } }](t, api.base+"/api/jobs?queue="+queue).Items {
+			ids = append(ids, one.JobID)
+		}
+		return ids
+	}
+	testkit.Eventually(t, 20*time.Second, "the lists of both queues", func() (bool, string) {
+		films, main := ended("films"), ended("main")
+		text := fmt.Sprint(films, main)
+		return len(films) >= 3 && len(main) >= 2 && slices.Contains(films, dead) && slices.Contains(films, held) &&
+			!slices.Contains(main, dead) && !slices.Contains(main, held), text
+	})
 	c.quiet(20 * time.Second)
 }
 
@@ -128,6 +142,9 @@ func TestQueueWithoutWorkers(t *testing.T) {
 	}
 	for range 5 {
 		s.await(s.submit("public", "{}"), "COMPLETED", 20*time.Second)
+	}
+	if got := len(get[struct{ Items []any }](t, s.base+"/api/jobs?limit=100&status=PENDING&queue=films").Items); got != 30 {
+		t.Errorf("films lists %d waiting jobs", got)
 	}
 	testkit.Eventually(t, 10*time.Second, "the statistics have the queues", func() (bool, string) {
 		stats := get[struct {

@@ -55,6 +55,15 @@ func (q *listQuery) setType(value string) (err error) {
 	return err
 }
 
+// setQueue does not check that there is such a queue: the ended jobs of a deleted queue are still there.
+func (q *listQuery) setQueue(value string) error {
+	if value != job.MainQueue && (job.Queue{Name: value}).Check() != nil {
+		return reason("is not a queue's name")
+	}
+	q.Queue = value
+	return nil
+}
+
 func (q *listQuery) setCause(value string) (err error) {
 	q.Cause, err = filterCause(value)
 	return err

@@ -120,7 +120,7 @@ func (a *api) getJob(c *gin.Context) error {
 
 var listParams = params[listQuery]{
 	"status": (*listQuery).setStatus, "tier": (*listQuery).setTier, "type": (*listQuery).setType,
-	"cause":   (*listQuery).setCause,
+	"cause": (*listQuery).setCause, "queue": (*listQuery).setQueue,
 	"traceId": (*listQuery).setTrace, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 

@@ -227,6 +227,8 @@ func TestList(t *testing.T) {
 			"?status=SCHEDULED":                       {job.Filter{Status: job.Scheduled}, "", 20},
 			"?status=RETRYING":                        {job.Filter{Status: job.Scheduled, Retrying: true}, "", 20},
 			"?traceId=trace-1&type=PAIR":              {job.Filter{TraceID: "trace-1", Type: "PAIR"}, "", 20},
+			"?queue=films:4k":                         {job.Filter{Queue: "films:4k"}, "", 20},
+			"?queue=main":                             {job.Filter{Queue: "main"}, "", 20},
 			"?status=CANCELLED&tier=GONE&type=A&cause=HANDLER_ERROR&limit=1&cursor=" +
 				"Zm9v.%2B_-%3D": {job.Filter{Status: job.Cancelled, Tier: "GONE", Type: "A", Cause: job.HandlerError}, "Zm9v.+_-=",
 				1},
@@ -264,7 +266,8 @@ func TestList_BadInput(t *testing.T) {
 		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier",
 		"?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",
 		"?status=retrying": "status", "?traceId=": "traceId", "?traceId=a%20b": "traceId", "?traceId=%27--": "traceId",
-		"?trace=a":                            "trace",
+		"?trace=a": "trace",
+		"?queue=":  "queue", "?queue=a/b": "queue", "?queue=films&queue=main": "queue",
 		"?traceId=" + strings.Repeat("a", 65): "traceId",
 		"?type=(select%201)":                  "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause",
 		"?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",

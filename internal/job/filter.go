@@ -7,6 +7,7 @@ type Filter struct {
 	Status Status // as shown to users
 	Tier   Tier
 	Type   string
+	Queue  string // living and ended jobs, not dead letters
 	Cause  Cause
 
 	Retrying bool    // with Status Scheduled: only jobs that have spent a retry and wait for their next attempt
@@ -21,7 +22,7 @@ type Filter struct {
 func (f Filter) Takes(j *Job) bool {
 	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) &&
 		(f.Tier == "" || f.Tier == j.Tier) &&
-		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause) &&
+		(f.Type == "" || f.Type == j.Type) && (f.Queue == "" || f.Queue == j.QueueName()) && (f.Cause == "" || f.Cause == j.Cause) &&
 		(f.TraceID == "" || f.TraceID == j.TraceID) &&
 		(f.Owner == nil || *f.Owner == j.Owner)
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,6 +172,9 @@ type listed struct {
 func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, error) {
 	source := sources[at.source]
 	if f.Status != "" && !slices.Contains(source.statuses, f.Status) {
+		return nil, nil
+	}
+	if f.Queue != "" && source.set == "queue" && f.Queue != cmp.Or(at.queue, job.MainQueue) {
 		return nil, nil
 	}
 	entries, err := v.entries(ctx, at.key(), at)
