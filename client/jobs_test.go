@@ -67,7 +67,8 @@ func TestLists(t *testing.T) {
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200))
 	n := 0
 	for j, err := range c.AllJobs(soon(t),
-		Filter{Status: Failed, Tier: Paid, Type: "REPORT", Queue: "films", Cause: "HANDLER_ERROR", TraceID: "t.1", Limit: 2}) {
+		Filter{Status: Failed, Tier: Paid, Type: "REPORT", Queue: "films", Cause: "HANDLER_ERROR", TraceID: "t.1",
+			Limit: 2}) {
 		if n++; err != nil || j.JobID != unknownID {
 			t.Fatalf("%+v, %v", j, err)
 		}

@@ -24,14 +24,15 @@ const maxPage = 1000
 // of that index (see scope).
 var (
 	listCompleted = listing{table: "job_results", keys: "k.job_id", order: "k.job_id DESC",
-		filter: inQueue, columns: completedColumns, rows: "JOIN job_results r ON r.job_id = p.job_id ORDER BY r.job_id DESC"}
+		filter: inQueue, columns: completedColumns,
+		rows: "JOIN job_results r ON r.job_id = p.job_id ORDER BY r.job_id DESC"}
 	listOthers = listing{table: "job_outcomes", keys: "k.job_id, k.generation", order: newestFirst,
 		filter: " AND k.outcome <> 'COMPLETED' AND (@status = '' OR k.outcome = @status)" + inQueue +
 			isLatest("k"),
 		columns: endedColumns, rows: outcomesOfPage}
 	listFailed = listing{table: "failed_jobs", keys: "k.job_id, k.generation", order: newestFirst,
-		filter: " AND (@cause = '' OR k.failure_cause = @cause) AND (@queue = '*' OR EXISTS (SELECT 1 FROM job_outcomes q " +
-			"WHERE q.job_id = k.job_id AND q.generation = k.generation AND q.queue = @queue))" + isLatest("k"),
+		filter: " AND (@cause = '' OR k.failure_cause = @cause) AND (@queue = '*' OR EXISTS (SELECT 1 FROM " +
+			"job_outcomes q WHERE q.job_id = k.job_id AND q.generation = k.generation AND q.queue = @queue))" + isLatest("k"),
 		columns: endedColumns, rows: outcomesOfPage}
 )
 

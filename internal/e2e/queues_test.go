@@ -143,8 +143,9 @@ func TestQueueWithoutWorkers(t *testing.T) {
 	for range 5 {
 		s.await(s.submit("public", "{}"), "COMPLETED", 20*time.Second)
 	}
-	if got := len(get[struct{ Items []any }](t, s.base+"/api/jobs?limit=100&status=PENDING&queue=films").Items); got != 30 {
-		t.Errorf("films lists %d waiting jobs", got)
+	waiting := get[struct{ Items []any }](t, s.base+"/api/jobs?limit=100&status=PENDING&queue=films").Items
+	if len(waiting) != 30 {
+		t.Errorf("films lists %d waiting jobs", len(waiting))
 	}
 	testkit.Eventually(t, 10*time.Second, "the statistics have the queues", func() (bool, string) {
 		stats := get[struct {

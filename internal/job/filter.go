@@ -22,7 +22,8 @@ type Filter struct {
 func (f Filter) Takes(j *Job) bool {
 	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) &&
 		(f.Tier == "" || f.Tier == j.Tier) &&
-		(f.Type == "" || f.Type == j.Type) && (f.Queue == "" || f.Queue == j.QueueName()) && (f.Cause == "" || f.Cause == j.Cause) &&
+		(f.Type == "" || f.Type == j.Type) && (f.Queue == "" || f.Queue == j.QueueName()) &&
+		(f.Cause == "" || f.Cause == j.Cause) &&
 		(f.TraceID == "" || f.TraceID == j.TraceID) &&
 		(f.Owner == nil || *f.Owner == j.Owner)
 }
