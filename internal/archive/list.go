@@ -31,8 +31,8 @@ var (
 			isLatest("k"),
 		columns: endedColumns, rows: outcomesOfPage}
 	listFailed = listing{table: "failed_jobs", keys: "k.job_id, k.generation", order: newestFirst,
-		filter: " AND (@cause = '' OR k.failure_cause = @cause) AND (@queue = '*' OR EXISTS (SELECT 1 FROM " +
-			"job_outcomes q WHERE q.job_id = k.job_id AND q.generation = k.generation AND q.queue = @queue))" + isLatest("k"),
+		filter: " AND (@cause = '' OR k.failure_cause = @cause) AND (@queue = '*' OR @queue = (SELECT q.queue " +
+			"FROM job_outcomes q WHERE q.job_id = k.job_id AND q.generation = k.generation))" + isLatest("k"),
 		columns: endedColumns, rows: outcomesOfPage}
 )
 
