@@ -120,7 +120,9 @@ func (l *lab) all(ctx context.Context, verb string, c command, calls [][]any, n 
 		var then []any
 		switch verb {
 		case "submit":
-			then = []any{nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "main", 10000000000000, "*", 15000, 50000}
+			then = []any{
+				nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "main", 10000000000000, "-inf", "*", 15000, 50000,
+			}
 		case "claim":
 			then = []any{10000}
 			for _, id := range reply[3].([]any) { // next, leases, which, ids, records, checkpoints

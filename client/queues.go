@@ -13,8 +13,10 @@ import (
 // Queue is a set of jobs that wait for the same workers. MainQueue is always there.
 type Queue struct {
 	Name      string
-	Limit     int       // jobs that may be ready and were never claimed, and as many delayed ones; 0 for MainQueue
-	Paused    time.Time // since when no process claims its jobs; zero: it is not paused
+	Limit     int           // jobs that may be ready and were never claimed, and as many delayed ones; 0 for MainQueue
+	Types     []string      // the job types that it takes; none = any
+	MaxRun    time.Duration // how long an attempt of its jobs may run, in whole seconds; 0 = what the tier's plan says
+	Paused    time.Time     // since when no process claims its jobs; zero: it is not paused
 	Ready     int64
 	Scheduled int64
 	Running   int64
@@ -30,6 +32,8 @@ func (q Queue) ETag() string { return `"` + strconv.FormatInt(q.Version, 10) + `
 type wireQueue struct {
 	Name      string     `json:"name"`
 	Limit     *int       `json:"limit"`
+	Types     []string   `json:"types"`
+	MaxRun    *float64   `json:"maxProcessingSeconds"`
 	Paused    *time.Time `json:"paused"`
 	Ready     int64      `json:"ready"`
 	Scheduled int64      `json:"scheduled"`
@@ -44,6 +48,10 @@ func (q Queue) MarshalJSON() ([]byte, error) {
 	}
 	if q.Name != MainQueue {
 		w.Limit = &q.Limit
+	}
+	w.Types = append([]string{}, q.Types...)
+	if seconds := q.MaxRun.Seconds(); seconds > 0 {
+		w.MaxRun = &seconds
 	}
 	if !q.Paused.IsZero() {
 		w.Paused = &q.Paused
@@ -64,6 +72,12 @@ func (q *Queue) UnmarshalJSON(text []byte) error {
 	if w.Paused != nil {
 		q.Paused = *w.Paused
 	}
+	if len(w.Types) > 0 {
+		q.Types = w.Types
+	}
+	if w.MaxRun != nil {
+		q.MaxRun = time.Duration(*w.MaxRun * float64(time.Second))
+	}
 	return nil
 }
 
@@ -77,16 +91,20 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 	return got.Items, err
 }
 
-// DeclareQueue declares a queue or changes its limit, on every instance within about a second; a limit of 0 means a
-// quarter of the server's capacity. etag is the Queue.ETag that the change is based on: DeclareQueue returns ErrChanged
-// if the queue has changed since. With "" it replaces any declaration. The client does not repeat a call whose answer
-// was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
-func (c *Client) DeclareQueue(ctx context.Context, name string, limit int, etag string) (Queue, error) {
-	body, err := json.Marshal(map[string]int{"limit": limit})
+// DeclareQueue declares a queue or replaces its declaration, on every instance within about a second: its Name, Limit
+// (0 = a quarter of the server's capacity), Types and MaxRun. etag is the Queue.ETag that the change is based on:
+// DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The client does
+// not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
+func (c *Client) DeclareQueue(ctx context.Context, q Queue, etag string) (Queue, error) {
+	body, err := json.Marshal(struct {
+		Limit  int      `json:"limit"`
+		Types  []string `json:"types,omitempty"`
+		MaxRun int64    `json:"maxProcessingSeconds,omitempty"`
+	}{q.Limit, q.Types, int64(q.MaxRun / time.Second)})
 	if err != nil {
 		return Queue{}, fmt.Errorf("declare queue: %w", err)
 	}
-	return put[Queue](ctx, c, "declare queue", queuePath(name, ""), body, "If-Match", etag)
+	return put[Queue](ctx, c, "declare queue", queuePath(q.Name, ""), body, "If-Match", etag)
 }
 
 // DeleteQueue removes the declaration of a queue. It returns ErrConflict while the queue has jobs that have not ended.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,19 +12,22 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-const aQueue = `{"name":"films","limit":7,"paused":"2026-05-01T11:31:57Z","ready":4,"scheduled":2,"running":1,"version":3}`
+const aQueue = `{"name":"films","limit":7,"types":["A"],"maxProcessingSeconds":60,"paused":"2026-05-01T11:31:57Z",` +
+	`"ready":4,"scheduled":2,"running":1,"version":3}`
 
 var films = Queue{
-	Name: "films", Limit: 7, Paused: time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC), Ready: 4, Scheduled: 2, Running: 1,
+	Name: "films", Limit: 7, Types: []string{"A"}, MaxRun: time.Minute,
+	Paused: time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC), Ready: 4, Scheduled: 2, Running: 1,
 	Version: 3,
 }
 
 func TestQueues(t *testing.T) {
 	s, c := newServer(t)
-	main := `{"name":"main","limit":null,"paused":null,"ready":9,"scheduled":0,"running":0,"version":0}`
+	main := `{"name":"main","limit":null,"types":[],"maxProcessingSeconds":null,"paused":null,"ready":9,"scheduled":0,` +
+		`"running":0,"version":0}`
 	answers(s, "GET /admin/queues", 200, `{"items":[`+main+`,`+aQueue+`]}`)
 	queues, err := c.Queues(soon(t))
-	if err != nil || len(queues) != 2 || queues[0] != (Queue{Name: MainQueue, Ready: 9}) || queues[1] != films {
+	if err != nil || !reflect.DeepEqual(queues, []Queue{{Name: MainQueue, Ready: 9}, films}) {
 		t.Fatalf("%+v, %v", queues, err)
 	}
 	for i, want := range []string{main, aQueue} {
@@ -51,11 +55,11 @@ func TestQueues(t *testing.T) {
 		s.Handle(pattern, note)
 	}
 	for name, do := range map[string]func() (Queue, error){
-		"declare": func() (Queue, error) { return c.DeclareQueue(soon(t), "films", 7, films.ETag()) },
+		"declare": func() (Queue, error) { return c.DeclareQueue(soon(t), films, films.ETag()) },
 		"pause":   func() (Queue, error) { return c.PauseQueue(soon(t), "films") },
 		"resume":  func() (Queue, error) { return c.ResumeQueue(soon(t), "films") },
 	} {
-		if got, err := do(); err != nil || got != films {
+		if got, err := do(); err != nil || !reflect.DeepEqual(got, films) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -68,8 +72,10 @@ func TestQueues(t *testing.T) {
 	if err := c.DeleteQueue(soon(t), "busy"); !errors.Is(err, ErrConflict) {
 		t.Errorf("a queue with jobs: %v", err)
 	}
-	for _, want := range []string{`PUT /admin/queues/films "3" {"limit":7}`, "POST /admin/queues/films/pause",
-		"POST /admin/queues/films/resume", "POST /admin/queues/films/purge", "DELETE /admin/queues/films"} {
+	for _, want := range []string{
+		`PUT /admin/queues/films "3" {"limit":7,"types":["A"],"maxProcessingSeconds":60}`, "POST /admin/queues/films/pause",
+		"POST /admin/queues/films/resume", "POST /admin/queues/films/purge", "DELETE /admin/queues/films",
+	} {
 		if !strings.Contains(strings.Join(asked, "\n")+"\n", want+"\n") {
 			t.Errorf("%q was not asked: %q", want, asked)
 		}

@@ -165,7 +165,8 @@ local function audit_running(id, places, lease, lease_head, class, head)
   remove_if_misplaced(outbox, id, places.outbox)
   -- The deadline has passed: the watch takes the job back by its two looks, unless the holder sends a heartbeat.
   add_if_missing(heartbeat_deadlines, id, places.heartbeat_deadlines, at)
-  add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(lease.started) + max_run))
+  local longest = class.max_run > 0 and class.max_run or max_run
+  add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(lease.started) + longest))
   payload_lost = not has_record
 end
 

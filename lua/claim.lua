@@ -1,30 +1,53 @@
--- claim: hands the best ready jobs of some queues to one process, as leases.
+-- claim: hands the best ready jobs of some queues to one process, or to one worker elsewhere, as leases.
 -- KEYS   queue queues heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases
 --        checkpoints events
--- ARGV[1] nonce: the name of the process
--- ARGV[2] number: the number of the claim; a process counts its claims upwards
+-- ARGV[1] nonce: the name of the process | of the worker elsewhere
+-- ARGV[2] number: the number of the claim; a process counts its claims upwards | '~' and the id that a worker elsewhere
+--        gave its claim
 -- ARGV[3] max: how many leases to hand out at most
 -- ARGV[4] bound: the highest score to hand out | '+inf' any score
 -- ARGV[5] max_bytes: how many bytes of records to hand out at most; one job may have more
 -- ARGV[6] names: of the queues, with a space between them
 -- ARGV[7] band: the step between the scores of two tiers, which then do not overlap | 0 tiers may overlap
--- per tier (n = 8, 11, ...):
+-- ARGV[8] low: the lowest score to hand out | '-inf' any score
+-- per tier (n = 9, 12, ...):
 -- ARGV[n+0] tier: the name of the tier | '*' any tier that has no arguments of its own
 -- ARGV[n+1] heartbeat_timeout_ms: how long from now the lease lives without a heartbeat
--- ARGV[n+2] max_run_ms: how long from now the attempt may run
+-- ARGV[n+2] max_run_ms: how long from now the attempt may run, unless the job's class says it
 -- REPLY  next (score of the best job left, or ''), then four lists: the different leases of the call, and of each job
 --        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY
--- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY
+-- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. An id that found
+--        jobs within 60 s answers those that still run: with new tokens, so that a late release of the first answer
+--        finds them taken
 -- Over several queues the best tier comes first. Inside a tier the queue with the oldest job comes first, and another
 -- queue when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order.
 local queue, queues, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
   checkpoints, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local names, band = ARGV[6], tonumber(ARGV[7])
-local token = nonce .. ':' .. number
+local names, band, low = ARGV[6], tonumber(ARGV[7]), ARGV[8]
 
+-- The token of a claim by id has a number too: how often the claim was answered with jobs.
+local claim_id = string.match(number, '^~(.*)$')
 local last_number, last_ids = string.match(redis.call('GET', claims) or '', '^(%d+)(.*)$')
-if last_number and tonumber(number) < tonumber(last_number) then return {'EMPTY'} end
+local is_repeat, last_token = last_number == number, nil
+local token_start = nonce .. ':'
+if claim_id then
+  token_start = token_start .. claim_id .. '.'
+  is_repeat, number = last_number ~= nil, text((last_number or 0) + 1)
+elseif last_number and tonumber(number) < tonumber(last_number) then
+  return {'EMPTY'}
+end
+local token = token_start .. number
+if is_repeat then last_token = token_start .. last_number end
+
+local deadlines = {} -- tier -> when a lease that starts now expires
+local function read_deadlines(now)
+  for i = 9, #ARGV, 3 do
+    local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+    deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
+  end
+end
+local function deadline_of(class) return deadlines[class.tier] or deadlines['*'] end
 
 -- places are the queues of the claim. Of each, read is how many jobs were read, and head the score behind them, as a
 -- text; nil = there is none, or it is not known.
@@ -35,8 +58,8 @@ end
 
 -- read_head reads the score of the job behind those that were read.
 local function read_head(place)
-  local at = text(place.read)
-  place.head = redis.call('ZRANGE', key_of(place.name, queue, queues), at, at, 'WITHSCORES')[2]
+  place.head = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), low, '+inf', 'WITHSCORES', 'LIMIT',
+    text(place.read), '1')[2]
 end
 
 local ready, scores, homes = {}, {}, {} -- the jobs that were read, best first; their scores; their places
@@ -44,7 +67,7 @@ local ready, scores, homes = {}, {}, {} -- the jobs that were read, best first; 
 -- read_from reads jobs of a place whose score is at most upto, until there are max, and looks at one more. It returns
 -- whether it has read any.
 local function read_from(place, upto)
-  local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), '-inf', upto, 'WITHSCORES', 'LIMIT',
+  local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto, 'WITHSCORES', 'LIMIT',
     text(place.read), text(max - #ready + 1))
   place.head = nil
   for i = 1, #found, 2 do
@@ -58,13 +81,17 @@ local function read_from(place, upto)
   return #found > 0
 end
 
+-- highest is the bound as a number.
+local highest = tonumber(bound)
+if bound == '+inf' then highest = math.huge elseif bound == '-inf' then highest = -math.huge end
+
 -- best_two returns the place with the lowest head, and the lowest head of the others. Heads above the bound count if
 -- is_any.
 local function best_two(is_any)
   local best, second
   for _, place in ipairs(places) do
     local score = tonumber(place.head)
-    if score and (is_any or bound == '+inf' or score <= tonumber(bound)) then
+    if score and (is_any or score <= highest) then
       if not best or score < tonumber(best.head) then
         best, second = place, best and best.head
       elseif not second or score < tonumber(second) then
@@ -121,26 +148,41 @@ local function read_records(job_ids)
   return found, i - 1
 end
 
-if last_number == number then
+-- answer_again answers the leases of the last answer that still run. A claim by id gets them under its new token.
+local function answer_again()
   for _, place in ipairs(places) do read_head(place) end
-  local claimed = {}
+  read_deadlines(time_ms())
+  local claimed, renewed_deadlines, renewed_leases = {}, {}, {}
   for id in string.gmatch(last_ids, '%S+') do claimed[#claimed + 1] = id end
   for i, stored in pairs(read_column(leases, claimed)) do
-    local id, lease = claimed[i], parse_lease(stored)
-    local record = lease and lease.token == token and redis.call('GET', job .. id)
-    if record then add_job(id, lease.text, record) end
+    local id, lease, head = claimed[i], parse_lease(stored)
+    local record = lease and lease.token == last_token and redis.call('GET', job .. id)
+    if record then
+      local new = lease.class.text .. ' ' ..
+        format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, token)
+      add_job(id, new, record)
+      renewed_deadlines[#renewed_deadlines + 1] = deadline_of(lease.class).heartbeat
+      renewed_deadlines[#renewed_deadlines + 1] = id
+      renewed_leases[#renewed_leases + 1] = id
+      renewed_leases[#renewed_leases + 1] = new .. (lease.cancel and ' cancel' or '') .. '\n' .. head
+    end
   end
+  -- The first write succeeds in a full Redis too.
   redis.call('PEXPIRE', claims, '60000')
+  if not claim_id then return end
+  bulk('ZREM', heartbeat_deadlines, ids)
+  bulk('ZADD', heartbeat_deadlines, renewed_deadlines)
+  bulk('HSET', leases, renewed_leases)
+  redis.call('SET', claims, number .. last_ids, 'PX', '60000')
+end
+
+if is_repeat then
+  answer_again()
 else
   local now = time_ms()
   local started, events_wanted = text(now), has_listeners(events)
 
-  local deadlines = {} -- tier -> when a lease that starts now expires
-  for i = 8, #ARGV, 3 do
-    local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-    deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
-  end
-
+  read_deadlines(now)
   read_ready()
   local found, looked = read_records(ready)
   local tried_texts, held = read_column(tried, ready), read_column(leases, ready)
@@ -176,9 +218,10 @@ else
         lease = first_lease(class)
       end
       add_job(id, lease, record)
-      local deadline, e = deadlines[class.tier] or deadlines['*'], #lease_entries
+      local deadline, e = deadline_of(class), #lease_entries
+      local run_deadline = class.max_run > 0 and text(now + class.max_run) or deadline.run
       heartbeat_entries[e + 1], heartbeat_entries[e + 2] = deadline.heartbeat, id
-      run_entries[e + 1], run_entries[e + 2] = deadline.run, id
+      run_entries[e + 1], run_entries[e + 2] = run_deadline, id
       lease_entries[e + 1], lease_entries[e + 2] = id, lease .. '\n' .. head
       count_waiting(class, true, is_first, -1, 0)
       count_running(class, 1)
@@ -195,7 +238,9 @@ else
   bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
   bulk('ZADD', run_deadlines, run_entries)
   bulk('HSET', leases, lease_entries)
-  redis.call('SET', claims, number .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
+  if not claim_id or #ids > 0 then
+    redis.call('SET', claims, number .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
+  end
   write_counters(counters)
   publish(events, started)
 end

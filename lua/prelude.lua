@@ -36,11 +36,12 @@ local parsed_classes = {} -- class as text -> its parts
 local function parse_class(class)
   local parsed = parsed_classes[class]
   if parsed then return parsed end
-  local tier, queue, generation, max_retries, owner = string.match(class, '^(%S+) (%S+) (%d+) (%d+) (%S+) %d+$')
+  local tier, queue, generation, max_retries, owner, max_run =
+    string.match(class, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+)$')
   if not tier then return nil end
   parsed = {
     text = class, tier = tier, queue = queue, generation = generation, max_retries = tonumber(max_retries),
-    owner = owner,
+    owner = owner, max_run = tonumber(max_run),
   }
   parsed_classes[class] = parsed
   return parsed

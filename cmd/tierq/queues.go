@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,15 @@ func (s *session) showQueues(queues []client.Queue) error {
 		column[client.Queue]{head: "SCHEDULED", cell: func(q client.Queue) string { return number(q.Scheduled) }},
 		column[client.Queue]{head: "RUNNING", cell: func(q client.Queue) string { return number(q.Running) }},
 		column[client.Queue]{head: "LIMIT", cell: limitOf},
+		column[client.Queue]{head: "TYPES", wide: true, cell: func(q client.Queue) string {
+			return dash(strings.Join(q.Types, ","))
+		}},
+		column[client.Queue]{head: "MAX TIME", wide: true, cell: func(q client.Queue) string {
+			if q.MaxRun == 0 {
+				return "-"
+			}
+			return q.MaxRun.String()
+		}},
 		column[client.Queue]{head: "PAUSED SINCE", cell: func(q client.Queue) string { return s.time(q.Paused) }},
 		column[client.Queue]{head: "VERSION", wide: true, cell: func(q client.Queue) string { return number(q.Version) }},
 	)
@@ -67,15 +77,20 @@ func (s *session) showQueue(q client.Queue) error {
 
 func (p program) queuesDeclareCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "declare QUEUE", Short: "Declare a queue, or change its limit", Args: wants(1, 1, "a QUEUE"),
-		Long: "Declare a queue, or change its limit, on every instance at once. Jobs go into a queue whose submit names\n" +
-			"it. They run where TIERQ_QUEUES names it.",
-		Example: "  tierq queues declare films\n  tierq queues declare films --limit 500",
+		Use: "declare QUEUE", Short: "Declare a queue, or replace its declaration", Args: wants(1, 1, "a QUEUE"),
+		Long: "Declare a queue, or replace its declaration, on every instance at once. Jobs go into a queue whose\n" +
+			"submit names it. They run where TIERQ_QUEUES names it, and on workers of your own that claim from it.",
+		Example: "  tierq queues declare films --limit 500\n" +
+			"  tierq queues declare films --type TRANSCODE --max-processing 1h",
 	}
 	limit := cmd.Flags().Int("limit", 0,
 		"refuse submits once `n` jobs wait that were never claimed; 0: a quarter of the capacity")
+	types := cmd.Flags().StringSlice("type", nil,
+		"take jobs of these `types` only; a submit of one that names no queue goes here, if the server does not run it")
+	maxRun := cmd.Flags().Duration("max-processing", 0,
+		"let an attempt run for this `time`, such as 1h, in whole seconds; 0: what the tier's plan says")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
-		q, err := s.client.DeclareQueue(ctx, args[0], *limit, "")
+		q, err := s.client.DeclareQueue(ctx, client.Queue{Name: args[0], Limit: *limit, Types: *types, MaxRun: *maxRun}, "")
 		if err != nil {
 			return err
 		}

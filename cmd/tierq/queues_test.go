@@ -11,10 +11,12 @@ func TestQueuesCommands(t *testing.T) {
 	for args, want := range map[string]string{
 		"queues declare films":             `PUT /admin/queues/films {"limit":0}`,
 		"queues declare films --limit 500": `PUT /admin/queues/films {"limit":500}`,
-		"queues pause films":               "POST /admin/queues/films/pause ",
-		"queues resume a:b":                "POST /admin/queues/a:b/resume ",
-		"queues delete films":              "DELETE /admin/queues/films ",
-		"jobs list --queue films":          "GET /api/jobs?limit=20&queue=films ",
+		"queues declare films --type A,B --max-processing 1h": `PUT /admin/queues/films {"limit":0,"types":["A","B"],` +
+			`"maxProcessingSeconds":3600}`,
+		"queues pause films":                "POST /admin/queues/films/pause ",
+		"queues resume a:b":                 "POST /admin/queues/a:b/resume ",
+		"queues delete films":               "DELETE /admin/queues/films ",
+		"jobs list --queue films --limit 1": "GET /api/jobs?limit=1&queue=films ",
 	} {
 		f := newFake(t)
 		end := f.cli(t, world{}, split(args)...)

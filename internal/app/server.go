@@ -17,6 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/leasing"
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/pages"
 	"github.com/tierq/tierq/internal/queue"
@@ -55,6 +56,7 @@ type server struct {
 	writer     *archive.Writer
 	journal    *archive.Journal // nil: no journal
 	pool       *worker.Pool
+	leasing    *leasing.Room // nil without the api role
 	hub        *events.Hub
 	http       *httpapi.Server // nil without the api role, as is door
 	door       *door
@@ -152,6 +154,7 @@ func (v *server) order() {
 	}
 	if c.Roles.API {
 		add("admission", 3*time.Second, v.door)
+		add("leases of others", 3*time.Second, v.leasing)
 		add("events", 3*time.Second, v.hub)
 		add("dashboard", 3*time.Second, dashboard{v.alarms, v.feed, v.live})
 		if v.boxes != nil {

@@ -182,11 +182,12 @@ func (v *server) wireAPI() {
 	if c.Demo {
 		v.boxes = sandbox.NewManager(sandbox.ManagerOptions{Box: sandbox.Options{Log: v.log}})
 	}
+	v.wireLeasing()
 	whole := v.overview()
 	var engine http.Handler
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
-		Submit: door, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
+		Submit: door, Leases: v.leasing, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
 		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
 		Artifacts: files{v.outgoing.files, v.ledger},

@@ -62,6 +62,7 @@ var readers = map[string]string{
 	"internal/ledger/reconcile.go":          "span: the same, and since the last tidying",
 	"internal/ledger/tiers.go":              "span: the rest after SQL refused the plans",
 	"internal/ledger/queues.go":             "span: the rest after SQL refused the queues",
+	"internal/leasing/leasing.go":           "span: how long a call is repeated",
 	"internal/loop/loop.go":                 "shown: in how long a loop runs again",
 	"internal/mail/compose.go":              "other: Date of a mail",
 	"internal/outbound/outbound.go":         "other: the timestamp that a webhook's signature covers",
@@ -93,6 +94,7 @@ var readers = map[string]string{
 var numbers = map[string]string{
 	"internal/archive/cursor.go":  "SQL's",
 	"internal/archive/tally.go":   "given by the request",
+	"internal/leasing/lease.go":   "Redis': when a job was claimed",
 	"internal/outbound/sign.go":   "the host's, in a signature",
 	"internal/queue/clock.go":     "Redis': its reading and the span since",
 	"internal/queue/restore.go":   "Redis': of a job as it was accepted",

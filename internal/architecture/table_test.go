@@ -88,6 +88,10 @@ var table = []room{
 		dir: "internal/worker", rooms: []string{job, handler, loops, failpoint},
 		inTests: []string{"internal/queue", "internal/queue/queuetest"},
 	},
+	{
+		dir: "internal/leasing", rooms: []string{job, loops},
+		inTests: []string{"internal/queue", "internal/queue/queuetest"},
+	},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",
@@ -126,7 +130,8 @@ var table = []room{
 		rooms: []string{
 			job, handler, loops, failpoint,
 			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
-			"internal/recovery", "internal/handlers", "internal/httpapi", "internal/config", "internal/ledger",
+			"internal/leasing", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/config",
+			"internal/ledger",
 			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},

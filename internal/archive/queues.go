@@ -14,7 +14,9 @@ import (
 
 // queueText is a queue as its row stores it.
 type queueText struct {
-	Limit int `json:"limit"`
+	Limit    int      `json:"limit"`
+	Types    []string `json:"types,omitempty"`
+	MaxRunMs int64    `json:"maxRunMs,omitempty"`
 }
 
 const readQueues = "SELECT name, version, queue FROM queues ORDER BY name"
@@ -31,7 +33,9 @@ func (a *Archive) Queues(ctx context.Context) ([]job.Queue, error) {
 		if err := json.Unmarshal([]byte(r.Queue), &t); err != nil {
 			return nil, fmt.Errorf("read the queues: %w %q: unreadable in SQL: %w", job.ErrBadQueue, r.Name, err)
 		}
-		queues[i] = job.Queue{Name: r.Name, Limit: t.Limit, Version: r.Version}
+		queues[i] = job.Queue{
+			Name: r.Name, Limit: t.Limit, Types: t.Types, MaxRun: milliseconds(t.MaxRunMs), Version: r.Version,
+		}
 		if err := queues[i].Check(); err != nil {
 			return nil, fmt.Errorf("read the queues: %q: %w", r.Name, err)
 		}
@@ -41,7 +45,7 @@ func (a *Archive) Queues(ctx context.Context) ([]job.Queue, error) {
 
 // KeepQueue stores a queue as Redis has it. It leaves a row of a later version unchanged.
 func (a *Archive) KeepQueue(ctx context.Context, q job.Queue) error {
-	text, err := json.Marshal(queueText{Limit: q.Limit})
+	text, err := json.Marshal(queueText{q.Limit, q.Types, q.MaxRun.Milliseconds()})
 	if err != nil {
 		return fmt.Errorf("keep a queue: %w", err)
 	}

@@ -57,8 +57,8 @@ var mutationsOfFaults = []mutation{
 		sleep: 500 * time.Millisecond,
 		mix:   func(m *client.Mix) { m.Cancel = 0.3 },
 		edits: []edit{{
-			"internal/worker/send.go", "	case complete:\n		s.completions = s.completions[:0]\n",
-			`	case complete:
+			"internal/worker/send.go", "	case job.Completes:\n		s.completions = s.completions[:0]\n",
+			`	case job.Completes:
 		for _, h := range s.batch {
 			s.pool.offer(h, job.EndReply{At: time.Now()})
 		}

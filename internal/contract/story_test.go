@@ -2,6 +2,8 @@ package contract
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,7 @@ func (s *server) isAsDescribed() {
 	s.operators()
 	s.tiers()
 	s.queues()
+	s.workers()
 	s.refusals()
 	s.elsewhere()
 	s.callers(pdf)
@@ -186,7 +189,8 @@ func (s *server) queues() {
 	s.want(200, "GET", "/api/jobs/"+id, "")
 	why := s.want(200, "GET", "/api/jobs/"+id+"/why", "")
 	for _, reason := range []string{
-		"its queue films is paused since 20", "no running worker takes jobs of its queue films",
+		"its queue films is paused since 20",
+		"no process of tierq takes jobs of its queue films; workers of other programs are not seen here",
 	} {
 		if !bytes.Contains(why.body, []byte(reason)) {
 			s.t.Errorf("why does not say %q: %s", reason, why.body)
@@ -204,6 +208,41 @@ func (s *server) queues() {
 		return a.status == 204, string(a.body)
 	})
 	s.want(404, "DELETE", "/admin/queues/films", "")
+}
+
+func (s *server) workers() {
+	s.t.Helper()
+	s.want(200, "PUT", "/admin/queues/pictures", `{"types":["RESIZE"],"maxProcessingSeconds":600}`)
+	s.want(422, "POST", "/paid/submit", `{"type":"RESIZE","queue":"main"}`)
+	s.want(400, "POST", "/paid/submit", `{"type":"RESIZE","maxProcessingSeconds":601}`)
+	claim := func() (id, lease string) {
+		var r struct {
+			Jobs []struct{ JobID, Lease string }
+		}
+		a := s.want(200, "POST", "/api/worker/claim", `{"worker":"w","queues":["pictures"],"wait":"10s"}`)
+		if err := json.Unmarshal(a.body, &r); err != nil || len(r.Jobs) != 1 {
+			s.t.Fatalf("claimed %s, %v", a.body, err)
+		}
+		return r.Jobs[0].JobID, r.Jobs[0].Lease
+	}
+	id := s.id(s.want(202, "POST", "/paid/submit", `{"type":"RESIZE","payload":{"width":1},"maxProcessingSeconds":60}`))
+	got, lease := claim()
+	if got != id {
+		s.t.Errorf("claimed %s, not %s", got, id)
+	}
+	about := fmt.Sprintf(`{"lease":%q`, lease)
+	s.want(200, "POST", "/api/worker/heartbeat", `{"leases":[`+about+`,"save":1,"checkpoint":[1]}]}`)
+	s.want(200, "POST", "/api/worker/release", about+`}`)
+	_, lease = claim()
+	s.want(409, "POST", "/api/worker/complete", about+`}`)
+	about = fmt.Sprintf(`{"lease":%q`, lease)
+	s.want(200, "POST", "/api/worker/fail", about+`,"error":{"message":"no"},"retryAfterSeconds":0}`)
+	_, lease = claim()
+	about = fmt.Sprintf(`{"lease":%q`, lease)
+	s.want(200, "POST", "/api/worker/complete", about+`,"result":{"width":2}}`)
+	s.ends(id, "COMPLETED")
+	s.want(200, "POST", "/api/worker/report", `{"reports":[`+about+`,"completed":{"result":{"width":2}}}]}`)
+	s.want(400, "POST", "/api/worker/claim", `{"worker":"w"}`)
 }
 
 func (s *server) refusals() {

@@ -21,9 +21,10 @@ type asked struct {
 	delay      time.Duration // whole milliseconds; -1 = not said
 	runAt      time.Time
 	callback   string
-	key        string // the Idempotency-Key; "" = none
-	queue      string // "" = main
-	trace      string // the trace id of an entry of a batch; "" = the request's
+	key        string        // the Idempotency-Key; "" = none
+	queue      string        // "" = main
+	maxRun     time.Duration // 0 = not said
+	trace      string        // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
 
@@ -60,7 +61,7 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 	members := map[string]member[asked]{
 		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
 		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
-		"queue": (*asked).setQueue,
+		"queue": (*asked).setQueue, "maxProcessingSeconds": (*asked).setMaxRun,
 	}
 	maps.Copy(members, more)
 	return &submitBody{shape[asked]{members: members}, names}
@@ -109,6 +110,11 @@ func (a *asked) setMaxRetries(v jsontext.Value) error {
 	}
 	a.maxRetries = n
 	return nil
+}
+
+func (a *asked) setMaxRun(v jsontext.Value) (err error) {
+	a.maxRun, err = wholeSeconds(v, 1, 86400)
+	return err
 }
 
 // setDelay reads a number of seconds and rounds it to the millisecond.

@@ -122,6 +122,8 @@ type Plans interface {
 type Queues interface {
 	Find(name string) (job.Queue, bool)
 	All() []job.Queue
+	// For returns the queue for jobs of a type that this server does not run, whose submit names no queue.
+	For(typ string) (job.Queue, bool)
 	// Count returns how many of a queue's jobs have not ended.
 	Count(name string) job.QueueCount
 	// Limit returns how many jobs of a declared queue may be ready, and never claimed.
@@ -137,6 +139,21 @@ type Queues interface {
 	// PurgeQueue cancels ready jobs of a queue, some thousand at most; more: there may be others. After an error it has
 	// cancelled as many as it says.
 	PurgeQueue(ctx context.Context, name string) (cancelled int, more bool, err error)
+}
+
+// Leases hands out leases to workers outside tierq's processes, and takes their reports. key is the id of the caller's
+// API key. An error of the store means that the same call may be sent again.
+type Leases interface {
+	// Claim waits until a job is there, c.Wait is over or the process drains. The worker is owed what it returns: where
+	// the answer cannot be sent, GiveBack releases the leases.
+	Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error)
+	GiveBack(leases []job.Lease)
+	// Heartbeat answers each lease. job.ErrBadLease: one of the texts is no lease, and none was extended.
+	Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error)
+	// End answers each report.
+	End(ctx context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd
+	// Draining says whether claims find nothing because the process ends.
+	Draining() bool
 }
 
 // Artifacts opens the files that jobs made; job.ErrNoArtifact if the job has none. The caller closes body. A
@@ -164,6 +181,7 @@ type Route struct {
 type Deps struct {
 	Submit    Submitter
 	Queues    Queues
+	Leases    Leases
 	Jobs      Jobs
 	Dead      DeadLetters
 	Requeue   Requeuer

@@ -29,6 +29,7 @@ var (
 	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "This address does not exist."}
 	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
+	leaseLost        = &kind{http.StatusConflict, "LEASE_LOST", "The lease is not held any more; nothing was changed."}
 	queueInUse       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The queue has jobs that have not ended."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
 	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED",
@@ -76,6 +77,8 @@ var table = []struct {
 	{job.ErrUnknownType, unknownJobType, ""},
 	{job.ErrBadPayload, invalidPayload, ""},
 	{job.ErrBadID, invalidRequest, ""},
+	{job.ErrBadLease, invalidRequest, "lease: is no lease"},
+	{job.ErrLeaseLost, leaseLost, ""},
 	{job.ErrMismatch, keyMismatch, ""},
 	{job.ErrWrongState, wrongState, ""},
 	{job.ErrChanged, changed, ""},

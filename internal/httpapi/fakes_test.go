@@ -19,6 +19,7 @@ import (
 // system.
 type rooms struct {
 	queues queueBook
+	leases leases
 
 	said       []string // the reasons of changes
 	reasons    []job.Reason

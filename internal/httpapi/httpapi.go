@@ -130,6 +130,13 @@ func (a *api) routes() []route {
 	post("/admin/queues/:name/resume", ForAdmins, within(operation, a.resumeQueue))
 	post("/admin/queues/:name/purge", ForAdmins, within(bulk, a.purgeQueue))
 
+	post("/api/worker/claim", ForWorkers, a.workerClaim)
+	post("/api/worker/heartbeat", ForWorkers, within(operation, a.workerHeartbeat))
+	post("/api/worker/complete", ForWorkers, within(operation, a.workerEnd(&completeShape)))
+	post("/api/worker/fail", ForWorkers, within(operation, a.workerEnd(&failShape)))
+	post("/api/worker/release", ForWorkers, within(operation, a.workerEnd(&releaseShape)))
+	post("/api/worker/report", ForWorkers, within(operation, a.workerReport))
+
 	get("/admin/consistency", ForOperators, within(operation, a.lastAudit))
 	post("/admin/consistency", ForAdmins, within(bulk, a.runAudit))
 

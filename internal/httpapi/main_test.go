@@ -51,7 +51,7 @@ func newRooms(t testing.TB) *rooms {
 	r.queues.Set([]job.Queue{{Name: paidQueue, Limit: 7, Version: 3}}, time.Time{})
 	r.deps = Deps{
 		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r,
-		Queues: &r.queues, Artifacts: r, Overview: r, Charts: r, Audit: r,
+		Queues: &r.queues, Leases: &r.leases, Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {

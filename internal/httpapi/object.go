@@ -164,7 +164,10 @@ var brace, bracket, colon = []byte("{"), []byte("["), []byte(":")
 
 // measure bounds the depth and the number of names before the body is parsed. The body may still prove not to be
 // JSON.
-func measure(body []byte) error {
+func measure(body []byte) error { return measureUpTo(body, maxKeys) }
+
+// measureUpTo is measure with another bound of the number of names.
+func measureUpTo(body []byte, maxKeys int) error {
 	if bytes.Count(body, brace)+bytes.Count(body, bracket) <= maxDepth && bytes.Count(body, colon) <= maxKeys {
 		return nil // within the bounds even if those inside strings count
 	}

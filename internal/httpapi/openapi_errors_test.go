@@ -30,7 +30,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.follow = func(context.Context, func(job.Job) error) error { return err }
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
-	r.queues.err = err
+	r.queues.err, r.leases.err = err, err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -38,6 +38,9 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.ring.err, r.told.err = err, err
 	if errors.Is(err, job.ErrNotFound) {
 		r.ring.err, r.queues.err = job.ErrNoKey, job.ErrUnknownQueue
+	}
+	if errors.Is(err, job.ErrWrongState) {
+		r.leases.err = job.ErrLeaseLost
 	}
 	r.ready, r.health.Status = Report{Status: "OUT_OF_SERVICE"}, "DOWN"
 	return r
@@ -49,6 +52,10 @@ var bodies = map[string]string{
 	"/{tier}/submit/batch": `[{}]`,
 	"/admin/dead/requeue":  `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
 	"/admin/keys": `{"name":"ci","role":"admin"}`,
+
+	"/api/worker/claim": `{"worker":"w","queues":["paid"]}`, "/api/worker/heartbeat": `{"leases":[{"lease":"v1.x"}]}`,
+	"/api/worker/complete": `{"lease":"v1.x"}`, "/api/worker/fail": `{"lease":"v1.x"}`,
+	"/api/worker/release": `{"lease":"v1.x"}`, "/api/worker/report": `{"reports":[{"lease":"v1.x","failed":{}}]}`,
 }
 
 // routeOf returns the route of a path as the description writes it.
@@ -87,6 +94,11 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		}
 		return r.json(method, at, body)
 	case 404:
+		if path == "/api/worker/claim" {
+			r := newRooms(t)
+			r.behind(callers["worker"])
+			return r.json(method, at, strings.Replace(body, "paid", "nowhere", 1))
+		}
 		at = strings.Replace(at, "paid", "nowhere", 1)
 		return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, "{", `{"tier":"GOLD",`, 1))
 	case 409:
@@ -137,8 +149,9 @@ func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
 		if o.Elsewhere || o.Method == "HEAD" {
 			continue
 		}
-		// Every change may have an unknown outcome. A batch has no 504 for it: its answer says it of each entry.
-		if o.Method != "GET" && o.Path != "/{tier}/submit/batch" {
+		// Every change may have an unknown outcome. A batch has no 504 for it: its answer says it of each entry. A worker's
+		// call counts once, so that it has a 503 instead, and is sent again.
+		if o.Method != "GET" && o.Path != "/{tier}/submit/batch" && !strings.HasPrefix(o.Path, "/api/worker/") {
 			unknown++
 			if !slices.Contains(c.Statuses(o), 504) {
 				t.Errorf("%s %s: its outcome may be unknown, and the description has no 504", o.Method, o.Path)

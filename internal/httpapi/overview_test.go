@@ -102,7 +102,8 @@ func TestWhy_Reasons(t *testing.T) {
 		"next":         {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1, Gate: open}, []string{"it is next"}},
 		"nobody works": {Why{Job: at(job.Pending, 0), Gate: open}, []string{"no worker is running"}},
 		"paused, and without workers": {Why{Job: films, Paused: aMoment, Gate: open}, []string{
-			"its queue films is paused since 2026-05-01T11:31:57Z", "no running worker takes jobs of its queue films",
+			"its queue films is paused since 2026-05-01T11:31:57Z",
+			"no process of tierq takes jobs of its queue films; workers of other programs are not seen here",
 		}},
 		"tiers overlap": {Why{Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 1}, Workers: 1, FreeSlots: 1,
 			Gate: open}, []string{"1 job is ahead"}},

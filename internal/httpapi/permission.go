@@ -18,6 +18,7 @@ const (
 	ForOwnersToAct // to change one job
 	ForLists       // to list the caller's own jobs, or with an operator's key all jobs
 	ForOperators   // to see all jobs and all figures
+	ForWorkers     // to fetch jobs of declared queues and to report their ends
 	ForAdmins      // to change things that are not the caller's own
 )
 
@@ -36,6 +37,8 @@ func (p Permission) allows(c *job.Caller) bool {
 		return (c.Submits() || c.Operator()) && !anonymous(c)
 	case ForOperators:
 		return c.Operator()
+	case ForWorkers:
+		return c.Works()
 	case ForAdmins:
 		return c.Admin()
 	}

@@ -18,6 +18,7 @@ const (
 	listers    = "submit read-only admin open"
 	operators  = "read-only admin open"
 	admins     = "admin open"
+	workers    = "worker admin open"
 )
 
 // whoMay maps every address to the callers who may use it.
@@ -42,7 +43,10 @@ var whoMay = map[string]string{
 	"HEAD /admin/queues/:name": operators, "PUT /admin/queues/:name": admins, "DELETE /admin/queues/:name": admins,
 	"POST /admin/queues/:name/pause": admins, "POST /admin/queues/:name/resume": admins,
 	"POST /admin/queues/:name/purge": admins,
-	"GET /admin/keys":                operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
+	"POST /api/worker/claim":         workers, "POST /api/worker/heartbeat": workers,
+	"POST /api/worker/complete": workers,
+	"POST /api/worker/fail":     workers, "POST /api/worker/release": workers, "POST /api/worker/report": workers,
+	"GET /admin/keys": operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
 	"POST /admin/keys/:id/rotate": admins,
 	"DELETE /admin/keys/:id":      admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
 	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /api/stats/series": operators,
@@ -109,7 +113,7 @@ func TestPermissions_OfOtherRooms(t *testing.T) {
 	of := map[Permission]string{
 		forNobody: "", ForEverybody: everybody, Uncounted: everybody, ForSubmits: submitters, ForTierSubmits: strangers,
 		ForOwners: lookers, ForOwnersToAct: strangers,
-		ForLists: listers, ForOperators: operators, ForAdmins: admins,
+		ForLists: listers, ForOperators: operators, ForWorkers: workers, ForAdmins: admins,
 	}
 	for p, may := range of {
 		for kind, caller := range callers {
@@ -135,7 +139,7 @@ func TestPermissions_OpenAPISaysThem(t *testing.T) {
 		}
 		may := whoMay[o.Method+" "+routeOf(o.Path)]
 		var want []string
-		for _, role := range []job.Role{job.RoleSubmit, job.RoleReadOnly, job.RoleAdmin} {
+		for _, role := range []job.Role{job.RoleWorker, job.RoleSubmit, job.RoleReadOnly, job.RoleAdmin} {
 			if may != everybody && slices.Contains(strings.Fields(may), string(role)) {
 				want = append(want, string(role))
 			}

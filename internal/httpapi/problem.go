@@ -64,15 +64,8 @@ func (a *api) fail(c *gin.Context, err error) {
 	if p.close {
 		h.Set("Connection", "close")
 	}
-	body := problemBody{
-		Type: "about:blank", Title: http.StatusText(p.kind.status), Status: p.kind.status, Detail: p.detail,
-		ErrorCode: p.kind.code, Message: p.kind.message, Timestamp: stamp(a.Now()), TraceID: traceOf(c), JobID: p.jobID,
-		Errors: p.fields,
-	}
-	if body.Detail == "" {
-		body.Detail = body.Message
-	}
-	text, err := json.Marshal(&body, lenient)
+	body := a.bodyOf(c, p)
+	text, err := json.Marshal(body, lenient)
 	if err != nil { // cannot happen: lenient takes any text
 		a.Log.ErrorContext(ctx, "encode problem", "err", err, "trace_id", traceOf(c))
 		text = nil
@@ -80,4 +73,27 @@ func (a *api) fail(c *gin.Context, err error) {
 	c.Writer.WriteHeader(p.kind.status)
 	_, _ = c.Writer.Write(text) // fails only if the client has left
 	c.Abort()
+}
+
+// bodyOf returns the body of an error.
+func (a *api) bodyOf(c *gin.Context, p *problem) *problemBody {
+	body := &problemBody{
+		Type: "about:blank", Title: http.StatusText(p.kind.status), Status: p.kind.status, Detail: p.detail,
+		ErrorCode: p.kind.code, Message: p.kind.message, Timestamp: stamp(a.Now()), TraceID: traceOf(c), JobID: p.jobID,
+		Errors: p.fields,
+	}
+	if body.Detail == "" {
+		body.Detail = body.Message
+	}
+	return body
+}
+
+// problemOf returns the error of one entry of a list. The cause of an internal error goes to the log only.
+func (a *api) problemOf(c *gin.Context, err error) *problemBody {
+	p, known := explain(err)
+	if !known {
+		a.Log.ErrorContext(c.Request.Context(), "an entry of a list failed", "route", c.FullPath(), "err", err,
+			"trace_id", traceOf(c))
+	}
+	return a.bodyOf(c, p)
 }

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tierq/tierq/internal/job"
@@ -14,13 +16,15 @@ import (
 
 // queueBody is a queue on the wire.
 type queueBody struct {
-	Name    string  `json:"name"`
-	Limit   *int    `json:"limit"`  // null: as many as its tiers may have
-	Paused  *string `json:"paused"` // since when; null: it is not paused
-	Ready   int64   `json:"ready"`
-	Waiting int64   `json:"scheduled"`
-	Running int64   `json:"running"`
-	Version int64   `json:"version"`
+	Name    string   `json:"name"`
+	Limit   *int     `json:"limit"`                // null: as many as its tiers may have
+	Types   []string `json:"types"`                // none: it takes any
+	MaxRun  *float64 `json:"maxProcessingSeconds"` // null: what the tier's plan says
+	Paused  *string  `json:"paused"`               // since when; null: it is not paused
+	Ready   int64    `json:"ready"`
+	Waiting int64    `json:"scheduled"`
+	Running int64    `json:"running"`
+	Version int64    `json:"version"`
 }
 
 func (a *api) queueOf(q job.Queue) queueBody {
@@ -28,9 +32,14 @@ func (a *api) queueOf(q job.Queue) queueBody {
 	b := queueBody{
 		Name: q.Name, Paused: when(q.Paused), Ready: n.Ready, Waiting: n.Scheduled, Running: n.Running, Version: q.Version,
 	}
+	b.Types = append([]string{}, q.Types...)
 	if q.Name != job.MainQueue {
 		limit := a.Queues.Limit(q)
 		b.Limit = &limit
+	}
+	if q.MaxRun > 0 {
+		longest := q.MaxRun.Seconds()
+		b.MaxRun = &longest
 	}
 	return b
 }
@@ -76,7 +85,7 @@ func (a *api) getQueue(c *gin.Context) error {
 }
 
 // queueAsked is the body of a PUT.
-type queueAsked struct{ limit int }
+type queueAsked struct{ job.Queue }
 
 var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
 	"limit": func(q *queueAsked, v jsontext.Value) error {
@@ -84,10 +93,32 @@ var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
 		if v.Kind() != '0' || err != nil || n < 0 {
 			return reason("must be a whole number, 0 or more")
 		}
-		q.limit = n
+		q.Limit = n
 		return nil
 	},
+	"types": func(q *queueAsked, v jsontext.Value) (err error) {
+		q.Types, err = texts(v, job.MaxQueueTypes)
+		return err
+	},
+	"maxProcessingSeconds": func(q *queueAsked, v jsontext.Value) (err error) {
+		q.MaxRun, err = wholeSeconds(v, 1, 86400)
+		return err
+	},
 }}
+
+// texts reads a JSON array of strings.
+func texts(v jsontext.Value, most int) (list []string, err error) {
+	if json.Unmarshal(v, &list) != nil || len(list) > most {
+		return nil, reason("must be a list of texts, at most " + strconv.Itoa(most))
+	}
+	return list, nil
+}
+
+// wholeSeconds reads a whole number of seconds.
+func wholeSeconds(v jsontext.Value, least, most int) (time.Duration, error) {
+	n, err := wholeNumber(v, least, most)
+	return time.Duration(n) * time.Second, err
+}
 
 // putQueue serves PUT /admin/queues/{name}: it declares a queue, or changes it. With If-Match it replaces only that
 // version, with If-None-Match: * the queue must be new. Every process knows the queue within about a second.
@@ -103,7 +134,8 @@ func (a *api) putQueue(c *gin.Context) error {
 	if err := readOptional(a, c, &queueShape, &asked); err != nil {
 		return err
 	}
-	q := job.Queue{Name: c.Param("name"), Limit: asked.limit}
+	q := asked.Queue
+	q.Name = c.Param("name")
 	if err := q.Check(); err != nil {
 		return badQueue(err)
 	}
@@ -223,6 +255,31 @@ func badQueue(err error) error {
 		return err
 	}
 	return &problem{kind: invalidRequest, detail: told(err, job.ErrBadQueue)}
+}
+
+// queueFor returns the queue into which a caller's job goes, after the job was checked: the queue that it names; main;
+// or, for a type that this server does not run, the queue that is declared for the type.
+func (a *api) queueFor(caller *job.Caller, asked *asked, plan job.Plan) (job.Queue, error) {
+	queue := job.Queue{Name: job.MainQueue}
+	if asked.queue != "" {
+		if err := a.mayQueue(caller, asked.queue); err != nil {
+			return queue, err
+		}
+		queue, _ = a.Queues.Find(asked.queue)
+	}
+	err := a.check(asked, plan, queue)
+	var p *problem
+	if asked.queue != "" || !errors.As(err, &p) || p.kind != unknownJobType {
+		return queue, err
+	}
+	queue, found := a.Queues.For(asked.typ)
+	if !found {
+		return queue, err
+	}
+	if err := a.mayQueue(caller, queue.Name); err != nil {
+		return queue, err
+	}
+	return queue, a.check(asked, plan, queue)
 }
 
 // mayQueue checks that a caller may submit into a queue: there is such a queue, and the caller has shown a key.

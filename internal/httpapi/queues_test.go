@@ -6,17 +6,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-const storedQueue = `{"name":"paid","limit":7,"paused":null,"ready":4,"scheduled":2,"running":1,"version":3}`
+const storedQueue = `{"name":"paid","limit":7,"types":[],"maxProcessingSeconds":null,"paused":null,"ready":4,` +
+	`"scheduled":2,"running":1,"version":3}`
 
 func TestQueues_Read(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
 	wantJSON(t, r.do("GET", "/admin/queues", ""), 200, `{"items":[`+
-		`{"name":"main","limit":null,"paused":null,"ready":4,"scheduled":2,"running":1,"version":0},`+storedQueue+`]}`)
+		`{"name":"main","limit":null,"types":[],"maxProcessingSeconds":null,"paused":null,"ready":4,"scheduled":2,`+
+		`"running":1,"version":0},`+storedQueue+`]}`)
 	rec := r.do("GET", "/admin/queues/paid", "")
 	wantJSON(t, rec, 200, storedQueue)
 	wantHeader(t, rec, "ETag", `"3"`)
@@ -41,9 +44,11 @@ func TestQueues_Declare(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"no body":        {"", nil, stored(0, -1)},
-		"a limit":        {`{"limit":5}`, nil, stored(5, -1)},
-		"null":           {`{"limit":null}`, nil, stored(0, -1)},
+		"no body": {"", nil, stored(0, -1)},
+		"a limit": {`{"limit":5}`, nil, stored(5, -1)},
+		"null":    {`{"limit":null}`, nil, stored(0, -1)},
+		"types and times": {`{"types":["A","B_2"],"maxProcessingSeconds":3600}`, nil, fmt.Sprintf("store %+v, if -1",
+			job.Queue{Name: "films", Types: []string{"A", "B_2"}, MaxRun: time.Hour})},
 		"a version":      {"{}", []string{"If-Match", `"7"`}, stored(0, 7)},
 		"only a new one": {"{}", []string{"If-None-Match", "*"}, stored(0, 0)},
 	} {
@@ -55,7 +60,10 @@ func TestQueues_Declare(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{`{"limit":-1}`: "limit", `{"limit":1.5}`: "limit",
-		`{"limit":"5"}`: "limit", `{"paused":true}`: "paused", `[]`: ""} {
+		`{"limit":"5"}`: "limit", `{"paused":true}`: "paused", `[]`: "", `{"types":"A"}`: "types", `{"types":["a"]}`: "",
+		`{"types":["A","A"]}`: "", `{"maxProcessingSeconds":0}`: "maxProcessingSeconds",
+		`{"maxProcessingSeconds":86401}`: "maxProcessingSeconds", `{"maxProcessingSeconds":"1h"}`: "maxProcessingSeconds",
+	} {
 		r := newRooms(t)
 		var fields []string
 		if field != "" {

@@ -24,25 +24,13 @@ const (
 // bytes arrive, whatever the header promises, and refuses the batch if all batches together hold too much. done
 // releases the memory, and must be called after an error too.
 func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err error) {
-	held := int64(0)
-	done = func() { a.batches.Add(-held) }
-	r := c.Request
-	if err := checkEncoding(r.Header["Content-Encoding"]); err != nil {
+	var split func([]byte) ([][]byte, error)
+	body, done, err := a.readLarge(c, func(contentType []string) (err error) {
+		split, err = splitter(contentType)
+		return err
+	})
+	if err != nil {
 		return nil, done, err
-	}
-	if r.ContentLength > maxBatchBytes {
-		return nil, done, tooLong(maxBatchBytes)
-	}
-	split, err := splitter(r.Header["Content-Type"])
-	if err != nil && r.ContentLength != 0 {
-		return nil, done, err
-	}
-	// without this deadline, the server's own deadline holds
-	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival))
-	var body []byte
-	if body, held, err = a.batchMemory().gather(http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes), r.ContentLength,
-		0); err != nil {
-		return nil, done, unread(r, err)
 	}
 	if blank(body) {
 		return nil, done, &problem{kind: invalidRequest,
@@ -53,6 +41,30 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 		err = tooLarge(fmt.Sprintf("the batch has more than %d entries", maxEntries))
 	}
 	return entries, done, err
+}
+
+// readLarge reads a body of up to maxBatchBytes, of a media type that accept takes, as readBatch does. done releases
+// its memory, and must be called after an error too.
+func (a *api) readLarge(c *gin.Context, accept func(contentType []string) error) (body []byte, done func(), err error) {
+	held := int64(0)
+	done = func() { a.batches.Add(-held) }
+	r := c.Request
+	if err := checkEncoding(r.Header["Content-Encoding"]); err != nil {
+		return nil, done, err
+	}
+	if r.ContentLength > maxBatchBytes {
+		return nil, done, tooLong(maxBatchBytes)
+	}
+	if err := accept(r.Header["Content-Type"]); err != nil && r.ContentLength != 0 {
+		return nil, done, err
+	}
+	// without this deadline, the server's own deadline holds
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival))
+	if body, held, err = a.batchMemory().gather(http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes), r.ContentLength,
+		0); err != nil {
+		return nil, done, unread(r, err)
+	}
+	return body, done, nil
 }
 
 // splitter returns the function that splits a batch of this media type into its entries: the items of a JSON array,

@@ -101,12 +101,8 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 			return s, err
 		}
 	}
-	if asked.queue != "" {
-		if err := a.mayQueue(caller, asked.queue); err != nil {
-			return s, err
-		}
-	}
-	if err := a.check(asked, plan); err != nil {
+	queue, err := a.queueFor(caller, asked, plan)
+	if err != nil {
 		return s, err
 	}
 	s = job.Submission{
@@ -115,8 +111,11 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	}
 	s.From = caller.From
 	s.CallbackURL, s.Everybody = asked.callback, asked.typ == reportType && caller.Operator()
-	if asked.queue != job.MainQueue {
-		s.Queue = asked.queue
+	if queue.Name != job.MainQueue {
+		s.Queue, s.MaxRunMs = queue.Name, queue.MaxRun.Milliseconds()
+	}
+	if asked.maxRun > 0 {
+		s.MaxRunMs = asked.maxRun.Milliseconds()
 	}
 	if asked.delay > 0 || !asked.runAt.IsZero() {
 		if s.Delay, s.RunAt, err = asked.runsAt(a.Clock()); err != nil {
@@ -129,8 +128,9 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	return s, nil
 }
 
-// check checks a well-formed body against the plan and the job type.
-func (a *api) check(asked *asked, plan job.Plan) error {
+// check checks a well-formed body against the plan, the queue and the job type. A declared queue takes types that this
+// server does not run: their payload may be any JSON.
+func (a *api) check(asked *asked, plan job.Plan, queue job.Queue) error {
 	if len(asked.payload) > a.PayloadLimit {
 		return tooLarge(fmt.Sprintf("the payload has %d bytes; at most %d are taken", len(asked.payload), a.PayloadLimit))
 	}
@@ -145,9 +145,23 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 			return invalid("callbackUrl", shorten(err.Error()))
 		}
 	}
+	if err := a.checkType(asked, queue); err != nil {
+		return err
+	}
+	longest := (job.Options{MaxRunMs: queue.MaxRun.Milliseconds()}).MaxRun(plan)
+	if asked.maxRun > longest {
+		return invalid("maxProcessingSeconds", "may shorten the "+longest.String()+" of its queue or tier, not lengthen it")
+	}
+	return nil
+}
+
+// checkType checks the type and the payload.
+func (a *api) checkType(asked *asked, queue job.Queue) error {
 	err := a.Types.Check(asked.typ, asked.payload)
 	switch {
 	case err == nil:
+		return nil
+	case errors.Is(err, job.ErrUnknownType) && queue.Name != job.MainQueue && queue.Takes(asked.typ):
 		return nil
 	case errors.Is(err, job.ErrUnknownType):
 		known := "known types: " + strings.Join(a.Types.Types(), ", ")

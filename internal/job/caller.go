@@ -15,9 +15,8 @@ const (
 	RoleSubmit Role = "submit"
 	// sees every job, with payload and result redacted, and all statistics; changes nothing
 	RoleReadOnly Role = "read-only"
-	RoleAdmin    Role = "admin" // everything
-	// reserved for workers that fetch their jobs over HTTP; without rights in this version
-	RoleWorker Role = "worker"
+	RoleAdmin    Role = "admin"  // everything
+	RoleWorker   Role = "worker" // fetches jobs of declared queues and reports their ends; sees nothing else
 )
 
 // Roles lists all roles in the order of the docs.
@@ -72,6 +71,9 @@ func (c *Caller) Operator() bool {
 
 // Admin says whether the caller may change jobs and settings that are not its own.
 func (c *Caller) Admin() bool { return c.Open || c.Key.Role == RoleAdmin }
+
+// Works says whether the caller may fetch jobs and report their ends.
+func (c *Caller) Works() bool { return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleWorker }
 
 // Submits says whether the caller may submit at all.
 func (c *Caller) Submits() bool { return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleSubmit }

@@ -12,6 +12,9 @@ var (
 	ErrUnknownTier = errors.New("no such tier")
 	ErrUnknownType = errors.New("no such job type")
 	ErrBadPayload  = errors.New("the payload does not fit the job type")
+	ErrBadTiers    = errors.New("these tiers cannot be claimed together")
+	ErrBadLease    = errors.New("not a lease")
+	ErrLeaseLost   = errors.New("the lease is not held any more") // or it is another key's; nothing changed
 
 	ErrBadCursor  = errors.New("not a cursor of this list")
 	ErrWrongState = errors.New("the job's state does not allow that")

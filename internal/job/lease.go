@@ -47,12 +47,37 @@ type Lease struct {
 // Ref returns the lease's LeaseRef.
 func (l *Lease) Ref() LeaseRef { return LeaseRef{ID: l.ID, Attempt: l.Attempt, Token: l.Token} }
 
+// Waited returns the time by Redis' clock from the job's arrival (or from when a delayed job was due) to the first
+// claim of its generation; -1 for a later claim.
+func (l *Lease) Waited() time.Duration {
+	if l.StartedAt.IsZero() || !l.StartedAt.Equal(l.FirstTriedAt) {
+		return -1
+	}
+	since := l.ArrivedAt
+	if l.RunAt.After(since) { // until then the client wanted the job to wait
+		since = l.RunAt
+	}
+	return max(l.StartedAt.Sub(since), 0)
+}
+
 // ClaimRequest asks a partition for up to Max jobs. Number must grow with each new claim of a process. A repeat of
 // the last Number gets the same leases, a lower Number gets none.
 type ClaimRequest struct {
 	Number int64
 	Max    int     // at most 100
 	Bound  float64 // the highest score to claim; +Inf = all
+
+	Elsewhere *Elsewhere // for whom the claim is; nil = for this process, from its own queues
+}
+
+// Elsewhere says for which worker outside tierq's processes a claim is. Its Number does not count: a repeat with the
+// same Worker and ID within 60 s gets those of the first answer's jobs that still run, under new tokens.
+type Elsewhere struct {
+	Worker string        // in tokens and histories; without blanks, and without ':'
+	ID     string        // of the claim; without blanks, ':' and '.'
+	Queues []string      // to claim from
+	Lease  time.Duration // how long a lease lives without a heartbeat
+	Low    float64       // the lowest score to claim; -Inf = any
 }
 
 // ClaimReply has the leases of a claim, and the score of the best job left (math.Inf(1) if there is none).

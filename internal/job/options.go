@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Options are what a submit may ask for, or carry, beside its payload. They stay with the job for its whole life,
@@ -15,11 +16,21 @@ type Options struct {
 	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
-	Queue     string `json:"queue,omitempty"`     // where the job waits; "" = main. In Redis the class says it.
+	// The class has these two in Redis.
+	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
+	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says
 }
 
 // QueueName returns the name of the job's queue.
 func (o Options) QueueName() string { return cmp.Or(o.Queue, MainQueue) }
+
+// MaxRun returns how long an attempt of the job may run, in a plan.
+func (o Options) MaxRun(p Plan) time.Duration {
+	if o.MaxRunMs > 0 {
+		return time.Duration(o.MaxRunMs) * time.Millisecond
+	}
+	return p.MaxProcessingTime
+}
 
 // Text returns the options as one line of JSON without spaces; "" if there are none. CallbackURL must be a URL, so
 // that it contains no space.

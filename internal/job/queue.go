@@ -26,9 +26,11 @@ var (
 // Queue is a declared set of ready jobs. Every process reads the declared queues from Redis once a second.
 type Queue struct {
 	Name    string
-	Limit   int       // ready jobs that were never claimed, and as many that are delayed; 0 = a quarter of the capacity
-	Paused  time.Time // since when claims find none of its jobs; zero = it is not paused
-	Version int64     // grows by one with each change
+	Limit   int           // jobs that are ready or delayed and were never claimed, of each; 0 = a quarter of the capacity
+	Types   []string      // the job types that it takes; none = any
+	MaxRun  time.Duration // how long an attempt of its jobs may run; 0 = what the plan says
+	Paused  time.Time     // since when claims find none of its jobs; zero = it is not paused
+	Version int64         // grows by one with each change
 }
 
 // QueueCount counts the jobs of a queue that have not ended.
@@ -45,9 +47,33 @@ func (q Queue) Check() error {
 		return fmt.Errorf("%w: main is there without a declaration", ErrBadQueue)
 	case q.Limit < 0 || q.Limit > 100_000_000:
 		return fmt.Errorf("%w: limit must be 0 to 100000000", ErrBadQueue)
+	case q.MaxRun != 0 && (q.MaxRun < time.Second || q.MaxRun > 24*time.Hour):
+		return fmt.Errorf("%w: the maximum processing time must be 1 to 86400 s", ErrBadQueue)
+	case len(q.Types) > MaxQueueTypes:
+		return fmt.Errorf("%w: at most %d types", ErrBadQueue, MaxQueueTypes)
+	}
+	for i, typ := range q.Types {
+		switch {
+		case !IsTypeName(typ):
+			return fmt.Errorf("%w: type %q: a job type %s", ErrBadQueue, typ, TypeNameRule)
+		case slices.Contains(q.Types[:i], typ):
+			return fmt.Errorf("%w: type %s is named twice", ErrBadQueue, typ)
+		}
 	}
 	return nil
 }
+
+// MaxQueueTypes is how many types a queue may name.
+const MaxQueueTypes = 100
+
+// Equal says whether two queues are the same in all fields.
+func (q Queue) Equal(o Queue) bool {
+	return q.Name == o.Name && q.Limit == o.Limit && slices.Equal(q.Types, o.Types) && q.MaxRun == o.MaxRun &&
+		q.Paused.Equal(o.Paused) && q.Version == o.Version
+}
+
+// Takes says whether jobs of a type may be submitted into the queue.
+func (q Queue) Takes(typ string) bool { return len(q.Types) == 0 || slices.Contains(q.Types, typ) }
 
 // Serves says whether the process claims jobs of a queue.
 func (w *WorkerInfo) Serves(queue string) bool {
@@ -112,4 +138,20 @@ func (b *QueueBook) Find(name string) (Queue, bool) {
 		return Queue{}, false
 	}
 	return all.list[i], true
+}
+
+// For returns the declared queue for jobs of a type whose submit names no queue: the first that lists the type, else
+// the one that has the type's name and takes it.
+func (b *QueueBook) For(typ string) (Queue, bool) {
+	all := b.all.Load()
+	if all == nil {
+		return Queue{}, false
+	}
+	for _, q := range all.list {
+		if slices.Contains(q.Types, typ) {
+			return q, true
+		}
+	}
+	q, found := b.Find(typ)
+	return q, found && q.Name != MainQueue && q.Takes(typ)
 }

@@ -132,7 +132,7 @@ func (q *Queues) Remember(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	queues := withoutPauses(q.book.All())
-	if q.inSQL != nil && slices.Equal(q.inSQL, queues) || time.Now().Before(q.next) {
+	if q.inSQL != nil && slices.EqualFunc(q.inSQL, queues, job.Queue.Equal) || time.Now().Before(q.next) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, archivePatience)
@@ -154,7 +154,7 @@ func (q *Queues) remember(ctx context.Context, queues []job.Queue) error {
 		return err
 	}
 	for _, one := range queues {
-		if !slices.Contains(stored, one) {
+		if !slices.ContainsFunc(stored, one.Equal) {
 			if err := q.sql.KeepQueue(ctx, one); err != nil {
 				return err
 			}

@@ -76,7 +76,7 @@ func TestQueues_AreInBothStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []job.Queue{named("films", 1)}
-	if !slices.Equal(s.sql, want) || !slices.Equal(s.book.All(), want) {
+	if !slices.EqualFunc(s.sql, want, job.Queue.Equal) || !slices.EqualFunc(s.book.All(), want, job.Queue.Equal) {
 		t.Errorf("SQL has %v, the book %v", s.sql, s.book.All())
 	}
 	asked := s.asked
@@ -102,7 +102,7 @@ func TestQueues_AProcessThatIsLateDropsNoRow(t *testing.T) {
 	if err := s.queues().Remember(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.sql, []job.Queue{named("films", 1), named("a", 1)}) {
+	if !slices.EqualFunc(s.sql, []job.Queue{named("films", 1), named("a", 1)}, job.Queue.Equal) {
 		t.Errorf("SQL has %v", s.sql)
 	}
 }
@@ -117,11 +117,11 @@ func TestQueues_WithoutSQL(t *testing.T) {
 	if err := q.DeleteQueue(t.Context(), "old"); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.book.All(), []job.Queue{named("films", 1)}) {
+	if !slices.EqualFunc(s.book.All(), []job.Queue{named("films", 1)}, job.Queue.Equal) {
 		t.Errorf("the book has %v", s.book.All())
 	}
 	s.sqlDown, q.next = nil, time.Time{}
-	if err := q.Remember(t.Context()); err != nil || !slices.Contains(s.sql, named("films", 1)) {
+	if err := q.Remember(t.Context()); err != nil || !slices.ContainsFunc(s.sql, named("films", 1).Equal) {
 		t.Errorf("%v; SQL has %v", err, s.sql)
 	}
 }

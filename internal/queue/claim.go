@@ -12,36 +12,47 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Claim takes up to r.Max of the best ready jobs that a partition has in the queues of this process, and starts their
-// clocks. It finds no job of a paused queue. If the answer is lost, a repeat with the same number gets the same leases.
-// A number lower than the last claim's gets no leases.
+// Claim takes up to r.Max of the best ready jobs that a partition has in the queues of this process, or in those of
+// r.Elsewhere, and starts their clocks. It finds no job of a paused queue. If the answer is lost, a repeat with the
+// same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
+	script, nonce, number := q.claim, q.opts.Nonce, strconv.FormatInt(r.Number, 10)
+	from, low := q.opts.Serves, math.Inf(-1)
+	lease := func(p job.Plan) time.Duration { return p.HeartbeatTimeout }
+	if e := r.Elsewhere; e != nil {
+		script = script.with(partition, "claims", claimsSuffix(e.Worker+"~"+e.ID))
+		nonce, number, from, low = e.Worker, "~"+e.ID, e.Queues, e.Low
+		lease = func(job.Plan) time.Duration { return e.Lease }
+	}
 	plans := q.plans.All()
-	args := make([]any, 0, 7+3*(len(plans)+1))
-	args = append(args, q.opts.Nonce, strconv.FormatInt(r.Number, 10), min(r.Max, job.MaxBatch), scoreText(r.Bound),
-		job.MaxBatchBytes, strings.Join(q.unpaused(), " "), q.band())
+	args := make([]any, 0, 8+3*(len(plans)+1))
+	args = append(args, nonce, number, min(r.Max, job.MaxBatch), scoreText(r.Bound), job.MaxBatchBytes,
+		strings.Join(q.unpaused(from), " "), q.band(), scoreText(low))
 	for _, p := range plans {
-		args = append(args, string(p.Tier), ms(p.HeartbeatTimeout), ms(p.MaxProcessingTime))
+		args = append(args, string(p.Tier), ms(lease(p)), ms(p.MaxProcessingTime))
 	}
 	// A job whose plan this process has not read yet gets the times of the first default plan, the most patient one.
 	other := job.DefaultPlans()[0]
-	args = append(args, "*", ms(other.HeartbeatTimeout), ms(other.MaxProcessingTime))
+	args = append(args, "*", ms(lease(other)), ms(other.MaxProcessingTime))
 
 	reply := job.ClaimReply{Next: math.Inf(1)}
-	answer, err := q.call(ctx, q.redis.Worker, q.claim, partition, args)
+	answer, err := q.call(ctx, q.redis.Worker, script, partition, args)
 	if err != nil {
 		return reply, err
 	}
 	return reply, q.readClaim(answer, &reply)
 }
 
-// unpaused returns those of the queues of this process whose jobs may be claimed.
-func (q *Queue) unpaused() []string {
-	return slices.DeleteFunc(slices.Clone(q.opts.Serves), func(name string) bool {
+// unpaused returns those of some queues whose jobs may be claimed.
+func (q *Queue) unpaused(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		of, _ := q.opts.Queues.Find(name)
 		return !of.Paused.IsZero()
 	})
 }
+
+// Strict says whether tiers do not overlap, so that no job of a tier goes before one of a better tier.
+func (q *Queue) Strict() bool { return q.band() > 0 }
 
 // band returns the step between the scores of two tiers, or 0 if tiers may overlap.
 func (q *Queue) band() int64 {

@@ -21,7 +21,7 @@ type Clients struct {
 	Main   redis.UniversalClient // submits, recovery
 	Read   redis.UniversalClient // polls: no submit waits for them, however many there are
 	Worker redis.UniversalClient // claims, endings
-	Bell   redis.UniversalClient // the doorbell: a connection per partition, held while it waits
+	Bell   redis.UniversalClient // the doorbells: up to two connections per partition, held while they wait
 	Beat   redis.UniversalClient // heartbeats
 	Rate   redis.UniversalClient // rates: no submit waits for them, however many requests are counted
 }
@@ -123,7 +123,7 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 		Main:   client(16, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Read:   client(16, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Worker: client(12, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
-		Bell:   client(256, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
+		Bell:   client(512, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Beat:   client(2, 500*time.Millisecond, 400*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond),
 		Rate:   client(4, 500*time.Millisecond, 2*time.Second, time.Second, 200*time.Millisecond),
 	}

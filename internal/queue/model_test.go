@@ -71,7 +71,8 @@ type walk struct {
 }
 
 var steps = []string{
-	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail",
+	"submit", "submit", "submit", "claim", "claim", "claim", "claim by id", "claim by id", "heartbeat", "complete",
+	"complete", "fail", "fail",
 	"release", "later", "unknown", "expire", "ripen", "look", "look",
 	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
@@ -84,6 +85,8 @@ func (w *walk) step() {
 		w.submit()
 	case "claim":
 		w.claim()
+	case "claim by id":
+		w.claimByID()
 	case "heartbeat", "complete", "fail", "release", "later", "unknown":
 		w.write()
 	case "expire", "ripen", "look":
@@ -164,6 +167,29 @@ func (w *walk) claim() {
 	reply, err := w.processes[process].Claim(w.t.Context(), 0,
 		job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
 	want := w.model.Claim(process, serves[process], number, fmt.Sprintf("%s:%d", process, number), most)
+	w.claimed(reply, err, want)
+}
+
+// claimByID claims for a worker elsewhere, through one of the processes. An id that was used before is a repeat.
+func (w *walk) claimByID() {
+	process := rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "process")
+	e := &job.Elsewhere{
+		Worker: rapid.SampledFrom([]string{"w1", "key.w2"}).Draw(w.T, "worker"),
+		ID:     rapid.SampledFrom([]string{"x", "y", "z"}).Draw(w.T, "id"),
+		Queues: rapid.SampledFrom([][]string{{"films"}, {"main", "a:b"}, {"films", "main"}}).Draw(w.T, "queues"),
+		Lease:  time.Hour, Low: math.Inf(-1),
+	}
+	least, most := rapid.IntRange(0, 2).Draw(w.T, "least"), rapid.IntRange(1, 3).Draw(w.T, "most")
+	if least > 0 {
+		e.Low = float64(int64(least) * w.e.Options.PriorityBase)
+	}
+	reply, err := w.processes[process].Claim(w.t.Context(), 0,
+		job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: e})
+	w.claimed(reply, err, w.model.ClaimByID(e.Worker, e.ID, e.Queues, most, least))
+}
+
+func (w *walk) claimed(reply job.ClaimReply, err error, want []queuetest.ModelLease) {
+	w.Helper()
 	var got, expected []string
 	for _, l := range reply.Leases {
 		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.ID, l.Attempt, l.RetryCount, l.MaxRetries,

@@ -69,7 +69,10 @@ var mutations = []mutation{
 		"text(run.attempt + 1), true", true,
 	},
 	{"claim forgets the attempts", "claim", "if tried_texts[i] then", "if false then", false},
-	{"claim asked again claims again", "claim", "if last_number == number then", "if false then", false},
+	{
+		"claim asked again claims again", "claim",
+		"if is_repeat then\n  answer_again()", "if false then\n  answer_again()", false,
+	},
 	{"an old claim claims", "claim", "tonumber(number) < tonumber(last_number)", "false", false},
 	{"claim is kept for ever", "claim", "table.concat(ids, ' '), 'PX', '60000')", "table.concat(ids, ' '))", true},
 	{"heartbeat asks no token", "heartbeat", " and lease.token == token", "", false},
@@ -386,6 +389,12 @@ var mutations = []mutation{
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
 	caught(t, mutations, tellWith)
+}
+
+// The same for the faults that only claims by id show.
+func TestMutationsOfClaimsByIDAreCaught(t *testing.T) {
+	t.Parallel()
+	caught(t, elsewhereMutations, tellElsewhereWith)
 }
 
 // The same for the faults that only jobs in declared queues show.

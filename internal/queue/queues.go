@@ -17,8 +17,10 @@ import (
 
 // declared is a queue as Redis and SQL store it.
 type declared struct {
-	Limit   int   `json:"limit"`
-	Version int64 `json:"version"`
+	Limit    int      `json:"limit"`
+	Types    []string `json:"types,omitempty"`
+	MaxRunMs int64    `json:"maxRunMs,omitempty"`
+	Version  int64    `json:"version"`
 }
 
 // queueScope is the name of a queue among what is paused.
@@ -113,12 +115,12 @@ func readQueue(name, text string) (job.Queue, error) {
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return job.Queue{}, fmt.Errorf("%w %q: unreadable: %w", job.ErrBadQueue, name, err)
 	}
-	one := job.Queue{Name: name, Limit: d.Limit, Version: d.Version}
+	one := job.Queue{Name: name, Limit: d.Limit, Types: d.Types, MaxRun: fromMs(d.MaxRunMs), Version: d.Version}
 	return one, one.Check()
 }
 
 func queueText(one job.Queue) string {
-	text, _ := json.Marshal(declared{Limit: one.Limit, Version: one.Version}) // numbers cannot fail
+	text, _ := json.Marshal(declared{one.Limit, one.Types, one.MaxRun.Milliseconds(), one.Version}) // cannot fail
 	return string(text)
 }
 

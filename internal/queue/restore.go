@@ -46,7 +46,7 @@ func (q *Queue) Restore(
 			cancelled = string(job.Cancelled)
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority,
-			fmt.Sprintf("%d %s %s", l.MaxRetries, ownerOf(l.Owner, l.Options), noMaxRun), stamp(arrived),
+			fmt.Sprintf("%d %s %d", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs), stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
 			holder, stamp(started), cancelled, l.QueueName())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -52,6 +53,17 @@ func (q *Queue) bind(name string, special map[string]string) bound {
 		}
 	}
 	return b
+}
+
+// with returns the script with another suffix for one of its keys, for one partition.
+func (b bound) with(partition int, name, suffix string) bound {
+	if partition < 0 || partition >= len(b.keys) {
+		return b // call refuses it
+	}
+	all := make([][]string, len(b.keys))
+	all[partition] = slices.Clone(b.keys[partition])
+	all[partition][slices.Index(b.header.Keys, name)] = prefix(partition) + suffix
+	return bound{b.script, all}
 }
 
 // call runs a script once, with EVALSHA, or with EVAL if the server does not have the script yet. It reports each

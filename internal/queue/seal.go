@@ -7,13 +7,17 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"strings"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
+// Two kinds of texts are sealed: the cursors of an owner's lists, and the leases of workers outside tierq's processes.
+//
 // A list of one owner's jobs can end a page at a job of another owner, so its cursor would reveal that job's id,
 // which is secret, and its arrival. Cursors of such lists are therefore sealed for their owner, with a key that
-// all processes read from Redis. If Redis loses the key, the cursors of lists that are being read become invalid.
+// all processes read from Redis. If Redis loses the key, the cursors of lists that are being read become invalid, and
+// the leases of that time are lost, as the jobs are.
 
 const (
 	sealField = "cursorKey" // of system:config
@@ -85,4 +89,34 @@ func (s *seal) open(text, owner string) (string, error) {
 		return "", job.ErrBadCursor
 	}
 	return string(cursor), nil
+}
+
+// leaseMark begins a sealed lease. An owner's leases are sealed apart from its cursors.
+const leaseMark, leaseOwner = "v1.", "lease "
+
+// Seal makes a lease that only Open with the same owner reads.
+func (v *View) Seal(ctx context.Context, lease, owner string) (string, error) {
+	s, err := v.sealed(ctx)
+	if err != nil {
+		return "", err
+	}
+	return leaseMark + s.close(lease, leaseOwner+owner), nil
+}
+
+// Open reads a lease that Seal made for an owner. The error is job.ErrBadLease for a text that Seal cannot have made,
+// and job.ErrLeaseLost for a text that it did not make for this owner.
+func (v *View) Open(ctx context.Context, sealed, owner string) (string, error) {
+	s, err := v.sealed(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, marked := strings.CutPrefix(sealed, leaseMark)
+	if _, err := base64.RawURLEncoding.Strict().DecodeString(text); err != nil || !marked {
+		return "", job.ErrBadLease
+	}
+	lease, err := s.open(text, leaseOwner+owner)
+	if err != nil {
+		return "", job.ErrLeaseLost
+	}
+	return lease, nil
 }

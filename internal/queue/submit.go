@@ -60,7 +60,7 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	var like likeness // of the previous job
 	for i := range batch {
 		s := &batch[i]
-		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options)}
+		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options), s.MaxRunMs}
 		if kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
@@ -81,6 +81,7 @@ type likeness struct {
 	maxRetries int
 	quota      int
 	owner      string
+	maxRunMs   int64
 }
 
 // delay returns how long from now the job is due, 0 for at once. RunAt is compared with this process' reading of
@@ -98,7 +99,8 @@ func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) stri
 	b := make([]byte, 0, 128)
 	b = append(append(append(append(b, s.Tier...), ' '), s.QueueName()...), ' ')
 	b = strconv.AppendInt(b, int64(s.MaxRetries), 10)
-	b = append(append(append(b, ' '), ownerOf(s.Owner, s.Options)...), " "+noMaxRun+" "...)
+	b = append(append(append(b, ' '), ownerOf(s.Owner, s.Options)...), ' ')
+	b = append(strconv.AppendInt(b, s.MaxRunMs, 10), ' ')
 	b = strconv.AppendInt(b, int64(plan.Priority), 10)
 	b = append(append(b, ' '), q.limit(plan, delay > 0)...)
 	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)

@@ -49,7 +49,7 @@ var queueMutations = []mutation{
 	{"cancel looks into main", "cancel", "key_of(class.queue, queue, queues)", "queue", true},
 	{
 		"claim looks into main", "claim",
-		"'ZRANGEBYSCORE', key_of(place.name, queue, queues)", "'ZRANGEBYSCORE', queue", true,
+		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto", "'ZRANGEBYSCORE', queue, low, upto", true,
 	},
 	{
 		"claim leaves it in its queue", "claim",

@@ -12,9 +12,6 @@ import (
 
 // This file reads and writes the texts that Redis keeps of a job. lua/prelude.lua and docs/KEYS.md name their parts.
 
-// noMaxRun in a class says that a job may run as long as its tier lets it.
-const noMaxRun = "0"
-
 // ownerOf returns the name under which the scripts count a job: its API key, or else the hash of a stranger's address,
 // which begins with '~'; "-" if it has neither.
 func ownerOf(owner string, o job.Options) string {
@@ -28,7 +25,7 @@ func ownerOf(owner string, o job.Options) string {
 // type nor trace has a space.
 func descriptor(typ, trace string, o job.Options) string {
 	text := typ + " " + dash(trace)
-	o.Queue = "" // the class has it
+	o.Queue, o.MaxRunMs = "", 0 // the class has them
 	if o != (job.Options{}) {
 		text += " " + o.Text()
 	}
@@ -69,10 +66,11 @@ func readClass(class string, j *job.Job) error {
 	var err, err2 error
 	j.Generation, err = strconv.Atoi(f[2])
 	j.MaxRetries, err2 = strconv.Atoi(f[3])
-	if err != nil || err2 != nil {
+	maxRun, err3 := strconv.ParseInt(f[5], 10, 64)
+	if err != nil || err2 != nil || err3 != nil {
 		return fmt.Errorf("class of %s: %q", j.ID, class)
 	}
-	j.Tier, j.Queue = job.Tier(f[0]), ""
+	j.Tier, j.Queue, j.MaxRunMs = job.Tier(f[0]), "", maxRun
 	if f[1] != job.MainQueue {
 		j.Queue = f[1]
 	}
@@ -92,7 +90,7 @@ func readHead(head string, j *job.Job) error {
 	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
 	if rest != "" {
 		options, err := job.ReadOptions(rest)
-		options.Queue = j.Queue // which the class has
+		options.Queue, options.MaxRunMs = j.Queue, j.MaxRunMs // the class has them
 		if j.Options = options; err != nil {
 			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}

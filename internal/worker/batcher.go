@@ -10,11 +10,11 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// batcher has the endings of one kind for one partition that wait to be sent. An ending that finds no sender
+// batcher has the endings of one verb for one partition that wait to be sent. An ending that finds no sender
 // starts one. Endings that arrive during a call share the next call.
 type batcher struct {
 	partition int
-	kind      kind
+	verb      job.Verb
 
 	mu      sync.Mutex
 	waiting loop.Batcher[*held] // MaxEntries is lower while an ending in it cannot be sent
@@ -23,11 +23,11 @@ type batcher struct {
 }
 
 func newBatchers(partitions int) []batcher {
-	batchers := make([]batcher, partitions*int(kinds))
+	batchers := make([]batcher, partitions*int(job.Verbs))
 	for i := range batchers {
-		batchers[i].partition, batchers[i].kind = i/int(kinds), kind(i%int(kinds))
+		batchers[i].partition, batchers[i].verb = i/int(job.Verbs), job.Verb(i%int(job.Verbs))
 		batchers[i].waiting = loop.Batcher[*held]{
-			MaxEntries: job.MaxBatch, MaxBytes: job.MaxBatchBytes, Size: func(h *held) int { return h.ending.size() },
+			MaxEntries: job.MaxBatch, MaxBytes: job.MaxBatchBytes, Size: func(h *held) int { return h.ending.Size() },
 		}
 	}
 	return batchers
@@ -47,11 +47,12 @@ func (p *Pool) deliver(batch ...*held) {
 	for _, h := range batch {
 		p.unacked[h.partition].endings.Add(1)
 		p.unacked[h.partition].bytes.Add(int64(h.weight()))
-		l := &p.batchers[h.partition*int(kinds)+int(h.ending.kind)]
+		l := &p.batchers[h.partition*int(job.Verbs)+int(h.ending.Verb)]
 		l.mu.Lock()
 		l.waiting.Add(h)
 		// A second completion call pays only if a whole batch waits behind the first.
-		if !l.closed && (l.senders == 0 || l.kind == complete && l.senders == 1 && l.waiting.Len() >= job.MaxBatch) {
+		second := l.verb == job.Completes && l.senders == 1 && l.waiting.Len() >= job.MaxBatch
+		if !l.closed && (l.senders == 0 || second) {
 			l.senders++
 			p.wg.Go(func() { p.sendLoop(l) })
 		}
@@ -69,7 +70,7 @@ func (p *Pool) sendLoop(l *batcher) {
 			return
 		}
 		replies, err := s.send(p.io)
-		p.logOutage(l.kind.String(), l.partition, err)
+		p.logOutage(l.verb.String(), l.partition, err)
 		if err == nil {
 			b := &p.unacked[l.partition]
 			b.endings.Add(-int64(len(s.batch)))

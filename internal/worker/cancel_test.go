@@ -17,13 +17,13 @@ func TestHeartbeatCancel(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		kind kind // of the reported ending
+		verb job.Verb // of the reported ending
 	}{
-		{"it finished all the same", nil, complete},
-		{"it stopped", errors.New("stopped"), fail},
-		{"it stopped with the cause", handler.ErrCancelled, fail},
-		{"for good", handler.Permanent(errors.New("stopped")), fail},
-		{"it wants to be run later", handler.Later(time.Hour), release},
+		{"it finished all the same", nil, job.Completes},
+		{"it stopped", errors.New("stopped"), job.Fails},
+		{"it stopped with the cause", handler.ErrCancelled, job.Fails},
+		{"for good", handler.Permanent(errors.New("stopped")), job.Fails},
+		{"it wants to be run later", handler.Later(time.Hour), job.Releases},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestHeartbeatCancel(t *testing.T) {
 				after(6 * time.Second)
 				r.stop(t)
 				done, failures, back := r.queue.endings()
-				got := map[kind]int{complete: len(done), fail: len(failures), release: len(back)}
-				if !errors.Is(cause, handler.ErrCancelled) || toldAt > asked+2*r.cfg.HeartbeatInterval || got[c.kind] != 1 ||
+				got := map[job.Verb]int{job.Completes: len(done), job.Fails: len(failures), job.Releases: len(back)}
+				if !errors.Is(cause, handler.ErrCancelled) || toldAt > asked+2*r.cfg.HeartbeatInterval || got[c.verb] != 1 ||
 					len(r.queue.times()) != 1 {
 					t.Errorf("told %v after %v, completed %+v, failed %+v, released %+v", cause, toldAt, done, failures, back)
 				}

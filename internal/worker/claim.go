@@ -178,7 +178,7 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 		p.held = append(p.held, h)
 		h.at = len(p.held) - 1
 		if p.state == ended || i >= spare || now.After(h.ctx.deadline) || h.untrusted(now) {
-			p.end(h, ending{kind: release}) // the handler has not begun, so this costs nothing
+			p.end(h, job.End{Verb: job.Releases}) // the handler has not begun, so this costs nothing
 			h.ctx.free()
 			back = append(back, h)
 			continue
@@ -197,7 +197,7 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	plan := p.plan(l.Tier)
 	h := &held{pool: p, lease: *l, partition: partition, beaten: sent, safe: sent.Add(plan.HeartbeatTimeout)}
-	h.ctx.base, h.ctx.deadline, h.ctx.run = p.base, sent.Add(plan.MaxProcessingTime), h
+	h.ctx.base, h.ctx.deadline, h.ctx.run = p.base, sent.Add(h.lease.MaxRun(plan)), h
 	return h
 }
 

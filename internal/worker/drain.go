@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/handler"
+	"github.com/tierq/tierq/internal/job"
 )
 
 const (
@@ -112,7 +113,7 @@ func (p *Pool) giveBack() {
 	p.mu.Lock()
 	var back []*held
 	for _, h := range p.held {
-		if p.end(h, ending{kind: release}) {
+		if p.end(h, job.End{Verb: job.Releases}) {
 			back = append(back, h)
 		}
 	}

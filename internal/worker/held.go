@@ -32,7 +32,7 @@ type held struct {
 	stuck   bool      // counted as stuck
 	saves   int       // checkpoints so far
 
-	ending ending        // set together with ended
+	ending job.End       // set together with ended
 	ran    time.Duration // how long the handler had run by then
 }
 
@@ -41,7 +41,7 @@ type held struct {
 const maxUnackedBytes = 64 << 20
 
 // weight is roughly how many bytes a lease with an ending keeps in memory.
-func (h *held) weight() int { return 1024 + len(h.lease.Payload) + h.ending.size() }
+func (h *held) weight() int { return 1024 + len(h.lease.Payload) + h.ending.Size() }
 
 // Running implements handler.Runner, for the handler.
 func (h *held) Running() handler.Run {
@@ -75,7 +75,7 @@ func (h *held) age() time.Duration {
 
 // end chooses a lease's ending. It returns false if the lease already has one. Pool.mu is held, and the caller
 // calls deliver after releasing it.
-func (p *Pool) end(h *held, e ending) bool {
+func (p *Pool) end(h *held, e job.End) bool {
 	if h.ended {
 		return false
 	}

@@ -9,8 +9,7 @@ import (
 // Observer observes the beginning and end of claims, for metrics. The pool calls it on its own goroutines, never
 // under its lock. It must return at once and must not change the lease.
 type Observer interface {
-	// Started is called when the handler begins. waited is the time by Redis' clock from the job's arrival (or from
-	// when a delayed job was due) to the first claim of its generation; -1 for a later claim.
+	// Started is called when the handler begins. waited is what the lease's Waited returns.
 	Started(l *job.Lease, waited time.Duration)
 	// Ended is called when the store has answered the claim's ending, or said that the lease is lost. cause is set
 	// for RETRIED and FAILED. ran is how long the handler had run when the ending was chosen; it is 0 if the handler
@@ -23,15 +22,3 @@ type nobody struct{}
 
 func (nobody) Started(*job.Lease, time.Duration)                      {}
 func (nobody) Ended(*job.Lease, job.Ending, job.Cause, time.Duration) {}
-
-// waited returns the time that Started gets.
-func waited(l *job.Lease) time.Duration {
-	if l.StartedAt.IsZero() || !l.StartedAt.Equal(l.FirstTriedAt) {
-		return -1
-	}
-	since := l.ArrivedAt
-	if l.RunAt.After(since) { // until then the client wanted the job to wait
-		since = l.RunAt
-	}
-	return max(l.StartedAt.Sub(since), 0)
-}

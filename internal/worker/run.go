@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"time"
 
 	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/handler"
+	"github.com/tierq/tierq/internal/job"
 )
 
 // ran is the result of a handler call.
@@ -32,7 +34,7 @@ func (p *Pool) run(h *held) (next *held, stays bool) {
 		after(r.err)
 		next, stays = p.finish(h, r)
 	}()
-	p.cfg.Observe.Started(&h.lease, waited(&h.lease))
+	p.cfg.Observe.Started(&h.lease, h.lease.Waited())
 	ctx := context.Context(&h.ctx)
 	if p.cfg.Around != nil {
 		ctx, after = p.cfg.Around(ctx, &h.lease)
@@ -63,13 +65,14 @@ func crashed(value any, stack []byte) error {
 // goroutine may run other leases; next is the lease that it runs then, nil if none is ready. The goroutine of a
 // stuck handler ends, because its slot has another goroutine.
 func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
-	var e ending
-	if r.err == nil {
-		e = succeeded(r.result, p.cfg.ResultLimit)
-	} else {
+	var backoff time.Duration
+	var ended error
+	if r.err != nil {
 		plan := p.plan(h.lease.Tier)
-		e = failed(r, h.ctx.cause(), plan.BackoffOf(h.lease.Type).Delay(h.lease.RetryCount, rand.Float64()))
+		backoff = plan.BackoffOf(h.lease.Type).Delay(h.lease.RetryCount, rand.Float64())
+		ended = h.ctx.cause()
 	}
+	e := job.Decide(reportOf(r, ended), p.cfg.ResultLimit, backoff)
 	h.ctx.free()
 	p.mu.Lock()
 	h.running = false

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/handler"
+	"github.com/tierq/tierq/internal/job"
 )
 
 const (
@@ -59,7 +60,7 @@ func (p *Pool) look(now time.Time) {
 		}
 		switch h.due(now, ended) {
 		case report:
-			p.end(h, overdue())
+			p.end(h, job.Decide(overdue(), p.cfg.ResultLimit, 0))
 			late = append(late, h)
 		case fence:
 			h.fenced = true

@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -148,12 +149,12 @@ func before(a, b *ModelJob) int {
 		cmp.Compare(a.ID, b.ID))
 }
 
-// best returns the jobs that a claim over some queues finds: the best tier first and, inside a tier, the queue with the
-// oldest job first.
-func (m *Model) best(queues []string, most int) (found []*ModelJob) {
+// best returns the jobs that a claim over some queues finds: the best tier first, of those with at least this priority,
+// and, inside a tier, the queue with the oldest job first.
+func (m *Model) best(queues []string, most, least int) (found []*ModelJob) {
 	left := map[string][]*ModelJob{}
 	for _, q := range queues {
-		left[q] = m.Ready(q)
+		left[q] = slices.DeleteFunc(m.Ready(q), func(j *ModelJob) bool { return j.Plan.Priority < least })
 	}
 	for len(found) < most {
 		var next string
@@ -186,14 +187,45 @@ func (m *Model) Claim(process string, queues []string, number int64, token strin
 		return slices.DeleteFunc(slices.Clone(last.Leases),
 			func(l ModelLease) bool { return l.Job.State != job.Processing || l.Job.token != l.Token })
 	}
-	var leases []ModelLease
-	for _, j := range m.best(queues, most) {
+	leases := m.lease(m.best(queues, most, 0), token)
+	m.claims[process] = ModelClaim{Number: number, Leases: leases}
+	return leases
+}
+
+// lease starts attempts of jobs.
+func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
+	for _, j := range jobs {
 		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
 		j.Attempt++
 		j.calm()
 		leases = append(leases, ModelLease{Job: j, Attempt: j.Attempt, Retries: j.Retries, Token: token})
 	}
-	m.claims[process] = ModelClaim{Number: number, Leases: leases}
+	return leases
+}
+
+// ClaimByID returns leases for a worker that names its claim, of jobs with at least the priority least. A repeat gets
+// the jobs of the answer before that still run, under another token.
+func (m *Model) ClaimByID(worker, id string, queues []string, most, least int) (leases []ModelLease) {
+	if m.claims == nil {
+		m.claims = map[string]ModelClaim{}
+	}
+	name := worker + "~" + id
+	last, again := m.claims[name]
+	token := fmt.Sprintf("%s:%s.%d", worker, id, last.Number+1)
+	if !again {
+		if leases = m.lease(m.best(queues, most, least), token); len(leases) == 0 {
+			return nil // nothing is remembered of it
+		}
+	}
+	for _, l := range last.Leases {
+		if !l.holds() || l.Job.State != job.Processing {
+			continue
+		}
+		l.Token, l.Job.token = token, token
+		l.Job.expired[job.Crashed], l.Job.suspected[job.Crashed], l.Job.old[job.Crashed] = false, false, false
+		leases = append(leases, l)
+	}
+	m.claims[name] = ModelClaim{Number: last.Number + 1, Leases: leases}
 	return leases
 }
 

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"context"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/leasing"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/worker"
+)
+
+// elsewhere is the queue from which workers outside this process get their jobs. In embedded mode their claims are
+// recorded in SQL, like those of the pool.
+type elsewhere struct {
+	worker.Queue
+	redis *queue.Queue
+}
+
+func (e elsewhere) CompleteElsewhere(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply,
+	error) {
+	return e.redis.CompleteElsewhere(ctx, partition, batch)
+}
+
+func (e elsewhere) Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error) {
+	return e.redis.Heartbeat(ctx, partition, batch)
+}
+
+// wireLeasing makes the part that serves workers outside tierq's processes.
+func (v *server) wireLeasing() {
+	c := v.config
+	v.leasing = leasing.New(leasing.Config{
+		Partitions: c.Partitions, PriorityBase: c.PriorityBase, Strict: v.queue.Strict(), ResultLimit: c.ResultLimit,
+		Plans: v.plans, Queue: elsewhere{v.work(), v.queue}, Doorbell: v.queue, Sealer: v.view, Observe: v.metrics,
+		Wake: v.drainer.Wake, Log: v.log,
+	})
+}

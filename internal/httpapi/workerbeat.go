@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"math"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	maxBeats      = 1000
+	maxCheckpoint = 16 << 10
+)
+
+var beatShape = shape[job.WorkerBeat]{members: map[string]member[job.WorkerBeat]{
+	"lease": func(b *job.WorkerBeat, v jsontext.Value) error {
+		if b.Sealed = text(v); b.Sealed == "" {
+			return reason("must be a lease")
+		}
+		return nil
+	},
+	"extendSeconds": func(b *job.WorkerBeat, v jsontext.Value) (err error) {
+		b.Extend, err = wholeSeconds(v, leastLease, mostLease)
+		return err
+	},
+	"save": func(b *job.WorkerBeat, v jsontext.Value) (err error) {
+		b.Save, err = wholeNumber(v, 1, math.MaxInt32)
+		return err
+	},
+	"checkpoint": func(b *job.WorkerBeat, v jsontext.Value) error {
+		if len(v) > maxCheckpoint {
+			return reason("has more than 16384 bytes")
+		}
+		b.Checkpoint = v
+		return nil
+	},
+}}
+
+// beatsAsked is the body of a heartbeat.
+type beatsAsked struct{ beats []job.WorkerBeat }
+
+var beatsShape = shape[beatsAsked]{members: map[string]member[beatsAsked]{
+	"worker": func(_ *beatsAsked, v jsontext.Value) error { _, err := workerName(v); return err },
+	"leases": func(a *beatsAsked, v jsontext.Value) error {
+		entries, err := splitArray(v)
+		if err != nil {
+			return reason("must be a list of leases")
+		}
+		if len(entries) > maxBeats {
+			return reason("has more than 1000 leases")
+		}
+		a.beats = make([]job.WorkerBeat, len(entries))
+		seen := map[string]bool{}
+		for i, entry := range entries {
+			b := &a.beats[i]
+			if err := readDeep(entry, &beatShape, b); err != nil {
+				return err
+			}
+			switch {
+			case b.Sealed == "":
+				return reason("has an entry without a lease")
+			case (b.Save > 0) != (b.Checkpoint != nil):
+				return reason("has an entry with one of checkpoint and save: they belong together")
+			case seen[b.Sealed]:
+				return reason("has a lease twice")
+			}
+			seen[b.Sealed] = true
+		}
+		return nil
+	},
+}}
+
+// pulseBody is the answer about one lease.
+type pulseBody struct {
+	Word       job.Word `json:"word"`
+	LeaseForMs int64    `json:"leaseForMs,omitzero"`
+}
+
+// workerHeartbeat serves POST /api/worker/heartbeat.
+func (a *api) workerHeartbeat(c *gin.Context) error {
+	var asked beatsAsked
+	done, err := a.readWorker(c, func(body []byte) error { return beatsShape.readObject(body, &asked) })
+	defer done()
+	switch {
+	case err != nil:
+		return err
+	case len(asked.beats) == 0:
+		return invalid("leases", "is missing: 1 to 1000 leases")
+	}
+	pulses, err := a.Leases.Heartbeat(c.Request.Context(), callerOf(c).Owner(), asked.beats)
+	if err != nil {
+		return inDoubtReport(err)
+	}
+	body := struct {
+		State  string      `json:"state"`
+		Leases []pulseBody `json:"leases"`
+	}{"run", make([]pulseBody, len(pulses))}
+	for i, p := range pulses {
+		body.Leases[i] = pulseBody{p.Word, p.For.Milliseconds()}
+	}
+	return write(c, http.StatusOK, &body)
+}

@@ -1,0 +1,226 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// The bounds of a claim.
+const (
+	maxClaim       = job.MaxBatch
+	maxClaimQueues = 100
+	claimLease     = 30 * time.Second
+	leastLease     = 5    // seconds
+	mostLease      = 3600 // seconds
+)
+
+// claimAsked is the body of a claim, with the reports that it carries.
+type claimAsked struct {
+	job.WorkerClaim
+	reportsAsked
+}
+
+var claimShape = shape[claimAsked]{members: map[string]member[claimAsked]{
+	"worker":  func(a *claimAsked, v jsontext.Value) (err error) { a.Worker, err = workerName(v); return err },
+	"claimId": func(a *claimAsked, v jsontext.Value) (err error) { a.ID, err = workerName(v); return err },
+	"queues": func(a *claimAsked, v jsontext.Value) (err error) {
+		a.Queues, err = texts(v, maxClaimQueues)
+		return err
+	},
+	"tiers": func(a *claimAsked, v jsontext.Value) error {
+		names, err := texts(v, maxClaimQueues)
+		for _, name := range names {
+			tier := tierNamed(name)
+			if tier == "" {
+				return reason("has a text that is no tier's name")
+			}
+			a.Tiers = append(a.Tiers, tier)
+		}
+		return err
+	},
+	"max": func(a *claimAsked, v jsontext.Value) (err error) {
+		a.Max, err = wholeNumber(v, 1, maxClaim)
+		return err
+	},
+	"wait": func(a *claimAsked, v jsontext.Value) (err error) {
+		if v.Kind() == '"' {
+			a.Wait, err = waitAsked(text(v))
+			return err
+		}
+		a.Wait, err = wholeSeconds(v, 0, int(maxWait/time.Second))
+		return err
+	},
+	"leaseSeconds": func(a *claimAsked, v jsontext.Value) (err error) {
+		a.Lease, err = wholeSeconds(v, leastLease, mostLease)
+		return err
+	},
+	"reports": func(a *claimAsked, v jsontext.Value) (err error) {
+		a.reports, a.wrong, err = readReports(v)
+		return err
+	},
+}}
+
+// workerName reads the name of a worker or of a claim, which becomes a part of keys in Redis.
+func workerName(v jsontext.Value) (string, error) {
+	name := text(v)
+	if !plain(name) {
+		return "", reason("must be 1 to 64 of A-Z a-z 0-9 . _ -")
+	}
+	return name, nil
+}
+
+// claimedBody is the answer to a claim.
+type claimedBody struct {
+	Worker       string       `json:"worker"`
+	State        string       `json:"state"`
+	ClaimID      string       `json:"claimId"`
+	RetryAfterMs int          `json:"retryAfterMs"`
+	Reported     []endBody    `json:"reported"`
+	Jobs         []claimedJob `json:"jobs"`
+}
+
+// claimedJob is a job for the worker that runs it: payload and checkpoint are not redacted.
+type claimedJob struct {
+	JobID            job.ID         `json:"jobId"`
+	Type             string         `json:"type"`
+	Queue            string         `json:"queue"`
+	Tier             job.Tier       `json:"tier"`
+	Payload          jsontext.Value `json:"payload"`
+	Attempt          int            `json:"attempt"`
+	RetryCount       int            `json:"retryCount"`
+	MaxRetries       int            `json:"maxRetries"`
+	Generation       int            `json:"generation"`
+	Checkpoint       jsontext.Value `json:"checkpoint"`
+	TraceID          *string        `json:"traceId"`
+	Traceparent      *string        `json:"traceparent"`
+	Lease            string         `json:"lease"`
+	LeaseForMs       int64          `json:"leaseForMs"`
+	HeartbeatEveryMs int64          `json:"heartbeatEveryMs"`
+	EndsInMs         int64          `json:"endsInMs"`
+	LeaseUntil       string         `json:"leaseUntil"`
+	EndBy            string         `json:"endBy"`
+}
+
+// workerClaim serves POST /api/worker/claim: it carries out the reports that come with it, and answers as soon as any
+// job is there.
+func (a *api) workerClaim(c *gin.Context) error {
+	asked := claimAsked{WorkerClaim: job.WorkerClaim{Key: callerOf(c).Owner(), Max: 1, Lease: claimLease}}
+	done, err := a.readWorker(c, func(body []byte) error { return claimShape.readObject(body, &asked) })
+	defer done()
+	if err == nil {
+		err = a.checkClaim(c, &asked)
+	}
+	if err != nil {
+		return err
+	}
+	body := claimedBody{Worker: asked.Worker, State: "run", ClaimID: asked.ID, Jobs: []claimedJob{}}
+	body.Reported = a.endAll(c, asked.reports, asked.wrong)
+	if asked.Wait > 0 && !a.Leases.Draining() {
+		leave, err := a.enter(c)
+		if err != nil {
+			asked.Wait = 0 // no place to wait: the claim takes what is there now
+		} else {
+			defer leave()
+			extend(c, asked.Wait)
+		}
+	}
+	leases, err := a.Leases.Claim(c.Request.Context(), asked.WorkerClaim)
+	switch {
+	case errors.Is(err, job.ErrBadTiers):
+		return invalid("tiers", told(err, job.ErrBadTiers))
+	case err != nil && !errors.Is(err, context.Canceled) && len(asked.reports) > 0:
+		// The answers to the reports must not be lost.
+		a.Log.Debug("a claim found no store", "err", err, "trace_id", traceOf(c))
+		body.RetryAfterMs = 1000
+	case err != nil:
+		return inDoubtClaim(err)
+	}
+	if a.Leases.Draining() || asked.Wait == 0 && len(leases) == 0 && body.RetryAfterMs == 0 {
+		body.RetryAfterMs = 1000
+	}
+	now := a.Clock()
+	for i := range leases {
+		body.Jobs = append(body.Jobs, claimedOf(&leases[i], now))
+	}
+	text, err := encode(&body)
+	if err == nil {
+		c.Writer.Header()["Content-Type"] = jsonType
+		c.Writer.WriteHeader(http.StatusOK)
+		_, err = c.Writer.Write(text)
+	}
+	if err != nil || c.Request.Context().Err() != nil { // the worker has gone, and did not get its jobs
+		gone := make([]job.Lease, len(leases))
+		for i := range leases {
+			gone[i] = leases[i].Lease
+		}
+		a.Leases.GiveBack(gone)
+	}
+	return nil
+}
+
+// inDoubtClaim turns an error of the store into a 503. A claim that was carried out meanwhile gives its jobs to a claim
+// with the same claimId, or loses them after the lease's length.
+func inDoubtClaim(err error) error {
+	if errors.Is(err, job.ErrAmbiguous) {
+		return &problem{
+			kind: systemUnhealthy, detail: "the store did not answer: send the same claim again, with its claimId",
+		}
+	}
+	return err
+}
+
+// checkClaim checks what a claim asks for. On an open server a claim declares the queues that it names.
+func (a *api) checkClaim(c *gin.Context, asked *claimAsked) error {
+	switch {
+	case asked.Worker == "":
+		return invalid("worker", "is missing")
+	case len(asked.Queues) == 0:
+		return invalid("queues", "is missing: the names of 1 to "+strconv.Itoa(maxClaimQueues)+" queues")
+	}
+	if asked.ID == "" {
+		id := make([]byte, 12)
+		_, _ = rand.Read(id) // never fails, says crypto/rand
+		asked.ID = hex.EncodeToString(id)
+	}
+	for _, name := range asked.Queues {
+		if _, known := a.Queues.Find(name); known {
+			continue
+		}
+		if !callerOf(c).Open {
+			return a.noQueue(unknownQueue, fieldError{"queues", "there is no queue " + shorten(name)})
+		}
+		_, err := a.Queues.StoreQueue(c.Request.Context(), job.Queue{Name: name}, 0)
+		if err != nil && !errors.Is(err, job.ErrChanged) { // changed: another claim has declared it
+			return badQueue(err)
+		}
+	}
+	return nil
+}
+
+func claimedOf(l *job.WorkerLease, now time.Time) claimedJob {
+	j := claimedJob{
+		JobID: l.ID, Type: l.Type, Queue: l.QueueName(), Tier: l.Tier, Payload: l.Payload, Attempt: l.Attempt,
+		RetryCount: l.RetryCount, MaxRetries: l.MaxRetries, Generation: l.Generation,
+		TraceID: orNull(l.TraceID), Lease: l.Sealed, LeaseForMs: l.For.Milliseconds(),
+		HeartbeatEveryMs: (l.For / 3).Milliseconds(), EndsInMs: l.EndsIn.Milliseconds(),
+		LeaseUntil: stamp(now.Add(l.For)), EndBy: stamp(l.StartedAt.Add(l.EndsIn)),
+	}
+	if saved := jsontext.Value(l.Checkpoint); saved.IsValid() {
+		j.Checkpoint = saved
+	}
+	if len(l.TraceID) == 32 && hexadecimal(l.TraceID) && l.SpanID != "" {
+		parent := "00-" + l.TraceID + "-" + l.SpanID + "-01"
+		j.Traceparent = &parent
+	}
+	return j
+}

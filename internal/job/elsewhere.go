@@ -1,0 +1,58 @@
+package job
+
+import "time"
+
+// This file has the words for workers outside tierq's processes. Such a worker shows a sealed lease with each call: a
+// text that only tierq can read, bound to the worker's API key.
+
+// WorkerClaim asks for jobs.
+type WorkerClaim struct {
+	Key    string // the id of the caller's API key; "" = none
+	Worker string // the worker's own name
+	ID     string // the claim's
+	Queues []string
+	Tiers  []Tier // none = all
+	Max    int
+	Wait   time.Duration // how long to wait for a job
+	Lease  time.Duration // how long a lease lives without a heartbeat
+}
+
+// WorkerLease is a lease for its worker.
+type WorkerLease struct {
+	Lease
+	Sealed string
+	For    time.Duration // how long it lives without a heartbeat
+	EndsIn time.Duration // how long the attempt may run
+}
+
+// WorkerBeat extends a sealed lease.
+type WorkerBeat struct {
+	Sealed     string
+	Extend     time.Duration // by how much, from now; 0 = as long as it was claimed for
+	Save       int           // the checkpoint's number, from 1; 0 = no checkpoint
+	Checkpoint []byte        // JSON
+}
+
+// WorkerPulse is the answer to a WorkerBeat: OK or CANCEL, and for how long the lease lives from now; or LOST.
+type WorkerPulse struct {
+	Word Word
+	For  time.Duration
+}
+
+// WorkerReport says how the attempt of a sealed lease ended.
+type WorkerReport struct {
+	Sealed string
+	Report
+}
+
+// WorkerEnd is the answer to a WorkerReport.
+type WorkerEnd struct {
+	ID                     ID
+	How                    Ending
+	Cause                  Cause // of a RETRIED and a FAILED
+	At                     time.Time
+	RunAt                  time.Time // of a job that waits for a time: when it is due
+	RetryCount, MaxRetries int
+	// ErrBadLease, ErrLeaseLost, or an error of the store: the same report may then be sent again.
+	Err error
+}

@@ -1,0 +1,69 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Heartbeat extends leases of a key, and stores their checkpoints. It returns an answer per lease, in their order: a
+// lease that cannot be opened is LOST. The error is job.ErrBadLease if a text is no lease, and that of the store if no
+// lease of some call was extended.
+func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error) {
+	type entry struct {
+		job.Beat
+		at int
+	}
+	answers := make([]job.WorkerPulse, len(beats))
+	entries := make([]entry, 0, len(beats))
+	for i, b := range beats {
+		answers[i].Word = job.Lost
+		h, err := r.open(ctx, key, b.Sealed)
+		if errors.Is(err, job.ErrLeaseLost) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		answers[i].For = h.For
+		if b.Extend > 0 {
+			answers[i].For = b.Extend
+		}
+		entries = append(entries, entry{job.Beat{
+			LeaseRef: h.Ref(), Timeout: answers[i].For, Save: b.Save, Checkpoint: b.Checkpoint,
+		}, i})
+	}
+	batches := job.Batches(entries, func(e *entry) job.ID { return e.ID },
+		func(e *entry) int { return 128 + len(e.Checkpoint) })
+	for partition, batch := range batches {
+		call := make([]job.Beat, len(batch))
+		for i := range batch {
+			call[i] = batch[i].Beat
+		}
+		var words []job.Word
+		err := r.again(func(ctx context.Context) (err error) {
+			select {
+			case r.beats <- struct{}{}:
+				defer func() { <-r.beats }()
+			case <-ctx.Done():
+				return fmt.Errorf("heartbeat: %w: too many at once", job.ErrUnavailable)
+			}
+			words, err = r.Queue.Heartbeat(ctx, partition, call)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, word := range words {
+			answers[batch[i].at].Word = word
+		}
+	}
+	for i := range answers {
+		if answers[i].Word == job.Lost {
+			answers[i].For = 0
+		}
+	}
+	return answers, nil
+}
