@@ -39,7 +39,9 @@ func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 // drainStreams answers the waiting callers, and ends the streams.
 func (v *server) drainStreams() {
 	v.hub.Drain()
-	v.leasing.Drain()
+	if v.leasing != nil {
+		v.leasing.Drain()
+	}
 	if v.live != nil {
 		v.live.Drain()
 		v.face.Drain()
