@@ -121,7 +121,8 @@ func (l *lab) all(ctx context.Context, verb string, c command, calls [][]any, n 
 		switch verb {
 		case "submit":
 			then = []any{
-				nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "main", 10000000000000, "-inf", "*", 15000, 50000,
+				nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "main", 10000000000000, "-inf", "-", 0,
+				"*", 15000, 50000,
 			}
 		case "claim":
 			then = []any{10000}

@@ -10,39 +10,45 @@
 -- ARGV[6] names: of the queues, with a space between them
 -- ARGV[7] band: the step between the scores of two tiers, which then do not overlap | 0 tiers may overlap
 -- ARGV[8] low: the lowest score to hand out | '-inf' any score
--- per tier (n = 9, 12, ...):
+-- ARGV[9] delivery: the name of the answer that a worker elsewhere waits for | '-' the claim is the process' own
+-- ARGV[10] not_after: a time of Redis in ms; a claim by id that comes later does nothing | 0 any time
+-- per tier (n = 11, 14, ...):
 -- ARGV[n+0] tier: the name of the tier | '*' any tier that has no arguments of its own
 -- ARGV[n+1] heartbeat_timeout_ms: how long from now the lease lives without a heartbeat
 -- ARGV[n+2] max_run_ms: how long from now the attempt may run, unless the job's class says it
 -- REPLY  next (score of the best job left, or ''), then four lists: the different leases of the call, and of each job
---        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY
--- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. An id that found
---        jobs within 60 s answers those that still run: with new tokens, so that a late release of the first answer
---        finds them taken
+--        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY | LATE
+--        (not_after has passed)
+-- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. So does the last
+--        delivery of a claim by id, and an earlier one. Another delivery of an id that found jobs within 60 s answers
+--        those that still run: with new tokens, so that a late release of an earlier answer finds them taken
 -- Over several queues the best tier comes first. Inside a tier the queue with the oldest job comes first, and another
 -- queue when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order.
 local queue, queues, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
   checkpoints, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local names, band, low = ARGV[6], tonumber(ARGV[7]), ARGV[8]
+local names, band, low, delivery, not_after = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 
--- The token of a claim by id has a number too: how often the claim was answered with jobs.
+-- claims has the number of the process' last claim, or the deliveries of the claim by id with a comma between them, the
+-- last one at the end; then the ids.
 local claim_id = string.match(number, '^~(.*)$')
-local last_number, last_ids = string.match(redis.call('GET', claims) or '', '^(%d+)(.*)$')
-local is_repeat, last_token = last_number == number, nil
-local token_start = nonce .. ':'
+local known, last_ids = string.match(redis.call('GET', claims) or '', '^(%S+)(.*)$')
+local is_repeat, token = known == number, nonce .. ':' .. number
+local last_token = token
 if claim_id then
-  token_start = token_start .. claim_id .. '.'
-  is_repeat, number = last_number ~= nil, text((last_number or 0) + 1)
-elseif last_number and tonumber(number) < tonumber(last_number) then
+  if time_ms() > not_after then return {'LATE'} end
+  local latest = known and string.match(known, '[^,]+$')
+  local is_earlier = known and string.find(',' .. known .. ',', ',' .. delivery .. ',', 1, true)
+  if is_earlier and latest ~= delivery then return {'EMPTY'} end
+  is_repeat, token = latest ~= nil, nonce .. ':' .. claim_id .. '.' .. delivery
+  last_token = nonce .. ':' .. claim_id .. '.' .. (latest or '')
+elseif known and tonumber(number) < tonumber(known) then
   return {'EMPTY'}
 end
-local token = token_start .. number
-if is_repeat then last_token = token_start .. last_number end
 
 local deadlines = {} -- tier -> when a lease that starts now expires
 local function read_deadlines(now)
-  for i = 9, #ARGV, 3 do
+  for i = 11, #ARGV, 3 do
     local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
   end
@@ -148,7 +154,7 @@ local function read_records(job_ids)
   return found, i - 1
 end
 
--- answer_again answers the leases of the last answer that still run. A claim by id gets them under its new token.
+-- answer_again answers the leases of the last answer that still run. Another delivery gets them under its own token.
 local function answer_again()
   for _, place in ipairs(places) do read_head(place) end
   read_deadlines(time_ms())
@@ -169,11 +175,11 @@ local function answer_again()
   end
   -- The first write succeeds in a full Redis too.
   redis.call('PEXPIRE', claims, '60000')
-  if not claim_id then return end
+  if token == last_token then return end
   bulk('ZREM', heartbeat_deadlines, ids)
   bulk('ZADD', heartbeat_deadlines, renewed_deadlines)
   bulk('HSET', leases, renewed_leases)
-  redis.call('SET', claims, number .. last_ids, 'PX', '60000')
+  redis.call('SET', claims, string.sub(known, -400) .. ',' .. delivery .. last_ids, 'PX', '60000')
 end
 
 if is_repeat then
@@ -239,7 +245,7 @@ else
   bulk('ZADD', run_deadlines, run_entries)
   bulk('HSET', leases, lease_entries)
   if not claim_id or #ids > 0 then
-    redis.call('SET', claims, number .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
+    redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   end
   write_counters(counters)
   publish(events, started)

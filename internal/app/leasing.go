@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/leasing"
@@ -31,6 +33,23 @@ func (v *server) wireLeasing() {
 	v.leasing = leasing.New(leasing.Config{
 		Partitions: c.Partitions, PriorityBase: c.PriorityBase, Strict: v.queue.Strict(), ResultLimit: c.ResultLimit,
 		Plans: v.plans, Queue: elsewhere{v.work(), v.queue}, Doorbell: v.queue, Sealer: v.view, Observe: v.metrics,
-		Wake: v.drainer.Wake, Log: v.log,
+		Ended: v.endedElsewhere, Log: v.log,
 	})
+}
+
+// endedElsewhere makes the drainer write the end of a job to SQL. In embedded mode it also waits for that: the worker
+// outlives a kill of this process, and a job of which it was told that it ended must not run again.
+func (v *server) endedElsewhere(ctx context.Context, id job.ID) error {
+	v.drainer.Wake()
+	if !v.config.Embedded() {
+		return nil
+	}
+	j, err := v.ledger.Find(ctx, id)
+	switch {
+	case errors.Is(err, job.ErrNotFound): // SQL had it, and keeps it no longer
+		return nil
+	case err == nil && j.Status == job.Processing:
+		return fmt.Errorf("%w: SQL does not have the job's end yet", job.ErrUnavailable)
+	}
+	return err
 }

@@ -110,7 +110,7 @@ var mutationsOfFaults = []mutation{
 		want:  "S14",
 		only:  "F27 replies of claim|F31 reset in the middle of a claim",
 		sleep: 300 * time.Millisecond,
-		edits: []edit{{"lua/claim.lua", "if last_number == number then", "if false then"}},
+		edits: []edit{{"lua/claim.lua", "known == number", "false"}},
 	},
 	{
 		name:    "accepted without a row in the journal",

@@ -18,7 +18,7 @@ func TestDashboard_HearsAlarmsOnly(t *testing.T) {
 	api := c.start("TIERQ_ROLES=api")
 	c.start("TIERQ_ROLES=worker,recovery")
 	api.tune("PAID", map[string]any{"maxRetries": 0})
-	feed, done := make(chan string, 100), make(chan error, 1)
+	feed, done := make(chan string, 1), make(chan error, 1)
 	go func() {
 		done <- stream(t, api.base+"/dashboard/stream", "", func(e event) bool {
 			if e.name == "feed" {
@@ -35,12 +35,13 @@ func TestDashboard_HearsAlarmsOnly(t *testing.T) {
 	})
 	id := api.submit("paid", `{"payload":{"steps":[{"type":"FAIL","message":"no"}]}}`)
 	select {
-	case text := <-feed:
-		if !strings.Contains(text, id) || !strings.Contains(text, `"dead"`) {
+	case err := <-done:
+		if err != nil || len(feed) == 0 {
+			t.Fatal(errors.Join(errors.New("the stream ended and told of no death"), err))
+		}
+		if text := <-feed; !strings.Contains(text, id) || !strings.Contains(text, `"dead"`) {
 			t.Errorf("the feed has %s, want the death of %s", text, id)
 		}
-	case err := <-done:
-		t.Fatal(errors.Join(errors.New("the stream ended"), err))
 	case <-time.After(10 * time.Second):
 		t.Fatal("the feed does not tell of a death")
 	}
@@ -49,8 +50,5 @@ func TestDashboard_HearsAlarmsOnly(t *testing.T) {
 	}
 	if n := c.rdb.PubSubNumSub(t.Context(), events).Val()[events]; n != 0 {
 		t.Errorf("%d listen to all that moves", n)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }

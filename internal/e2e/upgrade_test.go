@@ -32,7 +32,7 @@ func nextVersion(t *testing.T) string {
 			`text(bytes) .. ' ' .. descriptor`,
 			`text(bytes) .. ' ' .. descriptor .. (string.find(descriptor, '{', 1, true) and '' or ' ` + newMark + `')`,
 		},
-		"claim.lua": {`local token = nonce .. ':'`, `local token = nonce .. '` + claimMark + `:'`},
+		"claim.lua": {`nonce .. ':'`, `nonce .. '` + claimMark + `:'`},
 	} {
 		from := filepath.Join(root, "lua", script)
 		text, err := os.ReadFile(from)

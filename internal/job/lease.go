@@ -70,14 +70,18 @@ type ClaimRequest struct {
 	Elsewhere *Elsewhere // for whom the claim is; nil = for this process, from its own queues
 }
 
-// Elsewhere says for which worker outside tierq's processes a claim is. Its Number does not count: a repeat with the
-// same Worker and ID within 60 s gets those of the first answer's jobs that still run, under new tokens.
+// Elsewhere says for which worker outside tierq's processes a claim is. Its Number does not count. A repeat with the
+// same Delivery gets the same leases. Another Delivery of the same Worker and ID, within 60 s, gets those of the last
+// answer's jobs that still run, under new tokens; an earlier one then gets none.
 type Elsewhere struct {
-	Worker string        // in tokens and histories; without blanks, and without ':'
-	ID     string        // of the claim; without blanks, ':' and '.'
-	Queues []string      // to claim from
-	Lease  time.Duration // how long a lease lives without a heartbeat
-	Low    float64       // the lowest score to claim; -Inf = any
+	Worker string // in tokens and histories; without blanks, and without ':'
+	ID     string // of the claim; without blanks, ':' and ','
+	// Delivery names the answer that the worker waits for: the repeats of one call have the same. Without blanks, ':',
+	// '.' and ','.
+	Delivery string
+	Queues   []string      // to claim from
+	Lease    time.Duration // how long a lease lives without a heartbeat
+	Low      float64       // the lowest score to claim; -Inf = any
 }
 
 // ClaimReply has the leases of a claim, and the score of the best job left (math.Inf(1) if there is none).

@@ -3,6 +3,8 @@ package leasing
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +21,8 @@ import (
 // ends, Claim returns its error, and the jobs that it took meanwhile are released.
 func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
 	e := job.Elsewhere{
-		Worker: holder(c.Key, c.Worker), ID: c.ID, Queues: c.Queues, Lease: c.Lease, Low: math.Inf(-1),
+		Worker: holder(c.Key, c.Worker), ID: c.ID, Delivery: newDelivery(), Queues: c.Queues, Lease: c.Lease,
+		Low: math.Inf(-1),
 	}
 	high := math.Inf(1)
 	if len(c.Tiers) > 0 {
@@ -51,6 +54,13 @@ func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// newDelivery returns a name that no other answer to the same claim has.
+func newDelivery() string {
+	name := make([]byte, 6)
+	_, _ = rand.Read(name) // never fails, says crypto/rand
+	return hex.EncodeToString(name)
 }
 
 // holder returns a worker's name in tokens. With the key in it, two keys that use the same names cannot get at each

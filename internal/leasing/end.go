@@ -32,7 +32,7 @@ func (r *Room) End(ctx context.Context, key string, reports []job.WorkerReport) 
 		}
 		select {
 		case <-e.done:
-			answers[i] = r.answer(&leases[i], e)
+			answers[i] = r.answer(ctx, &leases[i], e)
 		case <-ctx.Done():
 			answers[i].Err = ctx.Err() // the call goes on: the report counts
 		}
@@ -41,7 +41,7 @@ func (r *Room) End(ctx context.Context, key string, reports []job.WorkerReport) 
 }
 
 // answer returns what a worker is told of its report.
-func (r *Room) answer(h *held, e *ending) job.WorkerEnd {
+func (r *Room) answer(ctx context.Context, h *held, e *ending) job.WorkerEnd {
 	a := job.WorkerEnd{ID: h.ID, RetryCount: h.RetryCount, MaxRetries: h.MaxRetries, At: e.reply.At, Err: e.err}
 	if e.err != nil {
 		return a
@@ -58,7 +58,9 @@ func (r *Room) answer(h *held, e *ending) job.WorkerEnd {
 			a.RunAt = a.At.Add(e.end.Delay)
 		}
 	case job.EndCompleted, job.EndFailed, job.EndCancelled:
-		r.Wake()
+		if a.Err = r.Ended(ctx, h.ID); a.Err != nil {
+			return a
+		}
 	}
 	r.Observe.Ended(&h.Lease, a.How, a.Cause, max(a.At.Sub(h.StartedAt), 0))
 	return a

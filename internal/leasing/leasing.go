@@ -64,8 +64,11 @@ type Config struct {
 	Doorbell     Doorbell
 	Sealer       Sealer
 	Observe      Observer
-	Wake         func() // the outbox has an outcome
 	Log          *slog.Logger
+
+	// Ended is called when a report has ended a job for good, before its worker is told. With an error its worker has to
+	// report once more.
+	Ended func(ctx context.Context, id job.ID) error
 }
 
 // Room hands out leases. Make it with New.

@@ -38,9 +38,10 @@ func (s *seen) Ended(l *job.Lease, how job.Ending, cause job.Cause, _ time.Durat
 type world struct {
 	*Room
 	*queuetest.Env
-	seen  *seen
-	woke  chan struct{} // the outbox has an outcome
-	looks looks
+	seen   *seen
+	told   chan job.ID // jobs that have ended
+	untold error       // of the call that hears of an end
+	looks  looks
 }
 
 // looks counts the calls of each claim that Redis has answered.
@@ -74,12 +75,16 @@ func eachWorld(t *testing.T, partitions int, test func(t *testing.T, w *world)) 
 
 func newWorld(t *testing.T, e *queuetest.Env) *world {
 	t.Helper()
-	w := &world{Env: e, seen: &seen{}, woke: make(chan struct{}, 1000)}
+	w := &world{Env: e, seen: &seen{}, told: make(chan job.ID, 1000)}
 	w.looks.Queue, w.looks.of = e.Queue, map[string]int{}
 	w.Room = New(Config{
 		Partitions: e.Options.Partitions, PriorityBase: e.Options.PriorityBase, Strict: e.Queue.Strict(), ResultLimit: 1024,
 		Plans: e.Plans, Queue: &w.looks, Doorbell: e.Queue, Sealer: e.View, Observe: w.seen,
-		Wake: func() { w.woke <- struct{}{} }, Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler),
+		Ended: func(_ context.Context, id job.ID) error {
+			w.told <- id
+			return w.untold
+		},
 	})
 	if err := w.Room.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -169,8 +174,13 @@ func TestLife(t *testing.T) {
 				t.Errorf("released %+v", e)
 			}
 		}
-		if len(w.woke) != 2 {
-			t.Errorf("the drainer was woken %d times", len(w.woke))
+		w.untold = job.ErrUnavailable
+		if e := w.End(t.Context(), "key", reports[:1])[0]; !errors.Is(e.Err, job.ErrUnavailable) {
+			t.Errorf("SQL did not take the end, and its worker was told %+v", e)
+		}
+		w.untold = nil
+		if len(w.told) != 3 {
+			t.Errorf("the room told of %d ends", len(w.told))
 		}
 		out, err := w.TakeOutbox(t.Context(), 0, 10) // no lead: any process may write the outcome at once
 		if err != nil || len(out) != 1 || out[0].ID != ids[0] || string(out[0].Result) != `{"ok":true}` {
@@ -198,7 +208,7 @@ func TestForeignLeases(t *testing.T) {
 			"another key":     {"other", sealed, job.ErrLeaseLost},
 			"no key":          {"", sealed, job.ErrLeaseLost},
 			"edited":          {"key", sealed[:40] + "AAAA" + sealed[44:], job.ErrLeaseLost},
-			"cut":             {"key", sealed[:len(sealed)-4], job.ErrLeaseLost},
+			"cut":             {"key", sealed[:3+(len(sealed)-7)/4*4], job.ErrLeaseLost},
 			"no lease at all": {"key", "lease", job.ErrBadLease},
 		} {
 			if e := w.End(t.Context(), c.key, []job.WorkerReport{done(c.sealed)})[0]; !errors.Is(e.Err, c.want) {

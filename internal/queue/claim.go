@@ -17,17 +17,18 @@ import (
 // same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	script, nonce, number := q.claim, q.opts.Nonce, strconv.FormatInt(r.Number, 10)
-	from, low := q.opts.Serves, math.Inf(-1)
+	from, low, delivery, notAfter := q.opts.Serves, math.Inf(-1), "-", "0"
 	lease := func(p job.Plan) time.Duration { return p.HeartbeatTimeout }
 	if e := r.Elsewhere; e != nil {
 		script = script.with(partition, "claims", claimsSuffix(e.Worker+"~"+e.ID))
-		nonce, number, from, low = e.Worker, "~"+e.ID, e.Queues, e.Low
+		nonce, number, from, low, delivery = e.Worker, "~"+e.ID, e.Queues, e.Low, e.Delivery
+		notAfter = q.clock.notAfter(partition, claimFresh)
 		lease = func(job.Plan) time.Duration { return e.Lease }
 	}
 	plans := q.plans.All()
-	args := make([]any, 0, 8+3*(len(plans)+1))
+	args := make([]any, 0, 10+3*(len(plans)+1))
 	args = append(args, nonce, number, min(r.Max, job.MaxBatch), scoreText(r.Bound), job.MaxBatchBytes,
-		strings.Join(q.unpaused(from), " "), q.band(), scoreText(low))
+		strings.Join(q.unpaused(from), " "), q.band(), scoreText(low), delivery, notAfter)
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(lease(p)), ms(p.MaxProcessingTime))
 	}
@@ -39,6 +40,10 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	answer, err := q.call(ctx, q.redis.Worker, script, partition, args)
 	if err != nil {
 		return reply, err
+	}
+	if list, ok := answer.([]any); ok && len(list) == 1 && list[0] == string(job.Late) {
+		q.reread(ctx)
+		return reply, fmt.Errorf("claim: %w: it came too late", job.ErrUnavailable)
 	}
 	return reply, q.readClaim(answer, &reply)
 }

@@ -36,12 +36,19 @@ func (r *reading) better(old *reading) bool {
 	return apart.Abs() > (r.took+old.took)/2+time.Millisecond
 }
 
-// notAfter returns the Redis time, in ms, after which a submit sent to the partition now must have no effect: 30 s
-// from now. That is below the smallest time to live of an ended job, so a late second copy still finds the job.
-// With a retention of 0 no ended job is kept, and a late second copy has nothing to collide with. Before the first
-// reading there is no limit.
-func (c *clock) notAfter(partition int) string {
-	return c.within(partition, time.Now(), 30*time.Second)
+// submitFresh is how long after it was sent a submit has an effect. That is below the smallest time to live of an ended
+// job, so a late second copy still finds the job. With a retention of 0 no ended job is kept, and a late second copy
+// has nothing to collide with.
+const submitFresh = 30 * time.Second
+
+// claimFresh is how long after it was sent a claim for a worker elsewhere has an effect. A call that Redis executes
+// when its caller has given up would hand jobs to a worker that never hears of them.
+const claimFresh = 3 * time.Second
+
+// notAfter returns the Redis time, in ms, after which a call that is sent to the partition now must have no effect.
+// Before the first reading there is no limit.
+func (c *clock) notAfter(partition int, fresh time.Duration) string {
+	return c.within(partition, time.Now(), fresh)
 }
 
 // rowsFresh is for how long the incarnations in rows read from SQL are believed.

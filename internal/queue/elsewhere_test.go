@@ -15,10 +15,10 @@ import (
 )
 
 // elsewhere claims up to most jobs of some queues for a worker elsewhere.
-func elsewhere(t *testing.T, e *queuetest.Env, id string, most int, queues ...string) []job.Lease {
+func elsewhere(t *testing.T, e *queuetest.Env, id, delivery string, most int, queues ...string) []job.Lease {
 	t.Helper()
 	reply, err := e.Claim(t.Context(), 0, job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: &job.Elsewhere{
-		Worker: "key.w", ID: id, Queues: queues, Lease: 20 * time.Second, Low: math.Inf(-1),
+		Worker: "key.w", ID: id, Delivery: delivery, Queues: queues, Lease: 20 * time.Second, Low: math.Inf(-1),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -38,21 +38,27 @@ func TestClaimByID(t *testing.T) {
 			all = append(all, s)
 		}
 		ids := e.PutAll(t, all...)
-		if got := elsewhere(t, e, "a", 5, "main"); len(got) != 0 {
+		if got := elsewhere(t, e, "a", "0", 5, "main"); len(got) != 0 {
 			t.Fatalf("main has %+v", got)
 		}
-		first := elsewhere(t, e, "a", 2, "main", "films")
+		first := elsewhere(t, e, "a", "1", 2, "main", "films")
 		if len(first) != 2 || first[0].ID != ids[0] || first[0].Token != "key.w:a.1" || first[0].Worker != "key.w" {
 			t.Fatalf("first %+v", first)
 		}
+		if twice := elsewhere(t, e, "a", "1", 2, "main", "films"); fmt.Sprint(twice) != fmt.Sprint(first) {
+			t.Errorf("the same call again %+v", twice)
+		}
 		before := e.Now(t)
-		again := elsewhere(t, e, "a", 2, "main", "films")
+		again := elsewhere(t, e, "a", "2", 2, "main", "films")
 		if len(again) != 2 || again[0].ID != ids[0] || again[0].Attempt != 1 || again[0].Token != "key.w:a.2" {
 			t.Fatalf("again %+v", again)
 		}
 		deadline := int64(e.Redis.ZScore(t.Context(), queue.Key(0, "heartbeat_deadlines"), string(ids[0])).Val())
 		if d := deadline - before; d < 20_000 || d > 25_000 {
 			t.Errorf("the lease lives %d ms", d)
+		}
+		if late := elsewhere(t, e, "a", "1", 2, "main", "films"); len(late) != 0 {
+			t.Errorf("a late copy of the first call got %+v", late)
 		}
 		lost := func(what string, l job.Lease, want job.Word) {
 			t.Helper()
@@ -63,10 +69,10 @@ func TestClaimByID(t *testing.T) {
 		}
 		lost("a release of the first answer", first[0], job.Lost)
 		e.Finish(t, again[0])
-		if third := elsewhere(t, e, "a", 2, "main", "films"); len(third) != 1 || third[0].ID != ids[1] {
+		if third := elsewhere(t, e, "a", "3", 2, "main", "films"); len(third) != 1 || third[0].ID != ids[1] {
 			t.Errorf("a repeat after one has ended: %+v", third)
 		}
-		if other := elsewhere(t, e, "b", 2, "films"); len(other) != 1 || other[0].ID != ids[2] {
+		if other := elsewhere(t, e, "b", "1", 2, "films"); len(other) != 1 || other[0].ID != ids[2] {
 			t.Errorf("another claim: %+v", other)
 		}
 		lost("a release of the second answer", again[1], job.Lost)
@@ -91,8 +97,9 @@ func TestClaimByID_Tiers(t *testing.T) {
 			claims++
 			reply, err := e.Claim(t.Context(), 0, job.ClaimRequest{
 				Max: 5, Bound: float64(int64(to+1)*e.Options.PriorityBase - 1), Elsewhere: &job.Elsewhere{
-					Worker: "w", ID: fmt.Sprint("c", claims), Queues: []string{"main", "films"}, Lease: time.Minute,
-					Low: float64(int64(from) * e.Options.PriorityBase),
+					Worker: "w", ID: fmt.Sprint("c", claims), Delivery: "1", Lease: time.Minute,
+					Queues: []string{"main", "films"},
+					Low:    float64(int64(from) * e.Options.PriorityBase),
 				},
 			})
 			var got []job.ID
@@ -179,16 +186,19 @@ func TestSealedLeases(t *testing.T) {
 var elsewhereMutations = []mutation{
 	{
 		"a repeat keeps its tokens", "claim",
-		"is_repeat, number = last_number ~= nil, text((last_number or 0) + 1)",
-		"is_repeat, number = last_number ~= nil, '1'", false,
+		"is_repeat, token = latest ~= nil, nonce .. ':' .. claim_id .. '.' .. delivery",
+		"is_repeat, token = latest ~= nil, nonce .. ':' .. claim_id .. '.' .. (latest or delivery)", false,
 	},
+	{"an earlier delivery claims", "claim", "if is_earlier and latest ~= delivery then return {'EMPTY'} end", "", false},
+	{"a late claim claims", "claim", "if time_ms() > not_after then return {'LATE'} end", "", false},
+	{"the same call has new tokens", "claim", "if token == last_token then return end", "", false},
 	{"a repeat asks no token", "claim", "lease and lease.token == last_token and", "lease and", false},
 	{"a repeat renews no lease", "claim", "bulk('HSET', leases, renewed_leases)", "", false},
 	{"a repeat renews no deadline", "claim", "bulk('ZADD', heartbeat_deadlines, renewed_deadlines)", "", true},
 	{"a repeat forgets the cancel", "claim", "(lease.cancel and ' cancel' or '')", "''", false},
 	{
-		"a repeat forgets its number", "claim",
-		"redis.call('SET', claims, number .. last_ids", "redis.call('SET', claims, last_number .. last_ids", false,
+		"a repeat forgets its delivery", "claim",
+		"string.sub(known, -400) .. ',' .. delivery .. last_ids", "known .. last_ids", false,
 	},
 	{"what found nothing is kept", "claim", "if not claim_id or #ids > 0 then", "if true then", false},
 	{
@@ -213,8 +223,8 @@ func tellElsewhereWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []
 	return s.lines
 }
 
-func (s *telling) by(id string, most, least int, queues ...string) {
-	e := &job.Elsewhere{Worker: "w", ID: id, Queues: queues, Lease: time.Minute, Low: math.Inf(-1)}
+func (s *telling) by(id, delivery string, most, least int, queues ...string) {
+	e := &job.Elsewhere{Worker: "w", ID: id, Delivery: delivery, Queues: queues, Lease: time.Minute, Low: math.Inf(-1)}
 	if least > 0 {
 		e.Low = float64(int64(least) * s.Env.Options.PriorityBase)
 	}
@@ -228,26 +238,36 @@ func (s *telling) by(id string, most, least int, queues ...string) {
 }
 
 func (s *telling) tellElsewhere() {
-	s.by("a", 2, 0, "films") // nothing is there
+	s.by("a", "0", 2, 0, "films") // nothing is there
 	s.into("films", job.Paid, 0, 0, 1)
 	s.into("a:b", job.Unpaid, 0, 2)
 	s.into("films", job.Public, 0, 3)
-	s.by("a", 2, 0, "films")
+	s.by("a", "1", 2, 0, "films")
 	first := s.leases[0]
-	s.by("a", 2, 0, "films") // again: with other tokens
+	s.by("a", "1", 2, 0, "films") // the same call
+	s.by("a", "2", 2, 0, "films") // another delivery: with other tokens
+	s.by("a", "1", 2, 0, "films") // a late copy of the first
 	released, err := s.Env.Release(s.Context(), 0, []job.Release{{LeaseRef: first}})
 	s.say("release of the first answer", released[0].Word, err)
 	s.cancel(1, 1)
-	s.by("a", 2, 0, "films")
+	s.by("a", "3", 2, 0, "films")
 	s.write("heartbeat", 1) // it still hears of the cancel
 	s.write("complete", 0)
-	s.by("a", 2, 0, "films")
+	s.by("a", "4", 2, 0, "films")
 	s.write("release", 1)
 	s.into("films", job.Paid, 0, 4)
-	s.by("b", 1, 2, "a:b") // 2: UNPAID or worse
-	s.by("c", 5, 2, "films", "a:b")
+	s.by("b", "1", 1, 2, "a:b") // 2: UNPAID or worse
+	s.by("c", "1", 5, 2, "films", "a:b")
 	s.write("fail", 3)
-	s.by("c", 5, 2, "films", "a:b")
-	s.by("d", 5, 0, "films", "a:b")
+	s.by("c", "2", 5, 2, "films", "a:b")
+	s.by("d", "1", 5, 0, "films", "a:b")
+	s.late()
 	s.drain(true)
+}
+
+// late claims by id with a call that Redis executes when its time is over.
+func (s *telling) late() {
+	args := []any{"w", "~late", 5, "+inf", 1 << 20, "films", 0, "-inf", "1", 1, "*", 1000, 1000}
+	reply, err := s.Env.Queue.Raw(s.Context(), "claim", 0, args)
+	s.say("late claim", reply, err)
 }

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -34,6 +36,16 @@ func (q *Queue) Keys(partition int) map[string][]string {
 		keys[b.name] = b.keys[partition]
 	}
 	return keys
+}
+
+// Raw calls a script for a partition with arguments of the test's own.
+func (q *Queue) Raw(ctx context.Context, name string, partition int, args []any) (any, error) {
+	for _, b := range q.scripts() {
+		if b.name == name {
+			return q.call(ctx, q.redis.Main, *b, partition, args)
+		}
+	}
+	return nil, errors.New("no script is called " + name)
 }
 
 // Mutate changes a script of this queue, or the prelude of all its scripts, for tests that check that a broken

@@ -174,10 +174,11 @@ func (w *walk) claim() {
 func (w *walk) claimByID() {
 	process := rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "process")
 	e := &job.Elsewhere{
-		Worker: rapid.SampledFrom([]string{"w1", "key.w2"}).Draw(w.T, "worker"),
-		ID:     rapid.SampledFrom([]string{"x", "y", "z"}).Draw(w.T, "id"),
-		Queues: rapid.SampledFrom([][]string{{"films"}, {"main", "a:b"}, {"films", "main"}}).Draw(w.T, "queues"),
-		Lease:  time.Hour, Low: math.Inf(-1),
+		Worker:   rapid.SampledFrom([]string{"w1", "key.w2"}).Draw(w.T, "worker"),
+		ID:       rapid.SampledFrom([]string{"x", "y", "z"}).Draw(w.T, "id"),
+		Delivery: rapid.SampledFrom([]string{"1", "2", "3"}).Draw(w.T, "delivery"),
+		Queues:   rapid.SampledFrom([][]string{{"films"}, {"main", "a:b"}, {"films", "main"}}).Draw(w.T, "queues"),
+		Lease:    time.Hour, Low: math.Inf(-1),
 	}
 	least, most := rapid.IntRange(0, 2).Draw(w.T, "least"), rapid.IntRange(1, 3).Draw(w.T, "most")
 	if least > 0 {
@@ -185,7 +186,7 @@ func (w *walk) claimByID() {
 	}
 	reply, err := w.processes[process].Claim(w.t.Context(), 0,
 		job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: e})
-	w.claimed(reply, err, w.model.ClaimByID(e.Worker, e.ID, e.Queues, most, least))
+	w.claimed(reply, err, w.model.ClaimByID(e.Worker, e.ID, e.Delivery, e.Queues, most, least))
 }
 
 func (w *walk) claimed(reply job.ClaimReply, err error, want []queuetest.ModelLease) {

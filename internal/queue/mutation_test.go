@@ -73,7 +73,7 @@ var mutations = []mutation{
 		"claim asked again claims again", "claim",
 		"if is_repeat then\n  answer_again()", "if false then\n  answer_again()", false,
 	},
-	{"an old claim claims", "claim", "tonumber(number) < tonumber(last_number)", "false", false},
+	{"an old claim claims", "claim", "tonumber(number) < tonumber(known)", "false", false},
 	{"claim is kept for ever", "claim", "table.concat(ids, ' '), 'PX', '60000')", "table.concat(ids, ' '))", true},
 	{"heartbeat asks no token", "heartbeat", " and lease.token == token", "", false},
 	{"heartbeat asks no attempt", "heartbeat", "lease.attempt == attempt and ", "", false},

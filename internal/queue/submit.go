@@ -55,7 +55,7 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 // text, which is usually all of them.
 func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error) {
 	args := make([]any, 0, 4+5*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.shares())
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition, submitFresh), ms(q.opts.KeepKeys), q.shares())
 	var kind any
 	var like likeness // of the previous job
 	for i := range batch {

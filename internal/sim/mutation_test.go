@@ -33,7 +33,7 @@ var bugs = []struct{ name, script, old, changed string }{
 		"text(run.attempt + 1), true",
 	},
 	{"claim asked again claims again", "claim", "if is_repeat then\n  answer_again()", "if false then\n  answer_again()"},
-	{"an old claim claims", "claim", "tonumber(number) < tonumber(last_number)", "false"},
+	{"an old claim claims", "claim", "tonumber(number) < tonumber(known)", "false"},
 	{"submit takes duplicates", "submit", "earlier_answer(id, idempotency_key, body) or 'OK'", "'OK'"},
 	{
 		"submit asks for no record", "submit",

@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -51,8 +50,9 @@ type ModelLease struct {
 
 // ModelClaim is a process' last claim.
 type ModelClaim struct {
-	Number int64
-	Leases []ModelLease
+	Number     int64
+	Deliveries []string // of a claim by id, the last one at the end
+	Leases     []ModelLease
 }
 
 // Count counts the jobs for which is returns true.
@@ -203,29 +203,39 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 	return leases
 }
 
-// ClaimByID returns leases for a worker that names its claim, of jobs with at least the priority least. A repeat gets
-// the jobs of the answer before that still run, under another token.
-func (m *Model) ClaimByID(worker, id string, queues []string, most, least int) (leases []ModelLease) {
+// ClaimByID returns leases for a worker that names its claim, of jobs with at least the priority least. The last
+// delivery gets the same leases again, an earlier one none; another one gets the jobs of the last answer that still
+// run, under another token.
+func (m *Model) ClaimByID(worker, id, delivery string, queues []string, most, least int) (leases []ModelLease) {
 	if m.claims == nil {
 		m.claims = map[string]ModelClaim{}
 	}
 	name := worker + "~" + id
 	last, again := m.claims[name]
-	token := fmt.Sprintf("%s:%s.%d", worker, id, last.Number+1)
+	token := worker + ":" + id + "." + delivery
 	if !again {
-		if leases = m.lease(m.best(queues, most, least), token); len(leases) == 0 {
-			return nil // nothing is remembered of it
+		if leases = m.lease(m.best(queues, most, least), token); len(leases) > 0 { // else nothing is remembered of it
+			m.claims[name] = ModelClaim{Deliveries: []string{delivery}, Leases: leases}
 		}
+		return leases
+	}
+	same := last.Deliveries[len(last.Deliveries)-1] == delivery
+	if !same && slices.Contains(last.Deliveries, delivery) {
+		return nil
 	}
 	for _, l := range last.Leases {
 		if !l.holds() || l.Job.State != job.Processing {
 			continue
 		}
-		l.Token, l.Job.token = token, token
-		l.Job.expired[job.Crashed], l.Job.suspected[job.Crashed], l.Job.old[job.Crashed] = false, false, false
+		if !same {
+			l.Token, l.Job.token = token, token
+			l.Job.expired[job.Crashed], l.Job.suspected[job.Crashed], l.Job.old[job.Crashed] = false, false, false
+		}
 		leases = append(leases, l)
 	}
-	m.claims[name] = ModelClaim{Number: last.Number + 1, Leases: leases}
+	if !same {
+		m.claims[name] = ModelClaim{Deliveries: append(last.Deliveries, delivery), Leases: leases}
+	}
 	return leases
 }
 
