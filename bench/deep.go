@@ -105,7 +105,8 @@ func (p *pool) drainAll(ctx context.Context) error {
 	return nil
 }
 
-// stall does something, and returns the longest that a PING of another connection, one each millisecond, took meanwhile.
+// stall does something, and returns the longest time that a PING took meanwhile. Another connection sends one each
+// millisecond.
 func (p *pool) stall(ctx context.Context, do func() error) (longest time.Duration, err error) {
 	client := redis.NewClient(&redis.Options{Addr: p.server.Addr(), Protocol: 2, PoolSize: 1})
 	defer client.Close()
