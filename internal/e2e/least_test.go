@@ -217,8 +217,7 @@ func (c *cluster) forgets(s *server) {
 		c.t.Fatal(err)
 	}
 	testkit.Eventually(c.t, 20*time.Second, "the journal gives it back", func() (bool, string) {
-		n := c.rdb.ZCard(c.t.Context(), "{tierq:0}:scheduled").Val()
-		return n == 1, fmt.Sprint(n)
+		return c.has(waiting), "it is not in Redis"
 	})
 	s.await(waiting, "COMPLETED", 20*time.Second)
 }
