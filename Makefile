@@ -2,9 +2,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. client is a
-# module of its own, so that whoever imports it gets no requirement with it; go.work joins it to this one. bench is
-# another, so that what it compares tierq with is no dependency of tierq; PKG=./bench is its tests.
+# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. client and
+# worker are modules of their own, so that whoever imports one gets no requirement with it; go.work joins them to this
+# one. bench is another, so that what it compares tierq with is no dependency of tierq; PKG=./bench is its tests.
 PKG ?= ./...
 RUN ?=
 VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
@@ -21,7 +21,7 @@ PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 TEST := test -json -vet=off -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)')
-OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(PKG)))
+OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/... ./worker/...,$(PKG)))
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
 # The tests of bench run beside the others, for both wait for most of their time; what they say follows when both are
@@ -85,11 +85,12 @@ lint: ## check format, vet, the linters of .golangci.yml, and that the downloade
 	go mod edit -replace=github.com/tierq/tierq/client=./client bin/verify.mod
 	GOWORK=off go mod verify -modfile=bin/verify.mod
 	go -C bench mod verify
-	go vet ./... ./client/...
+	go vet ./... ./client/... ./worker/...
 	go vet -tags=$(TAGS),long,pictures,olddata ./internal/...
 	go -C bench vet ./...
 	$(GOLANGCI) run
 	cd client && $(GOLANGCI) run
+	cd worker && $(GOLANGCI) run
 	cd bench && $(GOLANGCI) run
 
 vuln: ## look for known holes that the code reaches (govulncheck); says so where its database cannot be reached
@@ -111,6 +112,7 @@ tidy: ## go mod tidy, also while this version of the client is published nowhere
 	go mod edit -dropreplace=github.com/tierq/tierq/client bin/tidy.mod
 	cp bin/tidy.mod go.mod && cp bin/tidy.sum go.sum
 	go -C client mod tidy
+	go -C worker mod tidy
 	go -C bench mod tidy
 
 fmt: ## format the code

@@ -119,7 +119,7 @@ func TestHostClocksDecideNothing(t *testing.T) {
 		}
 		file := filepath.ToSlash(rel)
 		at, ok := roomOf(path.Dir(file))
-		if !ok || at.testOnly || at.dir == "client" || at.dir == "internal/testreport" {
+		if !ok || at.testOnly || at.dir == "client" || at.dir == "worker" || at.dir == "internal/testreport" {
 			return nil // not a part of the server
 		}
 		text, err := os.ReadFile(name)

@@ -11,7 +11,7 @@ import (
 // importers returns the folders whose files, except tests, import one of these packages or a package below it.
 func importers(t *testing.T, what ...string) (folders []string) {
 	t.Helper()
-	for _, top := range []string{"cmd", "internal", "client", "web", "docs", "lua"} {
+	for _, top := range []string{"cmd", "internal", "client", "worker", "web", "docs", "lua"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
@@ -67,14 +67,23 @@ func TestDeliveryIsReplaceable(t *testing.T) {
 // the server.
 func TestClientIsOneDependency(t *testing.T) {
 	t.Attr("proves", "S1-P6 S3-I15")
-	mod := read(t, "client", "go.mod")
+	alone(t, "client", 20)
+}
+
+// The same for a program that runs jobs.
+func TestWorkerIsOneDependency(t *testing.T) { alone(t, "worker", 7) }
+
+// alone checks that the module in a folder requires no other module, and imports none. It has at least so many files.
+func alone(t *testing.T, folder string, least int) {
+	t.Helper()
+	mod := read(t, folder, "go.mod")
 	for line := range strings.Lines(mod) {
 		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word != "" && word != "module" && word != "go" {
-			t.Errorf("client/go.mod says %q: whoever requires the client would have it in the module graph", line)
+			t.Errorf("%s/go.mod says %q: a program that requires it would have it in the module graph", folder, line)
 		}
 	}
 	files := 0
-	err := filepath.WalkDir(filepath.Join(root, "client"), func(name string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, folder), func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(name) != ".go" {
 			return err
 		}
@@ -85,13 +94,13 @@ func TestClientIsOneDependency(t *testing.T) {
 		}
 		for _, i := range imported {
 			first, _, _ := strings.Cut(i, "/")
-			if strings.Contains(first, ".") && i != module+"client" && !strings.HasPrefix(i, module+"client/") {
+			if strings.Contains(first, ".") && i != module+folder && !strings.HasPrefix(i, module+folder+"/") {
 				t.Errorf("%s imports %s; a test, too, would make it a requirement", name, i)
 			}
 		}
 		return nil
 	})
-	if err != nil || files < 20 {
+	if err != nil || files < least {
 		t.Errorf("%d files, %v", files, err)
 	}
 }

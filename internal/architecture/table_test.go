@@ -140,6 +140,7 @@ var table = []room{
 	},
 	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, xterm}},
 	{dir: "client"},
+	{dir: "worker"},
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -254,40 +253,47 @@ func TestWorkersElsewhere_EmbeddedKill(t *testing.T) {
 	}
 }
 
-// The worker of docs/WORKERS.md runs as it is written there.
+// The workers of docs/WORKERS.md run as they are written there.
 func TestWorkersElsewhere_AsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/WORKERS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, found := strings.Cut(string(page), "```python\n")
-	text, _, ended := strings.Cut(text, "```")
-	if !found || !ended {
-		t.Fatal("the page has no worker in Python")
+	for language, cause := range map[string]string{"go": "PERMANENT_ERROR", "python": "HANDLER_ERROR"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			_, text, found := strings.Cut(string(page), "```"+language+"\n")
+			text, _, ended := strings.Cut(text, "```")
+			if !found || !ended {
+				t.Fatal("the page has no such worker")
+			}
+			runsAsDocumented(t, language, text, cause)
+		})
 	}
-	file := filepath.Join(t.TempDir(), "worker.py")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// runsAsDocumented runs a worker that doubles the width of pictures. cause is that of a payload of another form.
+func runsAsDocumented(t *testing.T, language, text, cause string) {
+	bin, args := libraries[language](t, text)
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api,recovery")
-	python := testkit.StartProcess(t, "python3", []string{"TIERQ_URL=" + s.base, "PATH=" + os.Getenv("PATH")}, file)
+	worker := testkit.StartProcess(t, bin, []string{"TIERQ_URL=" + s.base}, args...)
 	testkit.Eventually(t, 30*time.Second, "its first claim declares the queue", func() (bool, string) {
-		return do(t, http.MethodGet, s.base+"/admin/queues/pictures", "").status == http.StatusOK, python.Output()
+		return do(t, http.MethodGet, s.base+"/admin/queues/pictures", "").status == http.StatusOK, worker.Output()
 	})
 	ids := map[string]int{}
 	for n := range 20 {
 		ids[s.submit("paid", fmt.Sprintf(`{"type":"RESIZE","queue":"pictures","payload":{"width":%d}}`, n))] = n
 	}
-	broken := s.submit("public", `{"type":"RESIZE","queue":"pictures","payload":{}}`)
+	broken := s.submit("public", `{"type":"RESIZE","queue":"pictures","payload":[]}`)
 	for id, n := range ids {
 		if p := s.await(id, "COMPLETED", 30*time.Second); string(p.Result) != fmt.Sprintf(`{"width":%d}`, 2*n) &&
 			string(p.Result) != fmt.Sprintf(`{"width": %d}`, 2*n) {
 			t.Errorf("job %d has the result %s", n, p.Result)
 		}
 	}
-	if p := s.await(broken, "FAILED", 60*time.Second); p.FailureCause == nil || *p.FailureCause != "HANDLER_ERROR" {
+	if p := s.await(broken, "FAILED", 60*time.Second); p.FailureCause == nil || *p.FailureCause != cause {
 		t.Errorf("a handler that fails: %+v", p)
 	}
 	c.quiet(20 * time.Second)

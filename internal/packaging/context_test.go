@@ -56,7 +56,7 @@ func TestBuildContextIsWhole(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"go.mod", "go.sum", "go.work", "client/go.mod"} {
+	for _, name := range []string{"go.mod", "go.sum", "go.work", "client/go.mod", "worker/go.mod"} {
 		if ignored(string(rules), name) {
 			t.Errorf("%s is left out of the image's build: it says which modules are built", name)
 		}

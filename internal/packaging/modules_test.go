@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	server   = "github.com/tierq/tierq"
-	sdk      = server + "/client"
-	untagged = "v0.1.0" // of the client, as go.mod requires it
+	server    = "github.com/tierq/tierq"
+	sdk       = server + "/client"
+	untagged  = "v0.1.0" // of the client, as go.mod requires it
+	elsewhere = server + "/worker"
 )
 
 // goCommand runs go in a folder, with its own module cache and these proxies, and returns its output.
@@ -118,7 +119,7 @@ func TestWorkspace(t *testing.T) {
 	if want := "replace " + sdk + " " + requiredClient(t) + " => ./client\n"; !strings.Contains(string(work), want) {
 		t.Errorf("go.work lacks %q", want)
 	}
-	if out := strings.Fields(mustGo(t, root, nil, "list", "-m")); strings.Join(out, " ") != server+" "+sdk {
+	if out := strings.Fields(mustGo(t, root, nil, "list", "-m")); strings.Join(out, " ") != server+" "+sdk+" "+elsewhere {
 		t.Errorf("the workspace has %q", out)
 	}
 	if out := strings.TrimSpace(mustGo(t, root+"/bench", nil, "list", "-m")); out != server+"/bench" {

@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// libraries are the worker libraries. Each returns the command that starts a program outside this repository, whose
+// text is given.
+var libraries = map[string]func(t *testing.T, text string) (bin string, args []string){
+	"go": outsideModule,
+	"python": func(t *testing.T, text string) (string, []string) {
+		file := filepath.Join(t.TempDir(), "worker.py")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "python3", []string{file}
+	},
+}
+
+// outsideModule builds a program that is a module of its own, and requires the worker library only.
+func outsideModule(t *testing.T, text string) (string, []string) {
+	t.Helper()
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const library = "github.com/tierq/tierq/worker"
+	files := map[string]string{
+		"main.go": text,
+		"go.mod": fmt.Sprintf("module example.com/pictures\n\ngo 1.26.0\n\nrequire %s v0.1.0\n\nreplace %[1]s => %s\n",
+			library, filepath.Join(repository, "worker")),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", "program", ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOPROXY=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(dir, "program"), nil
+}
+
+// A program outside this repository runs 10,000 jobs with each library. It is killed in the middle, and another one
+// goes on: each job has one outcome and the right result, and each attempt beyond the first has its reason.
+func TestWorkerLibraries_Kill(t *testing.T) {
+	t.Parallel()
+	for language := range libraries {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			killLibrary(t, language)
+		})
+	}
+}
+
+func killLibrary(t *testing.T, language string) {
+	const jobs = 10_000
+	text, err := os.ReadFile(filepath.Join("testdata", "libraries", "worker."+language+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, args := libraries[language](t, string(text))
+	c := newCluster(t)
+	s := c.start("TIERQ_ROLES=api,recovery", "TIERQ_ADDRESS_RATE=1000000")
+	s.changes(http.MethodPut, "/admin/queues/numbers", `{"limit":20000}`, 200)
+	numbers := map[string]int{}
+	for first := 0; first < jobs; first += 1000 {
+		entries := make([]string, 1000)
+		for i := range entries {
+			entries[i] = fmt.Sprintf(`{"type":"DOUBLE","queue":"numbers","payload":{"n":%d}}`, first+i)
+		}
+		answers, _ := s.batch("paid", "application/json", entries)
+		for i, one := range answers {
+			numbers[one.JobID] = first + i
+		}
+	}
+	start := func() *testkit.Process { return testkit.StartProcess(t, bin, []string{"TIERQ_URL=" + s.base}, args...) }
+	first := start()
+	testkit.Eventually(t, 60*time.Second, "a part of the jobs has ended", func() (bool, string) {
+		n := len(c.outcomes())
+		return n > jobs/10, fmt.Sprint(n)
+	})
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.outcomes()); n >= jobs {
+		t.Fatalf("%d jobs had ended before the kill", n)
+	}
+	second := start()
+	ids := make([]string, 0, jobs)
+	for id := range numbers {
+		ids = append(ids, id)
+	}
+	for id, outcome := range c.settled(2*time.Minute, ids...) {
+		if outcome != "COMPLETED" {
+			t.Errorf("%s is %s", id, outcome)
+		}
+	}
+	c.each(`SELECT job_id, result FROM job_results`, func(id, result string) {
+		var got struct{ N int }
+		if err := json.Unmarshal([]byte(result), &got); err != nil || got.N != 2*numbers[id] {
+			t.Errorf("the result of %d is %s", numbers[id], result)
+		}
+	})
+	crashes := c.crashes(map[string]bool{strconv.Itoa(first.Pid()): true})
+	if len(crashes) == 0 {
+		t.Error("the worker was killed while it ran nothing")
+	}
+	failures := map[string]int{}
+	c.each(`SELECT job_id, error FROM job_attempts WHERE outcome = 'HANDLER_ERROR'`, func(id, _ string) {
+		if failures[id]++; failures[id] > 1 || numbers[id]%100 != 0 {
+			t.Errorf("the job of %d has failed, %d times", numbers[id], failures[id])
+		}
+	})
+	for id, spent := range c.spent() {
+		if spent != crashes[id]+failures[id] {
+			t.Errorf("the job of %d has spent %d retries: %d crashes, %d failures", numbers[id], spent, crashes[id], failures[id])
+		}
+	}
+	t.Logf("evidence: %d jobs; %d were running when the worker was killed, %d failed once", jobs, len(crashes), len(failures))
+	if err := second.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	c.quiet(20 * time.Second)
+}

@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// mostClaim is how many jobs a claim asks for.
+const mostClaim = 100
+
+// claimWait is how long the server holds a claim while there is no job.
+const claimWait = 20 * time.Second
+
+// claimLife is how long a claim is repeated with its id. The server remembers it for a minute.
+const claimLife = 45 * time.Second
+
+// claimBody is the body of a claim.
+type claimBody struct {
+	Worker  string            `json:"worker"`
+	Queues  []string          `json:"queues"`
+	Tiers   []string          `json:"tiers,omitempty"`
+	Max     int               `json:"max"`
+	Wait    int64             `json:"wait"` // seconds
+	Lease   int64             `json:"leaseSeconds,omitempty"`
+	ID      string            `json:"claimId"`
+	Reports []json.RawMessage `json:"reports,omitempty"`
+}
+
+// claimed is a job in the answer to a claim.
+type claimed struct {
+	Job
+	lease
+}
+
+type claimAnswer struct {
+	State        string     `json:"state"`
+	RetryAfterMs int64      `json:"retryAfterMs"`
+	Reported     []reported `json:"reported"`
+	Jobs         []claimed  `json:"jobs"`
+}
+
+// claims asks for jobs until ctx ends or an operator ends the worker. calls is the context of calls that outlive ctx,
+// handlers that of the handlers. It returns the server's refusal of the first claim.
+func (w *Worker) claims(ctx, calls, handlers context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.term:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	start := fmt.Sprintf("%08x", rand.Uint32()) // claims of another process with this name have other ids
+	taken := false
+	for number := 1; ; number++ {
+		places := w.awaitPlace(ctx)
+		if places == 0 {
+			return nil
+		}
+		c := claimBody{
+			Worker: w.name, Queues: w.queues, Tiers: w.tiers, Max: min(places, mostClaim),
+			Wait: int64(claimWait / time.Second), Lease: int64(w.lease / time.Second), ID: fmt.Sprintf("%s-%d", start, number),
+		}
+		answer, sent, err := w.claim(ctx, calls, &c, taken)
+		if err != nil {
+			return err
+		}
+		if answer == nil {
+			continue
+		}
+		taken = true
+		w.heard(answer.State)
+		if answer.State == "quiet" && answer.RetryAfterMs == 0 {
+			answer.RetryAfterMs = 1000
+		}
+		w.mu.Lock()
+		w.free -= len(answer.Jobs)
+		w.hungry = answer.RetryAfterMs == 0 && !w.terminated()
+		w.mu.Unlock()
+		for i := range answer.Jobs {
+			w.start(handlers, &answer.Jobs[i], sent)
+		}
+		signal(w.beatIt)
+		rest(ctx, ms(min(answer.RetryAfterMs, 60_000)))
+	}
+}
+
+// heard takes what the server asks of the worker.
+func (w *Worker) heard(state string) {
+	if state == "terminate" {
+		w.told.Do(func() { close(w.term) })
+	}
+}
+
+func (w *Worker) terminated() bool {
+	select {
+	case <-w.term:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitPlace waits for a free place, and returns how many there are; 0 if ctx has ended.
+func (w *Worker) awaitPlace(ctx context.Context) int {
+	for {
+		w.mu.Lock()
+		free := w.free
+		ends := ctx.Err() != nil || w.terminated()
+		w.hungry = !ends
+		w.mu.Unlock()
+		switch {
+		case ends:
+			signal(w.toSend)
+			return 0
+		case free > 0:
+			return free
+		}
+		select {
+		case <-w.freed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// claim makes a claim and repeats it until it is answered; the answer is nil if it was given up. It carries the
+// reports that wait. sent is when the call that was answered was sent. The error is the refusal of a first claim.
+func (w *Worker) claim(ctx, calls context.Context, c *claimBody, taken bool) (*claimAnswer, time.Time, error) {
+	first := time.Now()
+	carried := w.takeReports(true)
+	for failures := 1; ; failures++ {
+		sent := time.Now()
+		c.Reports = texts(carried)
+		var answer claimAnswer
+		err := w.call(ctx, "claim", c, &answer, claimWait+callTime)
+		if err == nil {
+			again, err := w.acknowledge(carried, answer.Reported)
+			if w.putBack(again); err != nil {
+				w.log.Warn("reports were not carried out, and are sent again", "reports", len(again), "err", err)
+			}
+			return &answer, sent, nil
+		}
+		// The reports go alone from here: if they are why the claim is refused, the next one is not.
+		w.putBack(carried)
+		withReports := len(carried) > 0
+		carried = nil
+		if ctx.Err() != nil {
+			w.giveBack(calls, c)
+			return nil, sent, nil //nolint:nilerr // the claim failed because Run ends
+		}
+		var refused *refusal
+		final := errors.As(err, &refused) && refused.final()
+		if final && !taken && !withReports && refused.Status != http.StatusNotFound {
+			return nil, sent, fmt.Errorf("worker: %w", err)
+		}
+		if !final || !withReports {
+			w.log.Warn("a claim failed, and is made again", "err", err)
+			rest(ctx, pause(failures, err))
+		}
+		if time.Since(first) > claimLife {
+			return nil, sent, nil // the next claim has another id
+		}
+	}
+}
+
+// giveBack asks for the jobs that a claim may have got whose answer nobody waits for, and releases them.
+func (w *Worker) giveBack(calls context.Context, c *claimBody) {
+	again := *c
+	again.Max, again.Wait, again.Reports = 1, 0, nil
+	var answer claimAnswer
+	if err := w.call(calls, "claim", &again, &answer, callTime); err != nil {
+		w.log.Warn("the last claim was not answered; if it got jobs, they wait for the end of their leases", "err", err)
+		return
+	}
+	for i := range answer.Jobs {
+		j := &answer.Jobs[i]
+		a := &attempt{Job: j.Job, lease: j.lease, w: w, done: true, beatAt: time.Now().Add(time.Hour)}
+		text := encoded(entry{Lease: a.Sealed, Released: &released{}})
+		w.mu.Lock()
+		w.held[a.Sealed] = a
+		w.mu.Unlock()
+		w.putBack([]*report{{attempt: a, text: text}})
+	}
+}

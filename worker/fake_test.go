@@ -1,0 +1,238 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeServer is a server of worker calls: it hands out the jobs of a list, and keeps what it is told.
+type fakeServer struct {
+	*httptest.Server
+	t *testing.T
+
+	mu      sync.Mutex
+	jobs    []map[string]any          // to be handed out
+	claims  map[string][]string       // the leases of a claim, by its id
+	out     map[string]map[string]any // the jobs that were handed out, by lease
+	ends    map[string]entry          // the report that ended a lease
+	counts  map[string]int            // calls, by verb
+	words   map[string]string         // the answer to a lease's heartbeats; "" = OK
+	saved   map[string][]string       // checkpoints, by lease, with their numbers
+	carried int                       // reports that came with claims
+	state   string
+	leaseMs int
+	most    int // leases of one heartbeat
+
+	// fault decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
+	// lost; above, it is refused with this status.
+	fault func(verb string, n int, body []byte) int
+}
+
+func newFake(t *testing.T) *fakeServer {
+	s := &fakeServer{
+		t: t, claims: map[string][]string{}, out: map[string]map[string]any{}, ends: map[string]entry{}, leaseMs: 30_000,
+		counts: map[string]int{}, words: map[string]string{}, saved: map[string][]string{}, state: "run",
+		fault: func(string, int, []byte) int { return 0 },
+	}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// add queues a job whose lease is its id.
+func (s *fakeServer) add(id, typ, payload string, more ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := map[string]any{
+		"jobId": id, "type": typ, "queue": "pictures", "payload": json.RawMessage(payload), "lease": "lease-" + id,
+		"attempt": 1, "generation": 1, "checkpoint": nil, "traceId": nil, "leaseForMs": s.leaseMs,
+		"heartbeatEveryMs": s.leaseMs / 3, "endsInMs": 600_000,
+	}
+	for i := 0; i < len(more); i += 2 {
+		j[more[i]] = json.RawMessage(more[i+1])
+	}
+	s.jobs = append(s.jobs, j)
+}
+
+func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	verb := path.Base(r.URL.Path)
+	s.mu.Lock()
+	s.counts[verb]++
+	fault := s.fault(verb, s.counts[verb], body)
+	s.mu.Unlock()
+	if fault > 1 {
+		w.WriteHeader(fault)
+		fmt.Fprintf(w, `{"status":%d,"errorCode":"REFUSED","detail":"by the test"}`, fault)
+		return
+	}
+	answer := map[string]func(context.Context, []byte) any{
+		"claim": s.claim, "heartbeat": s.heartbeat, "report": s.report,
+	}[verb](r.Context(), body)
+	if fault == 1 {
+		panic(http.ErrAbortHandler)
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (s *fakeServer) read(body []byte, into any) {
+	if err := json.Unmarshal(body, into); err != nil {
+		s.t.Errorf("%v in %s", err, body)
+	}
+}
+
+func (s *fakeServer) claim(ctx context.Context, body []byte) any {
+	var c claimBody
+	s.read(body, &c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.carried += len(c.Reports)
+	answers := s.end(c.Reports)
+	jobs := []map[string]any{}
+	for _, lease := range s.claims[c.ID] {
+		if _, ended := s.ends[lease]; !ended {
+			jobs = append(jobs, s.out[lease])
+		}
+	}
+	for end := time.Now().Add(time.Duration(c.Wait) * time.Second); len(jobs) == 0; {
+		for len(s.jobs) > 0 && len(jobs) < c.Max {
+			lease := s.jobs[0]["lease"].(string)
+			s.out[lease] = s.jobs[0]
+			jobs, s.jobs = append(jobs, s.jobs[0]), s.jobs[1:]
+			s.claims[c.ID] = append(s.claims[c.ID], lease)
+		}
+		if len(jobs) > 0 || ctx.Err() != nil || time.Now().After(end) || s.state == "terminate" {
+			break
+		}
+		s.mu.Unlock()
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+	}
+	return map[string]any{"state": s.state, "claimId": c.ID, "retryAfterMs": 0, "reported": answers, "jobs": jobs}
+}
+
+// end takes reports. The first one of a lease counts, and a repeat gets the same answer.
+func (s *fakeServer) end(reports []json.RawMessage) []any {
+	answers := []any{}
+	for _, text := range reports {
+		var e entry
+		s.read(text, &e)
+		if s.words[e.Lease] == "LOST" {
+			answers = append(answers, map[string]any{"error": refusal{Status: 409, ErrorCode: "LEASE_LOST"}})
+			continue
+		}
+		if before, again := s.ends[e.Lease]; again && string(encoded(before)) != string(encoded(e)) {
+			s.t.Errorf("another report for one lease: %s, %s", encoded(before), encoded(e))
+		}
+		s.ends[e.Lease] = e
+		answers = append(answers, map[string]any{"outcome": "COMPLETED"})
+	}
+	return answers
+}
+
+func (s *fakeServer) report(_ context.Context, body []byte) any {
+	var c struct{ Reports []json.RawMessage }
+	s.read(body, &c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[string]any{"reports": s.end(c.Reports)}
+}
+
+func (s *fakeServer) heartbeat(_ context.Context, body []byte) any {
+	var c struct{ Leases []beat }
+	s.read(body, &c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = max(s.most, len(c.Leases))
+	pulses := []pulse{}
+	for _, b := range c.Leases {
+		word := s.words[b.Lease]
+		if word == "" {
+			word = "OK"
+		}
+		if b.Save > 0 {
+			s.saved[b.Lease] = append(s.saved[b.Lease], fmt.Sprintf("%d=%s", b.Save, b.Checkpoint))
+		}
+		pulses = append(pulses, pulse{word, int64(s.leaseMs)})
+	}
+	return map[string]any{"state": s.state, "leases": pulses}
+}
+
+// reported waits for the report of a job, and returns it without its lease.
+func (s *fakeServer) reported(id string) string {
+	s.t.Helper()
+	var e entry
+	s.until("the report of "+id, func() (found bool) {
+		e, found = s.ends["lease-"+id]
+		return found
+	})
+	e.Lease = ""
+	return string(encoded(e))
+}
+
+// until waits for a condition, which the server's mutex guards.
+func (s *fakeServer) until(what string, holds func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		s.mu.Lock()
+		ok := holds()
+		s.mu.Unlock()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("not within 20 s: %s; %v", what, s.counts)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// with changes what the server does.
+func (s *fakeServer) with(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// worker returns a worker of this server, which runs until the test ends or stop is called; stop returns Run's error.
+func (s *fakeServer) worker(register func(w *Worker), opts ...Option) (stop func() error) {
+	quiet := slog.New(slog.DiscardHandler)
+	w := New(s.URL, []string{"pictures"}, append([]Option{WithLog(quiet)}, opts...)...)
+	register(w)
+	ctx, cancel := context.WithCancel(context.Background())
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = w.Run(ctx)
+	}()
+	stop = func() error {
+		cancel()
+		<-ended
+		return err
+	}
+	s.t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func names(m map[string]entry) []string {
+	var all []string
+	for name := range m {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,3 @@
+module github.com/tierq/tierq/worker
+
+go 1.26.0
