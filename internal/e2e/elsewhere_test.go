@@ -253,6 +253,9 @@ func TestWorkersElsewhere_EmbeddedKill(t *testing.T) {
 	}
 }
 
+// fences are the words behind the marks that begin a program in a page.
+var fences = map[string]string{"go": "go", "python": "python", "node": "js"}
+
 // The workers of docs/WORKERS.md run as they are written there.
 func TestWorkersElsewhere_AsDocumented(t *testing.T) {
 	t.Parallel()
@@ -260,10 +263,12 @@ func TestWorkersElsewhere_AsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for language, cause := range map[string]string{"go": "PERMANENT_ERROR", "python": "HANDLER_ERROR"} {
+	for language, cause := range map[string]string{
+		"go": "PERMANENT_ERROR", "python": "HANDLER_ERROR", "node": "HANDLER_ERROR",
+	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			_, text, found := strings.Cut(string(page), "```"+language+"\n")
+			_, text, found := strings.Cut(string(page), "```"+fences[language]+"\n")
 			text, _, ended := strings.Cut(text, "```")
 			if !found || !ended {
 				t.Fatal("the page has no such worker")
@@ -275,12 +280,12 @@ func TestWorkersElsewhere_AsDocumented(t *testing.T) {
 
 // runsAsDocumented runs a worker that doubles the width of pictures. cause is that of a payload of another form.
 func runsAsDocumented(t *testing.T, language, text, cause string) {
-	bin, args := libraries[language](t, text)
+	p := workerOf(t, language, text)
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api,recovery")
-	worker := testkit.StartProcess(t, bin, []string{"TIERQ_URL=" + s.base}, args...)
+	program := p.start(t, s)
 	testkit.Eventually(t, 30*time.Second, "its first claim declares the queue", func() (bool, string) {
-		return do(t, http.MethodGet, s.base+"/admin/queues/pictures", "").status == http.StatusOK, worker.Output()
+		return do(t, http.MethodGet, s.base+"/admin/queues/pictures", "").status == http.StatusOK, program.Output()
 	})
 	ids := map[string]int{}
 	for n := range 20 {

@@ -15,44 +15,77 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// libraries are the worker libraries. Each returns the command that starts a program outside this repository, whose
-// text is given.
-var libraries = map[string]func(t *testing.T, text string) (bin string, args []string){
+// libraries are the worker libraries. Each returns a program that uses the one in the repository, from a folder
+// outside, and whose text is given.
+var libraries = map[string]func(t *testing.T, repository, text string) library{
 	"go": outsideModule,
-	"python": func(t *testing.T, text string) (string, []string) {
-		file := filepath.Join(t.TempDir(), "worker.py")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	"python": func(t *testing.T, repository, text string) library {
+		file := filepath.Join(outside(t, map[string]string{"worker.py": text}), "worker.py")
+		env := []string{"PYTHONPATH=" + filepath.Join(repository, "sdk", "python"), "PYTHONDONTWRITEBYTECODE=1"}
+		return library{"python3", []string{file}, env}
+	},
+	"node": func(t *testing.T, repository, text string) library {
+		dir := outside(t, map[string]string{"worker.mjs": text})
+		if err := os.Mkdir(filepath.Join(dir, "node_modules"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		return "python3", []string{file}
+		err := os.Symlink(filepath.Join(repository, "sdk", "node"), filepath.Join(dir, "node_modules", "tierq"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return library{bin: "node", args: []string{filepath.Join(dir, "worker.mjs")}}
 	},
 }
 
-// outsideModule builds a program that is a module of its own, and requires the worker library only.
-func outsideModule(t *testing.T, text string) (string, []string) {
+// library is how a worker that uses a library is started.
+type library struct {
+	bin       string
+	args, env []string
+}
+
+// workerOf makes a program of a language.
+func workerOf(t *testing.T, language, text string) library {
 	t.Helper()
 	repository, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return libraries[language](t, repository, text)
+}
+
+// start starts the program as a worker of a server.
+func (p library) start(t *testing.T, s *server) *testkit.Process {
+	t.Helper()
+	return testkit.StartProcess(t, p.bin, append([]string{"TIERQ_URL=" + s.base}, p.env...), p.args...)
+}
+
+// outside writes files into a folder outside the repository.
+func outside(t *testing.T, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
-	const library = "github.com/tierq/tierq/worker"
-	files := map[string]string{
-		"main.go": text,
-		"go.mod": fmt.Sprintf("module example.com/pictures\n\ngo 1.26.0\n\nrequire %s v0.1.0\n\nreplace %[1]s => %s\n",
-			library, filepath.Join(repository, "worker")),
-	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// outsideModule builds a program that is a module of its own, and requires the worker library only.
+func outsideModule(t *testing.T, repository, text string) library {
+	t.Helper()
+	const path = "github.com/tierq/tierq/worker"
+	dir := outside(t, map[string]string{
+		"main.go": text,
+		"go.mod": fmt.Sprintf("module example.com/pictures\n\ngo 1.26.0\n\nrequire %s v0.1.0\n\nreplace %[1]s => %s\n",
+			path, filepath.Join(repository, "worker")),
+	})
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", "program", ".")
 	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOPROXY=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return filepath.Join(dir, "program"), nil
+	return library{bin: filepath.Join(dir, "program")}
 }
 
 // A program outside this repository runs 10,000 jobs with each library. It is killed in the middle, and another one
@@ -73,7 +106,7 @@ func killLibrary(t *testing.T, language string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin, args := libraries[language](t, string(text))
+	p := workerOf(t, language, string(text))
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api,recovery", "TIERQ_ADDRESS_RATE=1000000")
 	s.changes(http.MethodPut, "/admin/queues/numbers", `{"limit":20000}`, 200)
@@ -88,8 +121,7 @@ func killLibrary(t *testing.T, language string) {
 			numbers[one.JobID] = first + i
 		}
 	}
-	start := func() *testkit.Process { return testkit.StartProcess(t, bin, []string{"TIERQ_URL=" + s.base}, args...) }
-	first := start()
+	first := p.start(t, s)
 	testkit.Eventually(t, 60*time.Second, "a part of the jobs has ended", func() (bool, string) {
 		n := len(c.outcomes())
 		return n > jobs/10, fmt.Sprint(n)
@@ -100,7 +132,7 @@ func killLibrary(t *testing.T, language string) {
 	if n := len(c.outcomes()); n >= jobs {
 		t.Fatalf("%d jobs had ended before the kill", n)
 	}
-	second := start()
+	second := p.start(t, s)
 	ids := make([]string, 0, jobs)
 	for id := range numbers {
 		ids = append(ids, id)

@@ -1,0 +1,204 @@
+/** A class of service: paid, unpaid, public, or one that an operator added. Either case. */
+export type Tier = string;
+
+export type Status = 'SCHEDULED' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
+
+/** The state of a job. Times are RFC 3339 texts; what there is not yet is null. */
+export interface Poll<Result = unknown> {
+  jobId: string;
+  status: Status;
+  tier: string;
+  type: string;
+  retryCount: number;
+  maxRetries: number;
+  arrivedAt: string | null;
+  firstTriedAt: string | null;
+  completedAt: string | null;
+  runAt: string | null;
+  position: number | null;
+  etaSeconds: number | null;
+  result: Result | null;
+  failureCause: string | null;
+  lastError: string | null;
+  traceId: string | null;
+}
+
+export interface SubmitOptions {
+  /** The queue in which the job waits. */
+  queue?: string;
+  delaySeconds?: number;
+  /** An RFC 3339 text. */
+  runAt?: string;
+  maxRetries?: number;
+  maxProcessingSeconds?: number;
+  callbackUrl?: string;
+  /** The same key within an hour makes no second job. By default each submit has a key of its own. */
+  idempotencyKey?: string;
+}
+
+export interface Submission extends SubmitOptions {
+  type: string;
+  payload?: unknown;
+}
+
+export interface ClientOptions {
+  /** An API key; by default TIERQ_KEY. */
+  key?: string;
+  /** Of each try, in ms; by default 30,000. */
+  timeout?: number;
+  /** How often a call is tried after a lost reply, 429, 502, 503 and 504; by default 6. */
+  tries?: number;
+}
+
+/** Calls one server, or several behind one address. The url is by default TIERQ_URL. */
+export class Client {
+  constructor(url?: string, options?: ClientOptions);
+  /**
+   * Submits a job, and returns its id. The error is an OutcomeUnknown if the job may have been accepted; any other
+   * means that it was not.
+   */
+  submit(tier: Tier, type: string, payload?: unknown, options?: SubmitOptions): Promise<string>;
+  /** Submits many jobs, 1000 a call, and returns for each its id or the error that refused it. */
+  submitMany(tier: Tier, jobs: Submission[]): Promise<(string | TierqError)[]>;
+  /** Returns the state of a job. */
+  poll<Result = unknown>(jobId: string): Promise<Poll<Result>>;
+  /**
+   * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, the signal's
+   * reason, or after timeout ms a DOMException named TimeoutError.
+   */
+  wait<Result = unknown>(jobId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Poll<Result>>;
+  /** Cancels a job, and returns its status: PROCESSING while its worker has yet to be told. */
+  cancel(jobId: string): Promise<Status>;
+}
+
+/** A job that a worker holds. */
+export interface Job<Payload = unknown, Checkpoint = unknown> {
+  /** The same in each attempt: the key of the job's side effects. */
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly tier: string;
+  readonly payload: Payload;
+  /** From 1. */
+  readonly attempt: number;
+  /** Retries that were spent. */
+  readonly retryCount: number;
+  readonly maxRetries: number;
+  /** From 1; each requeue of an ended job begins another. */
+  readonly generation: number;
+  /** The last one of an earlier attempt of this generation. */
+  readonly checkpoint?: Checkpoint;
+  readonly traceId?: string;
+  readonly traceparent?: string;
+  /** Aborted when the handler should end; its reason is a LeaseLost, Cancelled, MaxTime or Stopping. */
+  readonly signal: AbortSignal;
+  /**
+   * Stores the progress, any JSON of at most 16 KiB, in place of the checkpoint before. After that a later attempt of
+   * the same generation finds it in checkpoint, whatever becomes of this process. The error is the signal's reason.
+   */
+  save(progress: Checkpoint): Promise<void>;
+}
+
+export interface WorkerOptions {
+  /** An API key of the role worker; by default TIERQ_KEY. */
+  key?: string;
+  /** How many handlers run at once, 1 to 1000; by default 10. */
+  concurrency?: number;
+  /** Only jobs of these tiers, whose priorities must follow each other. */
+  tiers?: Tier[];
+  /** How long a job stays the worker's without a heartbeat, 5 to 3600 s; by default 30. */
+  lease?: number;
+  /** For how many ms run waits for the running handlers when it ends; by default 25,000. */
+  drain?: number;
+  /** 1 to 64 of A-Z a-z 0-9 . _ -, and no other running worker's. */
+  name?: string;
+  /** By default console. */
+  log?: Pick<Console, 'info' | 'warn' | 'error'>;
+}
+
+/**
+ * Claims jobs of some queues, runs their handlers, and reports how each ended. It keeps the jobs that it holds by
+ * heartbeats, all in one call; reports travel with the next claim; every call is repeated until it is answered, and the
+ * server counts it once. A job may run more than once: use its id as the key of its side effects.
+ */
+export class Worker {
+  constructor(url: string | undefined, queues: string[], options?: WorkerOptions);
+  readonly name: string;
+  /**
+   * Makes fn the handler of a job type. What it returns, any JSON, is the job's result. An error fails the attempt, and
+   * the tier decides whether there is another; Permanent, RetryAfter and Later ask for something else. Jobs of types
+   * without a handler go back to their queue.
+   */
+  handle<Payload = any, Result = unknown>(
+    type: string, fn: (payload: Payload, job: Job<Payload>) => Result | Promise<Result>): this;
+  /**
+   * Claims and runs jobs until stop is called, or SIGTERM or SIGINT comes. Then it claims nothing more, and waits for
+   * the running handlers. After that it aborts their signals: the jobs of those that throw then go back to their queue,
+   * at no cost. A handler that goes on keeps its job until the lease is over. The error is the server's refusal of the
+   * first claim.
+   */
+  run(options?: { signals?: boolean }): Promise<void>;
+  /** Ends run. */
+  stop(): void;
+}
+
+/** A call was refused, or not answered. A refusal means that nothing was done, except OutcomeUnknown. */
+export class TierqError extends Error {
+  /** 0 without an answer. */
+  readonly status: number;
+  /** The server's errorCode. */
+  readonly code: string;
+  readonly detail: string;
+  readonly jobId?: string;
+  readonly errors: { field: string; reason: string }[];
+  /** Seconds. */
+  readonly retryAfter: number;
+  /** Whether the same call may succeed later. */
+  get passing(): boolean;
+}
+
+/** The server did not answer, or cannot do this now. */
+export class Unavailable extends TierqError {}
+
+/** The call may or may not have been carried out. For a submit: submit again with the same idempotencyKey. */
+export class OutcomeUnknown extends TierqError {}
+
+/** The job ended FAILED. */
+export class JobFailed extends TierqError {
+  readonly job: Poll;
+}
+
+/** The job ended CANCELLED. */
+export class JobCancelled extends TierqError {
+  readonly job: Poll;
+}
+
+/** Thrown by a handler: the job becomes a dead letter at once, whatever retries are left. */
+export class Permanent extends Error {}
+
+/** Thrown by a handler: the attempt fails, which costs a retry, and the next one is at least seconds away. */
+export class RetryAfter extends Error {
+  constructor(seconds: number, message?: string);
+  readonly seconds: number;
+}
+
+/** Thrown by a handler: the job goes back for seconds, at least one, without spending a retry. */
+export class Later extends Error {
+  constructor(seconds: number, reason?: string);
+  readonly seconds: number;
+}
+
+/** Why a handler should end: the reason of its job's signal. */
+export class Stopped extends Error {}
+
+/** Another worker may hold the job. */
+export class LeaseLost extends Stopped {}
+
+/** A user cancelled the job. */
+export class Cancelled extends Stopped {}
+
+/** The maximum processing time is over. */
+export class MaxTime extends Stopped {}
+
+/** The worker stops: the job goes back to its queue, no retry spent. */
+export class Stopping extends Stopped {}

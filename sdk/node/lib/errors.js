@@ -1,0 +1,68 @@
+// The errors of calls, and what a handler throws. index.d.ts says what each means.
+
+class Named extends Error {
+  constructor(message) {
+    super(message);
+    this.name = new.target.name;
+  }
+}
+
+export class TierqError extends Named {
+  constructor(message, { status = 0, code = '', detail = '', jobId, errors = [], retryAfter = 0 } = {}) {
+    super(message);
+    Object.assign(this, { status, code, detail, jobId, errors, retryAfter });
+  }
+
+  // Whether the same call may succeed later.
+  get passing() {
+    const { status } = this;
+    return status === 0 || status === 408 || status === 429 || status > 501;
+  }
+}
+
+export class Unavailable extends TierqError {}
+
+export class OutcomeUnknown extends TierqError {}
+
+export class JobFailed extends TierqError {
+  constructor(job) {
+    super(`job ${job.jobId} failed: ${job.failureCause}: ${job.lastError}`, { jobId: job.jobId });
+    this.job = job;
+  }
+}
+
+export class JobCancelled extends TierqError {
+  constructor(job) {
+    super(`job ${job.jobId} was cancelled`, { jobId: job.jobId });
+    this.job = job;
+  }
+}
+
+export class Permanent extends Named {}
+
+export class RetryAfter extends Named {
+  constructor(seconds, message = '') {
+    super(message);
+    this.seconds = seconds;
+  }
+}
+
+export class Later extends Named {
+  constructor(seconds, reason = '') {
+    super(reason);
+    this.seconds = seconds;
+  }
+}
+
+export class Stopped extends Named {}
+
+export class LeaseLost extends Stopped {}
+
+export class Cancelled extends Stopped {}
+
+export class MaxTime extends Stopped {}
+
+export class Stopping extends Stopped {}
+
+// This worker has no handler for a job's type.
+export class UnknownType extends Named {}

@@ -1,0 +1,105 @@
+// The job that a handler runs.
+import { Cancelled, LeaseLost, MaxTime } from './errors.js';
+
+const MAX_CHECKPOINT = 16 << 10; // bytes of JSON
+
+export class Job {
+  #stop = new AbortController();
+  #clock;
+  #until; // the lease is surely held until then
+  #ends;
+  #every; // ms between heartbeats
+  #progress; // the JSON of a checkpoint that the server has not acknowledged
+  #saves = 0;
+  #stored = 0;
+  #savers = [];
+  #wake; // tells the worker that there is something for a heartbeat
+
+  constructor(claimed, sent, wake) {
+    this.id = claimed.jobId;
+    for (const name of ['type', 'queue', 'tier', 'payload', 'attempt', 'retryCount', 'maxRetries', 'generation']) {
+      this[name] = claimed[name];
+    }
+    this.checkpoint = claimed.checkpoint ?? undefined;
+    this.traceId = claimed.traceId ?? undefined;
+    this.traceparent = claimed.traceparent ?? undefined;
+    this.signal = this.#stop.signal;
+    // What the worker needs; handlers do not see it in a log of the job.
+    const inner = { lease: claimed.lease, done: false, lost: false, beatAt: sent + claimed.heartbeatEveryMs };
+    Object.defineProperty(this, 'inner', { value: inner });
+    this.#every = claimed.heartbeatEveryMs;
+    this.#until = sent + claimed.leaseForMs;
+    this.#ends = sent + claimed.endsInMs;
+    this.#wake = wake;
+    this.#tick();
+  }
+
+  get every() {
+    return this.#every;
+  }
+
+  // Ends the handler when the lease or the time is over.
+  #tick() {
+    const now = performance.now();
+    if (now >= this.#ends) return this.end(new MaxTime('maximum processing time exceeded'));
+    if (now >= this.#until) return this.end(new LeaseLost('lease lost'));
+    this.#clock = setTimeout(() => this.#tick(), Math.min(this.#until, this.#ends) - now + 1);
+    this.#clock.unref();
+  }
+
+  end(cause) {
+    clearTimeout(this.#clock);
+    this.#stop.abort(cause);
+  }
+
+  finish() {
+    clearTimeout(this.#clock);
+    this.inner.done = true;
+  }
+
+  save(progress) {
+    const text = JSON.stringify(progress);
+    if (text === undefined) throw new TypeError('a checkpoint is JSON');
+    if (Buffer.byteLength(text) > MAX_CHECKPOINT) {
+      throw new RangeError(`a checkpoint has at most ${MAX_CHECKPOINT} bytes`);
+    }
+    this.#progress = text;
+    const number = ++this.#saves;
+    this.inner.beatAt = 0;
+    this.#wake();
+    return new Promise((resolve, reject) => {
+      const fail = () => reject(this.signal.reason);
+      if (this.signal.aborted) return fail();
+      this.signal.addEventListener('abort', fail);
+      this.#savers.push({ number, done: () => (this.signal.removeEventListener('abort', fail), resolve()) });
+    });
+  }
+
+  // The entry of a heartbeat, and the number of its checkpoint.
+  beat() {
+    const lease = JSON.stringify(this.inner.lease);
+    if (this.#progress === undefined) return { text: `{"lease":${lease}}`, save: 0 };
+    return { text: `{"lease":${lease},"save":${this.#saves},"checkpoint":${this.#progress}}`, save: this.#saves };
+  }
+
+  // Takes the answer to a heartbeat.
+  hear({ word, leaseForMs }, save, sent) {
+    if (word === 'LOST') {
+      // After the end of the handler this is the rule: the report has arrived before the heartbeat.
+      this.inner.beatAt = Infinity;
+      if (!this.inner.done) {
+        this.inner.lost = true;
+        this.end(new LeaseLost('lease lost'));
+      }
+      return;
+    }
+    this.#until = sent + leaseForMs;
+    this.#stored = Math.max(this.#stored, save);
+    if (this.#stored === this.#saves) {
+      this.#progress = undefined;
+      this.inner.beatAt = sent + this.#every;
+    } // else a handler has saved again meanwhile, and the next heartbeat is due
+    this.#savers = this.#savers.filter((s) => s.number > this.#stored || s.done());
+    if (word === 'CANCEL') this.end(new Cancelled('job cancelled'));
+  }
+}

@@ -1,0 +1,142 @@
+// A server of worker calls, and of submits and polls: it hands out jobs, and keeps what it is told.
+import assert from 'node:assert/strict';
+import http from 'node:http';
+
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Fake {
+  jobs = []; // to be handed out
+  claims = new Map(); // the leases of a claim, by its id
+  out = new Map(); // the jobs that were handed out, by lease
+  ends = new Map(); // the report that ended a lease
+  counts = {}; // calls, by verb
+  words = {}; // the answer to a lease's heartbeats; OK without one
+  saved = {}; // checkpoints, by lease, with their numbers
+  carried = 0; // reports that came with claims
+  most = 0; // leases of one heartbeat
+  state = 'run';
+  leaseMs = 30_000;
+  keys = new Map(); // submitted jobs, by Idempotency-Key
+  polls = []; // the answers to polls, in their order; the last one repeats
+  wrong = [];
+  stops = []; // what to do before the server ends
+  // Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is lost;
+  // above, it is refused with this status.
+  fault = () => 0;
+
+  static async start(t) {
+    const fake = new Fake();
+    fake.http = http.createServer((q, a) => fake.serve(q, a));
+    await new Promise((resolve) => fake.http.listen(0, '127.0.0.1', resolve));
+    fake.url = `http://127.0.0.1:${fake.http.address().port}`;
+    t.after(async () => {
+      for (const stop of fake.stops) await stop();
+      fake.http.closeAllConnections();
+      fake.http.close();
+      assert.deepEqual(fake.wrong, []);
+    });
+    return fake;
+  }
+
+  // Queues a job whose lease is its id.
+  add(id, type, payload, more = {}) {
+    this.jobs.push({
+      jobId: id, type, queue: 'pictures', tier: 'PAID', payload, attempt: 1, retryCount: 0, maxRetries: 5,
+      generation: 1, checkpoint: null, traceId: null, traceparent: null, lease: `lease-${id}`, leaseForMs: this.leaseMs,
+      heartbeatEveryMs: Math.floor(this.leaseMs / 3), endsInMs: 600_000, ...more,
+    });
+  }
+
+  async serve(q, a) {
+    let body = '';
+    for await (const part of q) body += part;
+    const { pathname } = new URL(q.url, this.url);
+    const verb = pathname.startsWith('/api/worker/') ? pathname.split('/').pop() : `${q.method} ${pathname}`;
+    this.counts[verb] = (this.counts[verb] ?? 0) + 1;
+    const fault = this.fault(verb, this.counts[verb], body);
+    if (fault > 1) return answer(a, fault, { status: fault, errorCode: 'REFUSED', detail: 'by the test' });
+    const serve = { claim: this.claim, heartbeat: this.heartbeat, report: this.report }[verb];
+    const gone = () => a.destroyed;
+    const said = serve ? await serve.call(this, JSON.parse(body), gone) : this.client(q, verb, body);
+    if (fault === 1) return q.socket.destroy();
+    return answer(a, 200, said);
+  }
+
+  async claim(body, gone) {
+    this.carried += body.reports?.length ?? 0;
+    const reported = this.end(body.reports ?? []);
+    const jobs = (this.claims.get(body.claimId) ?? []).filter((l) => !this.ends.has(l)).map((l) => this.out.get(l));
+    for (const end = Date.now() + 1000 * body.wait; jobs.length === 0; ) {
+      while (this.jobs.length && jobs.length < body.max) {
+        const job = this.jobs.shift();
+        this.out.set(job.lease, job);
+        this.claims.set(body.claimId, [...(this.claims.get(body.claimId) ?? []), job.lease]);
+        jobs.push(job);
+      }
+      if (jobs.length || Date.now() > end || this.state === 'terminate' || gone()) break;
+      await sleep(2);
+    }
+    return { state: this.state, retryAfterMs: 0, reported, jobs };
+  }
+
+  // Takes reports. The first one of a lease counts, and a repeat gets the same answer.
+  end(reports) {
+    return reports.map((entry) => {
+      if (this.words[entry.lease] === 'LOST') return { error: { status: 409, errorCode: 'LEASE_LOST' } };
+      const before = this.ends.get(entry.lease);
+      if (before && JSON.stringify(before) !== JSON.stringify(entry)) this.wrong.push([before, entry]);
+      this.ends.set(entry.lease, entry);
+      return { outcome: 'COMPLETED' };
+    });
+  }
+
+  report(body) {
+    return { reports: this.end(body.reports) };
+  }
+
+  heartbeat(body) {
+    this.most = Math.max(this.most, body.leases.length);
+    const leases = body.leases.map(({ lease, save, checkpoint }) => {
+      if (save) (this.saved[lease] ??= []).push([save, checkpoint]);
+      return { word: this.words[lease] ?? 'OK', leaseForMs: this.leaseMs };
+    });
+    return { state: this.state, leases };
+  }
+
+  client(q, verb, body) {
+    const idOf = (key) => {
+      if (!this.keys.has(key)) this.keys.set(key, `job-${this.keys.size}`);
+      return this.keys.get(key);
+    };
+    if (verb.endsWith('/submit')) return { apiResponseData: { jobId: idOf(q.headers['idempotency-key']) } };
+    if (verb.endsWith('/submit/batch')) {
+      return {
+        apiResponseData: JSON.parse(body).map(({ type, idempotencyKey }) => type === 'NONE'
+          ? { errorCode: 'UNKNOWN_JOB_TYPE', detail: 'there is no such type' } : { jobId: idOf(idempotencyKey) }),
+      };
+    }
+    if (verb === 'GET /result/poll') {
+      const said = this.polls.length > 1 ? this.polls.shift() : this.polls[0];
+      return { apiResponseData: { jobId: 'job-0', jobTier: 'PAID', type: 'RESIZE', ...said } };
+    }
+    return { jobId: 'job-0', status: 'CANCELLED' };
+  }
+
+  // Waits for the report of a job, and returns it without its lease.
+  async reported(id) {
+    await this.until(`the report of ${id}`, () => this.ends.has(`lease-${id}`));
+    const { lease, ...entry } = this.ends.get(`lease-${id}`);
+    return entry;
+  }
+
+  async until(what, holds) {
+    for (const end = Date.now() + 20_000; !holds(); await sleep(2)) {
+      if (Date.now() > end) throw new Error(`not within 20 s: ${what}; ${JSON.stringify(this.counts)}`);
+    }
+  }
+}
+
+function answer(a, status, said) {
+  a.writeHead(status, { 'Content-Type': 'application/json' });
+  a.end(JSON.stringify(said));
+}

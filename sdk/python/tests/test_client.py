@@ -1,0 +1,68 @@
+import unittest
+import unittest.mock
+
+from tierq import Client, JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from .fake import Fake
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.fake = Fake(self)
+        self.client = Client(self.fake.url, tries=4)
+        self.addCleanup(self.client.close)
+        patch = unittest.mock.patch("tierq.client.pause", lambda failures, error: 0.001)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_submit_counts_once(self):
+        self.fake.fault = lambda verb, n, body: (0, 1, 503, 0)[n % 4]
+        ids = {self.client.submit("paid", "RESIZE", {"width": n}, queue="pictures") for n in range(20)}
+        self.assertEqual((len(ids), len(self.fake.keys)), (20, 20))
+
+    def test_submit_refused(self):
+        self.fake.fault = lambda verb, n, body: 422
+        with self.assertRaises(TierqError) as refused:
+            self.client.submit("paid", "RESIZE")
+        self.assertEqual((refused.exception.status, refused.exception.code, sum(self.fake.counts.values())),
+                         (422, "REFUSED", 1))
+        with self.assertRaises(TypeError):
+            self.client.submit("paid", "RESIZE", delay=3)
+
+    def test_submit_in_doubt(self):
+        self.fake.fault = lambda verb, n, body: (0, 1, 503, 503, 503)[n]
+        with self.assertRaises(OutcomeUnknown):
+            self.client.submit("paid", "RESIZE", idempotency_key="order-7")
+        self.assertEqual(list(self.fake.keys), ["order-7"])
+
+    def test_unavailable(self):
+        self.fake.fault = lambda verb, n, body: 503
+        with self.assertRaises(Unavailable):
+            self.client.submit("paid", "RESIZE")
+        self.assertEqual(sum(self.fake.counts.values()), 4)
+        with self.assertRaises(Unavailable):
+            Client("http://127.0.0.1:1", tries=2).poll("job-0")
+
+    def test_submit_many(self):
+        jobs = [{"type": "NONE" if n == 7 else "RESIZE", "payload": {"n": n}} for n in range(1500)]
+        results = self.client.submit_many("paid", jobs)
+        self.assertEqual((len(results), len(set(map(str, results)))), (1500, 1500))
+        self.assertEqual(results[7].code, "UNKNOWN_JOB_TYPE")
+        self.assertEqual(self.fake.counts["POST /paid/submit/batch"], 2)
+
+    def test_wait(self):
+        self.fake.polls = [{"currentJobStatus": "PENDING"}, {"currentJobStatus": "COMPLETED", "result": {"width": 2}}]
+        self.assertEqual(self.client.wait("job-0", 20).result, {"width": 2})
+        self.fake.polls = [{"currentJobStatus": "FAILED", "failureCause": "HANDLER_ERROR", "lastError": "broken"}]
+        with self.assertRaisesRegex(JobFailed, "HANDLER_ERROR: broken"):
+            self.client.wait("job-0")
+        self.fake.polls = [{"currentJobStatus": "CANCELLED"}]
+        with self.assertRaises(JobCancelled):
+            self.client.wait("job-0")
+        self.fake.polls = [{"currentJobStatus": "PENDING"}]
+        with self.assertRaises(TimeoutError):
+            self.client.wait("job-0", 0.3)
+        self.assertEqual(self.client.cancel("job-0"), "CANCELLED")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,200 @@
+"""Submits jobs to a server, and follows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Union
+from urllib.parse import quote
+
+from .errors import JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from .connection import Address, Connection, pause, refusal
+
+HOLD = 25  # seconds that the server is asked to hold a poll's answer
+MOST_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Poll:
+    """The state of a job. Times are RFC 3339 texts; what there is not yet is None."""
+
+    job_id: str
+    status: str  # SCHEDULED, PENDING, PROCESSING, COMPLETED, FAILED or CANCELLED
+    tier: str
+    type: str
+    retry_count: int
+    max_retries: int
+    arrived_at: Optional[str]
+    first_tried_at: Optional[str]
+    completed_at: Optional[str]
+    run_at: Optional[str]
+    position: Optional[int]
+    eta_seconds: Optional[float]
+    result: Any
+    failure_cause: Optional[str]
+    last_error: Optional[str]
+    trace_id: Optional[str]
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ("COMPLETED", "FAILED", "CANCELLED")
+
+
+def _poll_of(d: Dict[str, Any]) -> Poll:
+    return Poll(d["jobId"], d["currentJobStatus"], d.get("jobTier", ""), d.get("type", ""), d.get("retryCount", 0),
+                d.get("maxRetries", 0), d.get("arrivedAt"), d.get("firstTriedAt"), d.get("completedAt"), d.get("runAt"),
+                d.get("position"), d.get("etaSeconds"), d.get("result"), d.get("failureCause"), d.get("lastError"),
+                d.get("traceId"))
+
+
+class Client:
+    """Calls one server, or several behind one address. Any number of threads may use it; each has its connection.
+
+    url and key default to the variables TIERQ_URL and TIERQ_KEY. timeout, in seconds, is that of each try. A call is
+    tried tries times after a lost reply, 429, 502, 503 and 504. A submit has an Idempotency-Key, so that a repeat never
+    makes a second job.
+    """
+
+    def __init__(self, url: Optional[str] = None, *, key: Optional[str] = None, timeout: float = 30.0, tries: int = 6):
+        self._to = Address(url or os.environ.get("TIERQ_URL") or "http://127.0.0.1:8080",
+                           key or os.environ.get("TIERQ_KEY"))
+        self._timeout, self._tries = timeout, max(tries, 1)
+        self._own = threading.local()
+
+    def submit(self, tier: str, type: str, payload: Any = None, *, idempotency_key: Optional[str] = None,
+               **options: Any) -> str:
+        """Submits a job, and returns its id.
+
+        options are queue, delay_seconds, run_at (an RFC 3339 text), max_retries, max_processing_seconds and
+        callback_url. The error is OutcomeUnknown if the job may have been accepted; any other means that it was not.
+        """
+        body = _job(type, payload, options)
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        path = "/%s/submit" % quote(tier.lower(), safe="")
+        answer = self._call("submit", "POST", path, body, headers, changes=True)
+        return answer["apiResponseData"]["jobId"]
+
+    def submit_many(self, tier: str, jobs: Sequence[Dict[str, Any]]) -> List[Union[str, TierqError]]:
+        """Submits many jobs, 1000 a call, and returns for each its id or the error that refused it.
+
+        A job is a dict with type, payload, idempotency_key and the options of submit.
+        """
+        results: List[Union[str, TierqError]] = []
+        for first in range(0, len(jobs), MOST_BATCH):
+            entries = []
+            for job in jobs[first:first + MOST_BATCH]:
+                options = {k: v for k, v in job.items() if k not in ("type", "payload", "idempotency_key")}
+                entry = _job(job["type"], job.get("payload"), options)
+                entry["idempotencyKey"] = job.get("idempotency_key") or str(uuid.uuid4())
+                entries.append(entry)
+            path = "/%s/submit/batch" % quote(tier.lower(), safe="")
+            try:
+                answer = self._call("submit", "POST", path, entries, {}, changes=True)
+            except TierqError as e:
+                results += [e] * len(entries)
+                continue
+            results += [_entry(d) for d in answer["apiResponseData"]]
+        return results
+
+    def poll(self, job_id: str) -> Poll:
+        """Returns the state of a job."""
+        return self._poll(job_id, 0)
+
+    def wait(self, job_id: str, timeout: Optional[float] = None) -> Poll:
+        """Waits for the end of a job, and returns it when it is COMPLETED.
+
+        The error is JobFailed, JobCancelled, or after timeout seconds a TimeoutError. The answer comes within
+        milliseconds after the job's end.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = HOLD if end is None else end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("job %s has not ended within %s seconds" % (job_id, timeout))
+            asked = time.monotonic()
+            job = self._poll(job_id, min(HOLD, max(left, 0.001)))
+            if job.status == "FAILED":
+                raise JobFailed(job)
+            if job.status == "CANCELLED":
+                raise JobCancelled(job)
+            if job.ended:
+                return job
+            if time.monotonic() - asked < min(left, 1.0):
+                time.sleep(min(0.25, max(left, 0)))  # the server does not hold answers now
+
+    def cancel(self, job_id: str) -> str:
+        """Cancels a job, and returns its status: CANCELLED, or PROCESSING while its worker has yet to be told."""
+        return self._call("cancel", "DELETE", "/api/jobs/" + quote(job_id, safe=""), None, {}, changes=True)["status"]
+
+    def close(self) -> None:
+        """Closes this thread's connection. The client stays usable."""
+        conn = getattr(self._own, "conn", None)
+        if conn is not None:
+            conn.close()
+
+    def _poll(self, job_id: str, hold: float) -> Poll:
+        path = "/result/poll?jobId=" + quote(job_id, safe="")
+        if hold:
+            path += "&wait=%dms" % (hold * 1000)
+        return _poll_of(self._call("poll", "GET", path, None, {}, hold=hold)["apiResponseData"])
+
+    def _call(self, verb: str, method: str, path: str, body: Any, headers: Dict[str, str], *, changes: bool = False,
+              hold: float = 0.0) -> Dict[str, Any]:
+        if not hasattr(self._own, "conn"):
+            self._own.conn = Connection(self._to)
+        text = None if body is None else json.dumps(body).encode()
+        unknown, job_id = False, None
+        for made in range(1, self._tries + 1):
+            try:
+                status, got, said = self._own.conn.call(method, path, text, self._timeout + hold, headers)
+                if status < 300:
+                    return json.loads(said)
+                e = refusal(verb, status, got, said)
+            except ValueError as bad:
+                e = Unavailable("%s: the answer is not understood: %s" % (verb, bad))
+            except Unavailable as away:
+                e = away
+            unknown = unknown or changes and (e.status == 0 or e.status >= 500 and e.status not in (501, 503))
+            job_id = e.job_id or job_id
+            if not e.passing or made == self._tries:
+                raise _error(e, unknown, job_id)
+            time.sleep(pause(made + 1, e))
+        raise AssertionError("not reached")
+
+
+def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:
+    """Returns the error of a call: what an earlier try may have done is not undone by the refusal of this one."""
+    kind = OutcomeUnknown if unknown else Unavailable if e.passing else TierqError
+    return kind(str(e), status=e.status, code=e.code, detail=e.detail, job_id=job_id, errors=e.errors,
+                retry_after=e.retry_after)
+
+
+OPTIONS = {
+    "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "max_retries": "maxRetries",
+    "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
+}
+
+
+def _job(type: str, payload: Any, options: Dict[str, Any]) -> Dict[str, Any]:
+    body: Dict[str, Any] = {"type": type}
+    if payload is not None:
+        body["payload"] = payload
+    for name, value in options.items():
+        if name not in OPTIONS:
+            raise TypeError("a submit has no option %s" % name)
+        if value is not None:
+            body[OPTIONS[name]] = value
+    return body
+
+
+def _entry(d: Dict[str, Any]) -> Union[str, TierqError]:
+    code = d.get("errorCode")
+    if not code:
+        return d["jobId"]
+    kind = OutcomeUnknown if code == "OUTCOME_UNKNOWN" else TierqError
+    return kind("submit: %s: %s" % (code, d.get("detail")), code=code, detail=d.get("detail") or "",
+                job_id=d.get("jobId"), errors=d.get("errors"))

@@ -1,0 +1,115 @@
+"""One connection to a server, which stays open between calls."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import ssl
+from typing import Any, Dict, Optional, Tuple
+from urllib.parse import urlsplit
+
+from .errors import TierqError, Unavailable
+
+# An answer's bytes: a claim has up to 16 MiB of payloads, and as much of checkpoints.
+MOST_ANSWER = 64 << 20
+
+
+class Address:
+    """Where a server is, and the key that is shown to it."""
+
+    def __init__(self, url: str, key: Optional[str]):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("the server's address is not http://host or https://host")
+        self.host, self.port, self.tls = parts.hostname, parts.port, parts.scheme == "https"
+        self.prefix = parts.path.rstrip("/")
+        self.headers = {"Content-Type": "application/json", "User-Agent": "tierq-python"}
+        if key:
+            self.headers["Authorization"] = "Bearer " + key
+
+
+class Connection:
+    """Calls a server, for one thread at a time."""
+
+    def __init__(self, to: Address):
+        self._to = to
+        self._conn: Optional[http.client.HTTPConnection] = None
+        self._aborted = False
+
+    def call(self, method: str, path: str, body: Optional[bytes], timeout: float,
+             headers: Optional[Dict[str, str]] = None) -> Tuple[int, Any, bytes]:
+        """Makes one call, and returns the answer's status, headers and body. The error is an Unavailable."""
+        for fresh in (False, True):
+            used = self._conn is not None
+            try:
+                return self._try(method, path, body, timeout, headers)
+            except (OSError, http.client.HTTPException) as e:
+                self.close()
+                closed = isinstance(e, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError))
+                if self._aborted or fresh or not used or not closed:
+                    raise Unavailable("%s %s: %s" % (method, path, e or type(e).__name__)) from e
+                # The server has closed the connection while nothing was sent: once more, on another.
+        raise AssertionError("not reached")
+
+    def _try(self, method: str, path: str, body: Optional[bytes], timeout: float,
+             headers: Optional[Dict[str, str]]) -> Tuple[int, Any, bytes]:
+        if self._conn is None:
+            to = self._to
+            if to.tls:
+                context = ssl.create_default_context()
+                self._conn = http.client.HTTPSConnection(to.host, to.port, timeout=timeout, context=context)
+            else:
+                self._conn = http.client.HTTPConnection(to.host, to.port, timeout=timeout)
+        conn = self._conn
+        if conn.sock is None:
+            conn.timeout = min(timeout, 10.0)
+            conn.connect()
+            conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._aborted:
+            raise ConnectionAbortedError("aborted")
+        conn.sock.settimeout(timeout)
+        conn.request(method, self._to.prefix + path, body, {**self._to.headers, **(headers or {})})
+        answer = conn.getresponse()
+        text = answer.read(MOST_ANSWER + 1)
+        if len(text) > MOST_ANSWER:
+            raise http.client.HTTPException("the answer has more than %d bytes" % MOST_ANSWER)
+        return answer.status, answer.headers, text
+
+    def abort(self) -> None:
+        """Ends the call that another thread makes, and refuses all later ones."""
+        self._aborted = True
+        conn = self._conn
+        sock = conn.sock if conn is not None else None
+        if sock is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it was closed before
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+
+def refusal(verb: str, status: int, headers: Any, body: bytes, kind: type = TierqError) -> TierqError:
+    """Returns the error that an answer is."""
+    try:
+        said = json.loads(body)
+        code, detail = said["errorCode"], said.get("detail") or ""
+    except (ValueError, KeyError, TypeError):
+        said, code, detail = {}, "", "the answer is not tierq's"
+    try:
+        after = float(min(max(int(headers.get("Retry-After", "0")), 0), 3600))
+    except ValueError:
+        after = 0.0
+    return kind("%s: %d %s: %s" % (verb, status, code, detail), status=status, code=code, detail=detail,
+                job_id=said.get("jobId"), errors=said.get("errors"), retry_after=after)
+
+
+def pause(failures: int, error: TierqError) -> float:
+    """Returns the wait after some failures in a row: 0.1 s, doubling to 5 s, of which a random half is left out."""
+    bound = min(0.1 * 2 ** min(failures - 1, 10), 5.0)
+    return min(bound / 2 + random.uniform(0, bound / 2) + error.retry_after, 60.0)

@@ -1,0 +1,121 @@
+"""The job that a handler runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any, Dict, List, Optional, Tuple, Type
+
+from .errors import Cancelled, LeaseLost, MaxTime, Stopped, Stopping
+
+# The greatest size of a checkpoint, in bytes of JSON.
+MAX_CHECKPOINT = 16 << 10
+
+
+class Job:
+    """A job that a worker holds. Handlers read it, and call stopped, wait, check and save."""
+
+    def __init__(self, claimed: Dict[str, Any], sent: float, changed: threading.Condition):
+        self.id: str = claimed["jobId"]  # the same in each attempt: the key of the job's side effects
+        self.type: str = claimed["type"]
+        self.queue: str = claimed.get("queue", "")
+        self.tier: str = claimed.get("tier", "")
+        self.payload: Any = claimed.get("payload")
+        self.attempt: int = claimed.get("attempt", 1)  # from 1
+        self.retry_count: int = claimed.get("retryCount", 0)  # retries that were spent
+        self.max_retries: int = claimed.get("maxRetries", 0)
+        self.generation: int = claimed.get("generation", 1)  # from 1; a requeue of an ended job begins another
+        self.checkpoint: Any = claimed.get("checkpoint")  # the last one of an earlier attempt; None = none
+        self.trace_id: Optional[str] = claimed.get("traceId")
+        self.traceparent: Optional[str] = claimed.get("traceparent")
+
+        self._lease: str = claimed["lease"]
+        self._every: float = claimed["heartbeatEveryMs"] / 1000
+        self._until = sent + claimed["leaseForMs"] / 1000  # the lease is surely held until then
+        self._ends = sent + claimed["endsInMs"] / 1000
+        self._beat_at = sent + self._every
+        self._cause: Optional[Type[Stopped]] = None  # what a heartbeat or the worker's end has said
+        self._stop = threading.Event()
+        self._done = False  # the handler has returned
+        self._lost = False  # the server says that the job is not this worker's any more
+        self._changed = changed  # the worker's; it guards what is below
+        self._progress: Optional[str] = None  # a checkpoint that the server has not acknowledged
+        self._saves = self._stored = 0
+
+    @property
+    def cause(self) -> Optional[Type[Stopped]]:
+        """Why the handler should end: LeaseLost, Cancelled, MaxTime or Stopping; None while it should go on."""
+        now = time.monotonic()
+        if self._cause is not None:
+            return self._cause
+        return MaxTime if now >= self._ends else LeaseLost if now >= self._until else None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the handler should end."""
+        return self.cause is not None
+
+    def check(self) -> None:
+        """Raises the cause if the handler should end. A long handler calls it between its steps."""
+        cause = self.cause
+        if cause is not None:
+            raise cause("the job should end: " + cause.__name__)
+
+    def wait(self, seconds: float) -> None:
+        """Waits, and raises the cause as soon as the handler should end."""
+        end = time.monotonic() + seconds
+        while True:
+            self.check()
+            now = time.monotonic()
+            if now >= end:
+                return
+            self._stop.wait(max(min(end, self._until, self._ends) - now, 0.001))
+
+    def save(self, progress: Any) -> None:
+        """Stores the progress, any JSON of at most 16 KiB, in place of the checkpoint before.
+
+        When it returns, a later attempt of the same generation finds the value in checkpoint, whatever becomes of this
+        process. It raises the cause if the handler should end first.
+        """
+        text = json.dumps(progress, separators=(",", ":"))
+        if len(text.encode()) > MAX_CHECKPOINT:
+            raise ValueError("a checkpoint has at most %d bytes" % MAX_CHECKPOINT)
+        with self._changed:
+            self._saves += 1
+            number, self._progress, self._beat_at = self._saves, text, time.monotonic()
+            self._changed.notify_all()
+            while self._stored < number:
+                self.check()
+                self._changed.wait(0.2)
+
+    def _beat(self) -> Tuple[str, int]:
+        """Returns the entry of a heartbeat, and the number of its checkpoint."""
+        if self._progress is None:
+            return '{"lease":%s}' % json.dumps(self._lease), 0
+        entry = '{"lease":%s,"save":%d,"checkpoint":%s}' % (json.dumps(self._lease), self._saves, self._progress)
+        return entry, self._saves
+
+    def _hear(self, pulse: Dict[str, Any], save: int, sent: float) -> None:
+        """Takes the answer to a heartbeat."""
+        if pulse["word"] == "LOST":
+            # After the end of the handler this is the rule: the report has arrived before the heartbeat.
+            self._beat_at = sent + 3600
+            if not self._done:
+                self._lost = True
+                self._end(LeaseLost)
+            return
+        self._until = sent + pulse.get("leaseForMs", 0) / 1000
+        self._stored = max(self._stored, save)
+        if self._stored == self._saves:
+            self._progress = None
+            self._beat_at = sent + self._every
+        else:
+            self._beat_at = sent  # a handler has saved again meanwhile
+        if pulse["word"] == "CANCEL":
+            self._end(Cancelled)
+
+    def _end(self, cause: Type[Stopped]) -> None:
+        if self._cause is None:
+            self._cause = cause
+            self._stop.set()

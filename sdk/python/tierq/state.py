@@ -1,0 +1,68 @@
+"""What the threads of a worker share."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from .errors import Unavailable
+from .connection import Address, Connection, refusal
+from .job import Job
+from .report import Report
+
+CALL_TIME = 15.0  # seconds for a call's answer, beside the time that a claim asks the server to wait
+MOST_BYTES = 4 << 20  # of the reports, or checkpoints, of one call
+
+
+class State:
+    """The jobs and reports of a worker. Its condition guards them, and is notified of every change."""
+
+    def __init__(self, to: Address, name: str, places: int, log: logging.Logger):
+        self.to, self.name, self.places, self.log = to, name, places, log
+        self.changed = threading.Condition()
+        self.free = places  # places without a running handler
+        self.held: Dict[str, Job] = {}  # by lease, until the server has answered their report
+        self.ended: List[Report] = []  # reports that no call carries yet
+        self.hungry = False  # the claimer makes a claim as soon as a place is free, and takes reports along
+        self.stopping = False  # nothing is claimed any more
+        self.over = False  # the threads end
+        self.claiming: Optional[Connection] = None
+
+    def stop(self) -> None:
+        """Ends the claims. A signal's handler may call it: it takes no lock."""
+        self.stopping = True
+        claiming = self.claiming
+        if claiming is not None:
+            claiming.abort()
+
+    def call(self, conn: Connection, verb: str, body: str, timeout: float) -> Dict[str, Any]:
+        """Makes a call, and returns its answer. The error is a TierqError."""
+        status, headers, text = conn.call("POST", "/api/worker/" + verb, body.encode(), timeout)
+        if status != 200:
+            raise refusal(verb, status, headers, text)
+        try:
+            answer = json.loads(text)
+        except ValueError as e:
+            raise Unavailable("%s: the answer is not understood: %s" % (verb, e)) from e
+        if answer.get("state") == "terminate":
+            self.stop()
+        return answer
+
+    def rest(self, seconds: float) -> None:
+        """Waits, at most until stop."""
+        end = time.monotonic() + seconds
+        while not self.stopping and time.monotonic() < end:
+            time.sleep(min(0.1, max(end - time.monotonic(), 0)))
+
+    def wait_for(self, seconds: float, done: Callable[[], bool]) -> None:
+        """Waits until done says so, at most this long."""
+        end = time.monotonic() + seconds
+        with self.changed:
+            while not done() and time.monotonic() < end:
+                self.changed.wait(0.05)
+
+    def running(self) -> int:
+        return self.places - self.free

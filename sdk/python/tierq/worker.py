@@ -1,0 +1,164 @@
+"""Runs the jobs of a server in this program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import random
+import re
+import signal
+import socket
+import threading
+import traceback
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from .beats import Beats
+from .claims import Claims
+from .errors import Stopping
+from .connection import Address
+from .job import Job
+from .report import Report, UnknownType, entry_of
+from .reports import Reports
+from .state import CALL_TIME, State
+
+GRACE = 5.0  # seconds for handlers that were told to stop, and for the answers to the last reports
+
+Handler = Callable[[Any, Job], Any]
+
+
+class Worker:
+    """Claims jobs of some queues, runs their handlers in threads, and reports how each ended.
+
+    It keeps the jobs that it holds by heartbeats, all in one call; reports travel with the next claim; every call is
+    repeated until it is answered, and the server counts it once. A job may run more than once: use job.id as the key of
+    its side effects.
+
+    url and key default to the variables TIERQ_URL and TIERQ_KEY. concurrency is how many handlers run at once. tiers
+    are the only ones whose jobs are claimed. lease, 5 to 3600 whole seconds, is how long a job stays this worker's
+    without a heartbeat (30 by default). drain is for how many seconds run waits for the running handlers when it ends.
+    """
+
+    def __init__(self, url: Optional[str] = None, queues: Sequence[str] = (), *, key: Optional[str] = None,
+                 concurrency: int = 10, tiers: Sequence[str] = (), lease: Optional[int] = None, drain: float = 25.0,
+                 name: Optional[str] = None, logger: Optional[logging.Logger] = None):
+        if isinstance(queues, str) or not queues:
+            raise ValueError("queues must name one queue or more")
+        if not 1 <= concurrency <= 1000:
+            raise ValueError("concurrency must be 1 to 1000")
+        if lease is not None and not 5 <= lease <= 3600:
+            raise ValueError("lease must be 5 to 3600 seconds")
+        self.name = name or _own_name()
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
+            raise ValueError("the name must be 1 to 64 of A-Z a-z 0-9 . _ -")
+        to = Address(url or os.environ.get("TIERQ_URL") or "http://127.0.0.1:8080", key or os.environ.get("TIERQ_KEY"))
+        self._state = State(to, self.name, concurrency, logger or logging.getLogger("tierq"))
+        self._reports, self._beats = Reports(self._state), Beats(self._state)
+        self._claims = Claims(self._state, self._reports, self._begin, queues, tiers, lease)
+        self._drain, self._begun = drain, False
+        self._handlers: Dict[str, Handler] = {}
+        self._todo: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
+        self._threads: List[threading.Thread] = []
+
+    def handle(self, type: str, fn: Optional[Handler] = None) -> Any:
+        """Makes fn the handler of a job type; without fn it is a decorator.
+
+        fn gets the payload and the Job. What it returns, any JSON, is the job's result. An exception fails the attempt,
+        and the tier decides whether there is another; Permanent, RetryAfter and Later ask for something else. Jobs of
+        types without a handler go back to their queue.
+        """
+        if fn is None:
+            return lambda f: self.handle(type, f)
+        if type in self._handlers:
+            raise ValueError("the type %s has two handlers" % type)
+        self._handlers[type] = fn
+        return fn
+
+    def run(self, *, signals: bool = True) -> None:
+        """Claims and runs jobs until stop is called, or SIGTERM or SIGINT comes to the main thread.
+
+        Then it claims nothing more, and waits for the running handlers for drain seconds. After that their jobs should
+        end (see Job.check); those that raise then go back to their queue, at no cost. A handler that goes on keeps its
+        job until the lease is over. The error is the server's refusal of the first claim.
+        """
+        if not self._handlers:
+            raise ValueError("the worker has no handler")
+        if self._begun:
+            raise RuntimeError("the worker was run before")
+        self._begun = True
+        before: Dict[int, Any] = {}
+        if signals and threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                before[number] = signal.signal(number, lambda *_: self.stop())
+        loops = [threading.Thread(target=t.run, daemon=True, name="tierq") for t in (self._beats, self._reports)]
+        for t in loops:
+            t.start()
+        try:
+            self._claims.run()
+        finally:
+            self._end()
+            for t in loops:
+                t.join(CALL_TIME)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def stop(self) -> None:
+        """Ends run, see there. It may be called from any thread, and by a signal's handler."""
+        self._state.stop()
+
+    def _end(self) -> None:
+        s = self._state
+        with s.changed:
+            s.stopping, s.hungry = True, False
+            s.changed.notify_all()
+        s.wait_for(self._drain, lambda: s.running() == 0)
+        with s.changed:
+            for job in s.held.values():
+                job._end(Stopping)
+            s.changed.notify_all()
+        s.wait_for(GRACE, lambda: s.running() == 0)
+        s.wait_for(GRACE, lambda: len(s.held) == s.running())
+        if s.running():
+            s.log.warning("handlers do not stop; their jobs go to other workers: %d", s.running())
+        with s.changed:
+            s.over = True
+            s.changed.notify_all()
+        for _ in self._threads:
+            self._todo.put(None)
+
+    def _begin(self, job: Job) -> None:
+        s = self._state
+        if len(self._threads) < s.running():
+            thread = threading.Thread(target=self._work, daemon=True, name="tierq-job-%d" % len(self._threads))
+            self._threads.append(thread)
+            thread.start()
+        self._todo.put(job)
+
+    def _work(self) -> None:
+        s = self._state
+        while True:
+            job = self._todo.get()
+            if job is None:
+                return
+            result, error, stack = None, None, ""
+            try:
+                fn = self._handlers.get(job.type)
+                if fn is None:
+                    raise UnknownType("this worker has no handler for " + job.type)
+                result = fn(job.payload, job)
+            except BaseException as e:  # a handler must not end its thread
+                error, stack = e, traceback.format_exc()
+            report = Report(job, entry_of(job, result, error, stack))
+            with s.changed:
+                job._done = True
+                s.free += 1
+                if job._lost:
+                    s.held.pop(job._lease, None)
+                else:
+                    s.ended.append(report)
+                s.changed.notify_all()
+
+
+def _own_name() -> str:
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()[:40])
+    return "%s-%d-%06x" % (host or "host", os.getpid(), random.getrandbits(24))
