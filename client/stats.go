@@ -83,20 +83,6 @@ type WatchStats struct {
 	DelaySeconds float64 `json:"delaySeconds"`
 }
 
-// Worker is a process that runs jobs.
-type Worker struct {
-	Name      string    `json:"name"`
-	Host      string    `json:"host"`
-	PID       int       `json:"pid"`
-	Version   string    `json:"version"`
-	Slots     int       `json:"slots"`
-	Running   int       `json:"running"`
-	Stuck     int       `json:"stuck"`
-	StartedAt time.Time `json:"startedAt,omitzero"`
-	SeenAt    time.Time `json:"seenAt,omitzero"`
-	Queues    []string  `json:"queues,omitempty"` // from which it claims
-}
-
 // Stats returns the server's present activity.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	s, a, err := fetch[Stats](ctx, c, call{verb: "stats", method: http.MethodGet, path: "api/stats"})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -28,7 +29,27 @@ type claimBody struct {
 	Wait    int64             `json:"wait"` // seconds
 	Lease   int64             `json:"leaseSeconds,omitempty"`
 	ID      string            `json:"claimId"`
+	Info    infoBody          `json:"info"`
 	Reports []json.RawMessage `json:"reports,omitempty"`
+}
+
+// infoBody is what the worker says of itself, for operators.
+type infoBody struct {
+	Host     string `json:"host,omitempty"`
+	PID      int    `json:"pid"`
+	Version  string `json:"version,omitempty"`
+	Language string `json:"language"`
+	Slots    int    `json:"slots"`
+	Running  int    `json:"running"`
+}
+
+// info returns what the worker says of itself. A host's name that no operator could read is left out.
+func (w *Worker) info() infoBody {
+	host, _ := os.Hostname()
+	if host = clean(host); len(host) > 64 {
+		host = host[:64]
+	}
+	return infoBody{host, os.Getpid(), w.version, "go", w.places, w.running()}
 }
 
 // claimed is a job in the answer to a claim.
@@ -66,6 +87,7 @@ func (w *Worker) claims(ctx, calls, handlers context.Context) error {
 		c := claimBody{
 			Worker: w.name, Queues: w.queues, Tiers: w.tiers, Max: min(places, mostClaim),
 			Wait: int64(claimWait / time.Second), Lease: int64(w.lease / time.Second), ID: fmt.Sprintf("%s-%d", start, number),
+			Info: w.info(),
 		}
 		answer, sent, err := w.claim(ctx, calls, &c, taken)
 		if err != nil {

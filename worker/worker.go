@@ -40,6 +40,7 @@ type Worker struct {
 	http     *http.Client
 	token    string
 	name     string
+	version  string // of the program
 	queues   []string
 	tiers    []string
 	places   int

@@ -85,6 +85,10 @@ var commands = []struct {
 	{"tiers-set-same", "tiers set public --share 100", 0},
 	{"tiers-create", "tiers create gold --priority 2 --share 90", 0},
 	{"tiers-create-dry", "tiers create gold --priority 2 --dry-run", 0},
+	{"workers-list", "workers list", 0},
+	{"workers-quiet", "workers quiet img-3-4711-58aeba", 0},
+	{"workers-resume", "workers resume img-3-4711-58aeba", 0},
+	{"workers-terminate", "workers terminate img-3-4711-58aeba", 0},
 	{"queues-list", "queues list", 0},
 	{"queues-declare", "queues declare films --limit 5000", 0},
 	{"queues-pause", "queues pause films", 0},
@@ -190,9 +194,9 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// aName matches a line of -o name: the id of a job, a tier, a queue of the fake, the id of a key, a key, the number of
-// a change.
-var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|main|films|[a-z2-7]{16}` +
+// aName matches a line of -o name: the id of a job, a tier, a queue or a worker of the fake, the id of a key, a key, the
+// number of a change.
+var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|main|films|img-3-4711-58aeba|vm-42-9f0c|[a-z2-7]{16}` +
 	`|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`)
 
 // JSON output contains the members that this version does not know.

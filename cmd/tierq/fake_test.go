@@ -112,6 +112,14 @@ func newFake(t *testing.T) *fake {
 		}
 		return obj{"cancelled": 1000, "more": false}
 	})
+	answer("GET /admin/workers", func(*http.Request) any {
+		return obj{"items": []any{worker("img-3-4711-58aeba", "http", "run"), worker("vm-42-9f0c", "server", "quiet")}}
+	})
+	for action, state := range map[string]string{"quiet": "quiet", "resume": "run", "terminate": "terminate"} {
+		answer("POST /admin/workers/{name}/"+action, func(r *http.Request) any {
+			return worker(r.PathValue("name"), "http", state)
+		})
+	}
 	mux.HandleFunc("DELETE /admin/queues/{name}", func(w http.ResponseWriter, r *http.Request) {
 		switch r.PathValue("name") {
 		case "films":
@@ -251,4 +259,12 @@ func queue(name string, version int) obj {
 		q["limit"] = nil
 	}
 	return q
+}
+
+// worker is a worker as the server shows it.
+func worker(name, kind, state string) obj {
+	return obj{
+		"name": name, "kind": kind, "state": state, "host": "img-3", "pid": 4711, "version": "1.4.2", "language": "python",
+		"slots": 16, "running": 3, "stuck": 0, "startedAt": fixedNow, "seenAt": fixedNow, "queues": []string{"pictures"},
+	}
 }

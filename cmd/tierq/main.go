@@ -123,9 +123,8 @@ func (p program) root() *cobra.Command {
 	}
 	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
 	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand())
-	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.keysCommand(), p.changesCommand(),
-		p.statsCommand(),
-		p.doctorCommand())
+	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.workersCommand(),
+		p.keysCommand(), p.changesCommand(), p.statsCommand(), p.doctorCommand())
 
 	root.InitDefaultCompletionCmd()
 	help := root.HelpFunc()

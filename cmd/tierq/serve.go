@@ -40,9 +40,13 @@ func (p program) serveCommand(use string) *cobra.Command {
 		}
 		ctx, stop := stoppable(cmd.Context(), os.Exit)
 		defer stop()
+		quiet, unhear := quietSignal()
+		defer unhear()
 		log := newLogger(c, p.stderr)
 		slog.SetDefault(log) // the logger of handlers
-		if err := p.serve(ctx, c, app.Options{Version: buildVersion(), Out: p.stdout, Log: log}); err != nil {
+		if err := p.serve(ctx, c, app.Options{
+			Version: buildVersion(), Out: p.stdout, Log: log, Quiet: quiet,
+		}); err != nil {
 			return failure{err}
 		}
 		return nil

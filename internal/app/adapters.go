@@ -181,7 +181,7 @@ func (v *server) saw(now view) {
 		v.gate.SetOutbox(now.levels.Outbox, now.levels.OutboxBytes)
 		c := telemetry.Cluster{
 			Tiers: map[job.Tier]telemetry.Level{}, CapacityUsed: now.levels.Filled, CapacityLimit: int64(v.config.Capacity),
-			Outbox: now.levels.Outbox, OutboxBytes: now.levels.OutboxBytes, Workers: now.workers,
+			Outbox: now.levels.Outbox, OutboxBytes: now.levels.OutboxBytes, Workers: pools(now.workers),
 		}
 		for _, p := range v.plans.All() {
 			c.Tiers[p.Tier] = telemetry.Level{}

@@ -39,7 +39,7 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	s, sql := a.stores.database.ReadFacts(ctx)
 	v, c := a.viewPoller.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
-	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), settingsCheck(c.Alike(), v.workers),
+	return append(all, gateCheck(a.gateState()), workersCheck(pools(v.workers)), settingsCheck(c.Alike(), v.workers),
 		capacityCheck(v.levels.Filled, int64(c.Capacity)),
 		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.view.Now()),
 		a.retentionCheck(), diskCheck(c.DataDir))

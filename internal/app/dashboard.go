@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -41,9 +42,9 @@ func (o *overview) gauges() (web.Snapshot, error) {
 			s.Watches = append(s.Watches, watch)
 		}
 	}
-	for _, w := range v.workers {
+	for _, w := range shownWorkers(v.workers, o.asks) {
 		s.Workers = append(s.Workers, web.Worker{
-			Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, Slots: w.Slots, Running: w.Running, Stuck: w.Stuck,
+			Name: w.Name, State: workerState(&w), Host: w.Host, PID: w.PID, Version: w.Version, Slots: w.Slots, Running: w.Running, Stuck: w.Stuck,
 			StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 		})
 	}
@@ -117,4 +118,19 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 		}
 	}
 	return list, nil
+}
+
+// workerState says what a worker is and does, for the dashboard.
+func workerState(w *job.WorkerInfo) string {
+	kind := "server"
+	if w.Kind == job.HTTPWorker {
+		kind = strings.TrimSpace("own " + w.Language)
+	}
+	switch w.State {
+	case job.WorkerQuiet:
+		return kind + ", quiet"
+	case job.WorkerTerminates:
+		return kind + ", is to end"
+	}
+	return kind
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -22,6 +21,7 @@ type overview struct {
 	viewPoller *viewPoller
 	plans      *job.PlanBook
 	queues     queues
+	asks       *job.AskBook
 	gate       *admission.Gate
 	view       *queue.View
 	ledger     *ledger.Ledger
@@ -49,17 +49,7 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 		Capacity: httpapi.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)},
 		Gate:     o.gateState(),
 		Outbox:   httpapi.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
-		Workers:  v.workers, DrainPerSecond: o.view.Rate(), Watches: []httpapi.WatchStats{},
-	}
-	s.Workers = slices.Clone(s.Workers)
-	for i := range s.Workers {
-		s.Workers[i].Settings = nil // for other processes, not for users
-		if len(s.Workers[i].Queues) == 0 {
-			s.Workers[i].Queues = []string{job.MainQueue} // a process of an earlier version
-		}
-	}
-	if s.Workers == nil {
-		s.Workers = []job.WorkerInfo{}
+		Workers:  shownWorkers(v.workers, o.asks), DrainPerSecond: o.view.Rate(), Watches: []httpapi.WatchStats{},
 	}
 	for _, name := range []string{"crashed", "stuck"} {
 		if w := o.watches[name]; w != nil {

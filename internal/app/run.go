@@ -23,6 +23,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Handlers registers job types besides the built-in ones; it may be nil.
 	Handlers func(r *handler.Registry)
+	// Quiet, when closed, makes the pool claim no more jobs, until the process ends; nil = never.
+	Quiet <-chan struct{}
 }
 
 // notice is how long a stopping server still answers while its readiness is already negative, so that load
@@ -83,8 +85,19 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	)
 
 	var broken error
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-o.Quiet:
+			server.quiet()
+		case <-over:
+		}
+	}()
 	select {
 	case <-ctx.Done():
+	case <-server.terminated:
+		o.Log.Info("an operator ends this process")
 	case broken = <-failed(server.http):
 	case broken = <-failed(server.ops):
 	case broken = <-failed(server.health):

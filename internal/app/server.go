@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -57,6 +58,10 @@ type server struct {
 	journal    *archive.Journal // nil: no journal
 	pool       *worker.Pool
 	leasing    *leasing.Room // nil without the api role
+	asks       job.AskBook   // what operators ask of workers
+	signalled  atomic.Bool   // a signal has made the pool quiet
+	terminated chan struct{} // closed when an operator ends this process
+	told       sync.Once
 	hub        *events.Hub
 	http       *httpapi.Server // nil without the api role, as is door
 	door       *door
@@ -91,7 +96,7 @@ type server struct {
 
 func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, error) {
 	v := &server{config: c, nonce: newNonce(), version: o.Version, began: time.Now(), log: o.Log, stores: s, outgoing: out,
-		plans: &job.PlanBook{}, queueBook: &job.QueueBook{}}
+		plans: &job.PlanBook{}, queueBook: &job.QueueBook{}, terminated: make(chan struct{})}
 	var err error
 	if v.tracing, err = telemetry.NewTracing(c.OTLPEndpoint, o.Version, o.Log); err != nil {
 		return nil, err
@@ -170,9 +175,12 @@ func (v *server) self() *job.WorkerInfo {
 		return nil
 	}
 	host, _ := os.Hostname()
-	s := v.pool.Stats()
+	s, state := v.pool.Stats(), job.WorkerRuns
+	if v.signalled.Load() {
+		state = job.WorkerQuiet
+	}
 	return &job.WorkerInfo{
-		Name: v.nonce, Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
+		Name: v.nonce, Kind: job.ServerWorker, State: state, Language: "go", Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
 		StartedAt: v.began.UTC(), Queues: v.config.Serves(),
 		Settings: v.config.Alike(),
 	}

@@ -13,11 +13,12 @@ import (
 )
 
 // viewPoller reads once a second what every process must know of the cluster (the plans, Redis' time, the levels),
-// and registers this process if it runs jobs.
+// and registers this process if it runs jobs, and the workers elsewhere that it serves.
 type viewPoller struct {
 	*loop.Loop
 	queue   *queue.Queue
-	self    func() *job.WorkerInfo // nil: this process runs no jobs
+	self    func() *job.WorkerInfo  // nil: this process runs no jobs
+	others  func() []job.WorkerInfo // the workers elsewhere that it serves, whose records are due
 	seen    atomic.Pointer[view]
 	heard   func(view)
 	changed func()           // called when a partition has another incarnation; nil = not called
@@ -50,11 +51,12 @@ const (
 func newViewPoller(
 	q *queue.Queue,
 	self func() *job.WorkerInfo,
+	others func() []job.WorkerInfo,
 	heard func(view),
 	missing func(jobs int64),
 	log *slog.Logger,
 ) *viewPoller {
-	p := &viewPoller{queue: q, self: self, heard: heard, missing: missing, log: log}
+	p := &viewPoller{queue: q, self: self, others: others, heard: heard, missing: missing, log: log}
 	p.Loop = loop.New(p.runOnce)
 	return p
 }
@@ -176,12 +178,13 @@ func missing(before, now queue.Levels) int64 {
 	return min(max(lost, 0), unfinished(before))
 }
 
-// present registers this process as one that runs jobs.
+// present registers this process, if it runs jobs, and the workers elsewhere that it serves.
 func (p *viewPoller) present(ctx context.Context) error {
+	workers := p.others()
 	if self := p.self(); self != nil {
-		return p.queue.Register(ctx, *self)
+		workers = append(workers, *self)
 	}
-	return nil
+	return p.queue.Register(ctx, workers...)
 }
 
 // Stop also unregisters this process.

@@ -50,7 +50,7 @@ func (v *server) wireQueue() {
 		Embedded:        c.Embedded(),
 		Log:             v.log,
 		RememberedPlans: v.rememberedPlans, RememberedQueues: v.rememberedQueues,
-		Queues: v.queueBook, Serves: c.Serves(),
+		Queues: v.queueBook, Serves: c.Serves(), Asks: &v.asks, Asked: v.asked,
 		Observe: func(script string, partition int, took time.Duration, err error) {
 			// the script rate moves no job: a flood that keeps its few connections busy must not close the gate, and its
 			// success says nothing
@@ -82,7 +82,7 @@ func (v *server) wireQueue() {
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
 	v.queues = ledger.NewQueues(v.queue, v.stores.archive, v.queueBook, v.log)
-	v.viewPoller = newViewPoller(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
+	v.viewPoller = newViewPoller(v.queue, v.self, v.seen, v.saw, v.metrics.Missing, v.log)
 	v.viewPoller.remember, v.viewPoller.settings = v.remember, &comparer{here: c.Alike(), log: v.log}
 	v.reconciler = recovery.NewReconciler(v.ledger, v.log)
 	v.viewPoller.changed, v.viewPoller.journal = v.reconciler.Wake, c.Journaled()
@@ -189,7 +189,7 @@ func (v *server) wireAPI() {
 	deps := httpapi.Deps{
 		Submit: door, Leases: v.leasing, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
-		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
+		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(), Workers: workers{v.viewPoller, v.queue, &v.asks},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,
@@ -215,6 +215,7 @@ func (v *server) wireAPI() {
 
 func (v *server) overview() *overview {
 	o := &overview{
+		asks:       &v.asks,
 		viewPoller: v.viewPoller, plans: v.plans, gate: v.gate,
 		queues: v.declared(), view: v.view, ledger: v.ledger, letters: v.letters,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},

@@ -57,6 +57,7 @@ var readers = map[string]string{
 	"internal/httpapi/leftover.go":          "span: a read deadline",
 	"internal/httpapi/readbatch.go":         "span: a read deadline",
 	"internal/httpapi/sse.go":               "span: write deadlines",
+	"internal/leasing/seen.go":              "span: how long ago a worker called; shown: since when it is known",
 	"internal/ledger/bulk.go":               "span: pace",
 	"internal/ledger/give.go":               "span: since when rows were read",
 	"internal/ledger/reconcile.go":          "span: the same, and since the last tidying",

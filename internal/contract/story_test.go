@@ -225,13 +225,32 @@ func (s *server) workers() {
 		}
 		return r.Jobs[0].JobID, r.Jobs[0].Lease
 	}
+	s.want(200, "POST", "/api/worker/claim",
+		`{"worker":"w","queues":["pictures"],"info":{"host":"img-3","pid":7,"version":"1","language":"go","slots":4,"running":0}}`)
+	testkit.Eventually(s.t, 10*time.Second, "the worker is listed", func() (bool, string) {
+		a := s.want(200, "GET", "/admin/workers", "")
+		return strings.Contains(string(a.body), `"name":"w"`), string(a.body)
+	})
+	s.want(200, "POST", "/admin/workers/w/quiet", "")
+	s.want(404, "POST", "/admin/workers/v/quiet", "")
+	testkit.Eventually(s.t, 10*time.Second, "the worker hears that it is quiet", func() (bool, string) {
+		a := s.want(200, "POST", "/api/worker/claim", `{"worker":"w","queues":["pictures"]}`)
+		return strings.Contains(string(a.body), `"state":"quiet"`), string(a.body)
+	})
+	s.want(200, "POST", "/admin/workers/w/terminate", "")
+	s.want(200, "POST", "/admin/workers/w/resume", "")
+	testkit.Eventually(s.t, 10*time.Second, "the worker may claim again", func() (bool, string) {
+		a := s.want(200, "POST", "/api/worker/claim", `{"worker":"w","queues":["pictures"]}`)
+		return strings.Contains(string(a.body), `"state":"run"`), string(a.body)
+	})
+	s.want(400, "POST", "/api/worker/claim", `{"worker":"w","queues":["pictures"],"info":{"slots":0}}`)
 	id := s.id(s.want(202, "POST", "/paid/submit", `{"type":"RESIZE","payload":{"width":1},"maxProcessingSeconds":60}`))
 	got, lease := claim()
 	if got != id {
 		s.t.Errorf("claimed %s, not %s", got, id)
 	}
 	about := fmt.Sprintf(`{"lease":%q`, lease)
-	s.want(200, "POST", "/api/worker/heartbeat", `{"leases":[`+about+`,"save":1,"checkpoint":[1]}]}`)
+	s.want(200, "POST", "/api/worker/heartbeat", `{"worker":"w","leases":[`+about+`,"save":1,"checkpoint":[1]}]}`)
 	s.want(200, "POST", "/api/worker/release", about+`}`)
 	_, lease = claim()
 	s.want(409, "POST", "/api/worker/complete", about+`}`)

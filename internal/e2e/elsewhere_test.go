@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -300,6 +301,14 @@ func runsAsDocumented(t *testing.T, language, text, cause string) {
 	}
 	if p := s.await(broken, "FAILED", 60*time.Second); p.FailureCause == nil || *p.FailureCause != cause {
 		t.Errorf("a handler that fails: %+v", p)
+	}
+	if err := program.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if code, err := program.WaitExit(ctx); err != nil || code != 0 {
+		t.Errorf("after SIGTERM: exit %d, %v", code, err)
 	}
 	c.quiet(20 * time.Second)
 }

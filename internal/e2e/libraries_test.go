@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,7 +110,7 @@ func killLibrary(t *testing.T, language string) {
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api,recovery", "TIERQ_ADDRESS_RATE=1000000")
 	s.changes(http.MethodPut, "/admin/queues/numbers", `{"limit":20000}`, 200)
-	numbers := map[string]int{}
+	numbers, held := map[string]int{}, ""
 	for first := 0; first < jobs; first += 1000 {
 		entries := make([]string, 1000)
 		for i := range entries {
@@ -118,14 +118,13 @@ func killLibrary(t *testing.T, language string) {
 		}
 		answers, _ := s.batch("paid", "application/json", entries)
 		for i, one := range answers {
-			numbers[one.JobID] = first + i
+			if numbers[one.JobID] = first + i; first+i == jobs/2 {
+				held = one.JobID
+			}
 		}
 	}
 	first := p.start(t, s)
-	testkit.Eventually(t, 60*time.Second, "a part of the jobs has ended", func() (bool, string) {
-		n := len(c.outcomes())
-		return n > jobs/10, fmt.Sprint(n)
-	})
+	s.await(held, "PROCESSING", 60*time.Second)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +148,8 @@ func killLibrary(t *testing.T, language string) {
 		}
 	})
 	crashes := c.crashes(map[string]bool{strconv.Itoa(first.Pid()): true})
-	if len(crashes) == 0 {
-		t.Error("the worker was killed while it ran nothing")
+	if crashes[held] != 1 {
+		t.Errorf("the job that was running had %d crashes", crashes[held])
 	}
 	failures := map[string]int{}
 	c.each(`SELECT job_id, error FROM job_attempts WHERE outcome = 'HANDLER_ERROR'`, func(id, _ string) {
@@ -160,12 +159,21 @@ func killLibrary(t *testing.T, language string) {
 	})
 	for id, spent := range c.spent() {
 		if spent != crashes[id]+failures[id] {
-			t.Errorf("the job of %d has spent %d retries: %d crashes, %d failures", numbers[id], spent, crashes[id], failures[id])
+			t.Errorf("the job of %d has spent %d retries: %d crashes, %d failures", numbers[id], spent, crashes[id],
+				failures[id])
 		}
 	}
-	t.Logf("evidence: %d jobs; %d were running when the worker was killed, %d failed once", jobs, len(crashes), len(failures))
-	if err := second.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
+	t.Logf("evidence: %d jobs; %d were running when the worker was killed, %d failed once", jobs, len(crashes),
+		len(failures))
+	listed := s.listed(func(w workerRow) bool { return w.PID == second.Pid() })
+	if listed.Kind != "http" || listed.Language != language || listed.Slots != 50 || listed.Queues[0] != "numbers" {
+		t.Errorf("operators see %+v", listed)
+	}
+	s.changes(http.MethodPost, "/admin/workers/"+listed.Name+"/terminate", "", 200)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if code, err := second.WaitExit(ctx); err != nil || code != 0 {
+		t.Errorf("after terminate: exit %d, %v", code, err)
 	}
 	c.quiet(20 * time.Second)
 }

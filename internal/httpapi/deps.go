@@ -154,6 +154,17 @@ type Leases interface {
 	End(ctx context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd
 	// Draining says whether claims find nothing because the process ends.
 	Draining() bool
+	// See notes that a worker has called, and Asked says what an operator asks of it.
+	See(s job.WorkerSight)
+	Asked(key, worker string) job.WorkerState
+}
+
+// Workers are all workers, of all processes, and what operators ask of them.
+type Workers interface {
+	// Workers lists those that were heard of lately, by name.
+	Workers() []job.WorkerInfo
+	// AskWorker asks something of a worker, from about a second later on. job.ErrAmbiguous: it may be asked.
+	AskWorker(ctx context.Context, name string, state job.WorkerState) error
 }
 
 // Artifacts opens the files that jobs made; job.ErrNoArtifact if the job has none. The caller closes body. A
@@ -182,6 +193,7 @@ type Deps struct {
 	Submit    Submitter
 	Queues    Queues
 	Leases    Leases
+	Workers   Workers
 	Jobs      Jobs
 	Dead      DeadLetters
 	Requeue   Requeuer

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/tierq/tierq/internal/job"
@@ -19,6 +20,8 @@ type leases struct {
 	beats    []job.WorkerBeat
 	reports  []job.WorkerReport
 	keys     []string
+	sights   []job.WorkerSight
+	asked    job.WorkerState // of each worker; "" = it runs
 }
 
 func (l *leases) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
@@ -48,3 +51,21 @@ func (l *leases) End(_ context.Context, key string, reports []job.WorkerReport) 
 }
 
 func (l *leases) Draining() bool { return l.draining }
+
+func (l *leases) See(s job.WorkerSight) { l.sights = append(l.sights, s) }
+
+func (l *leases) Asked(string, string) job.WorkerState { return cmp.Or(l.asked, job.WorkerRuns) }
+
+// workerBook fakes the list of workers, and records what is asked of them.
+type workerBook struct {
+	all   []job.WorkerInfo
+	err   error
+	asked []string
+}
+
+func (b *workerBook) Workers() []job.WorkerInfo { return b.all }
+
+func (b *workerBook) AskWorker(_ context.Context, name string, state job.WorkerState) error {
+	b.asked = append(b.asked, name+" "+string(state))
+	return b.err
+}

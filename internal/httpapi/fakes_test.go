@@ -18,8 +18,9 @@ import (
 // rooms fakes the rooms behind httpapi, and records their calls. A function that is nil answers like an empty
 // system.
 type rooms struct {
-	queues queueBook
-	leases leases
+	queues  queueBook
+	leases  leases
+	workers workerBook
 
 	said       []string // the reasons of changes
 	reasons    []job.Reason

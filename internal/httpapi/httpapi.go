@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/go-json-experiment/json"
+	"github.com/tierq/tierq/internal/job"
 )
 
 type api struct {
@@ -136,6 +138,12 @@ func (a *api) routes() []route {
 	post("/api/worker/fail", ForWorkers, within(operation, a.workerEnd(&failShape)))
 	post("/api/worker/release", ForWorkers, within(operation, a.workerEnd(&releaseShape)))
 	post("/api/worker/report", ForWorkers, within(operation, a.workerReport))
+
+	get("/admin/workers", ForOperators, within(operation, a.workers))
+	post("/admin/workers/:name/quiet", ForAdmins, within(operation, a.askWorker("worker.quiet", job.WorkerQuiet)))
+	post("/admin/workers/:name/resume", ForAdmins, within(operation, a.askWorker("worker.resume", job.WorkerRuns)))
+	post("/admin/workers/:name/terminate", ForAdmins,
+		within(operation, a.askWorker("worker.terminate", job.WorkerTerminates)))
 
 	get("/admin/consistency", ForOperators, within(operation, a.lastAudit))
 	post("/admin/consistency", ForAdmins, within(bulk, a.runAudit))

@@ -30,7 +30,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.follow = func(context.Context, func(job.Job) error) error { return err }
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
-	r.queues.err, r.leases.err = err, err
+	r.queues.err, r.leases.err, r.workers.err = err, err, err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -121,7 +121,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	}
 	// These addresses call no store, but the doors need one to look up a session.
 	if path == "/api/me" || method == "GET" && (strings.HasPrefix(path, "/admin/tiers") ||
-		strings.HasPrefix(path, "/admin/queues")) {
+		strings.HasPrefix(path, "/admin/queues") || path == "/admin/workers") {
 		r := newRooms(t)
 		r.behind(callers["admin"]).err = job.ErrUnavailable
 		return r.json(method, at, body)

@@ -28,8 +28,8 @@ func TestStats(t *testing.T) {
 				{Queue: "films", Paused: &aMoment},
 			},
 			Capacity: Capacity{3, 10000}, Gate: Gate{Open: true}, Outbox: Outbox{4, 1000}, Watches: []WatchStats{{"crashed", 3}},
-			Workers: []job.WorkerInfo{{Name: "host-1", Host: "host", PID: 7, Version: "1", Slots: 16, Running: 2,
-				StartedAt: aMoment, SeenAt: aMoment, Queues: []string{"main", "films"}}}, DrainPerSecond: 0.25,
+			Workers: []job.WorkerInfo{{Name: "host-1", Kind: job.ServerWorker, State: job.WorkerQuiet, Host: "host", PID: 7,
+				Version: "1", Language: "go", Slots: 16, Running: 2, StartedAt: aMoment, SeenAt: aMoment, Queues: []string{"main", "films"}}}, DrainPerSecond: 0.25,
 		}, nil
 	}
 	wantJSON(t, r.do("GET", "/api/stats", ""), 200,
@@ -41,7 +41,7 @@ func TestStats(t *testing.T) {
 			`"depth":0,"scheduled":0,"inFlight":0,"workers":0,"paused":"2026-05-01T11:31:57.961931Z"}],`+
 			`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,`+
 			`"bytes":1000},"watches":[{"name":"crashed","delaySeconds":3}],`+
-			`"workers":[{"name":"host-1","host":"host","pid":7,"version":"1","slots":16,"running":2,"stuck":0,`+
+			`"workers":[{"name":"host-1","kind":"server","state":"quiet","host":"host","pid":7,"version":"1","language":"go","slots":16,"running":2,"stuck":0,`+
 			`"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z","queues":["main","films"]}],`+
 			`"drainPerSecond":0.25,"timestamp":"2026-05-01T11:31:57.961931Z"}`)
 	r.stats = func() (Stats, error) { return Stats{}, nil }

@@ -40,10 +40,13 @@ var beatShape = shape[job.WorkerBeat]{members: map[string]member[job.WorkerBeat]
 }}
 
 // beatsAsked is the body of a heartbeat.
-type beatsAsked struct{ beats []job.WorkerBeat }
+type beatsAsked struct {
+	worker string // "" = it does not say
+	beats  []job.WorkerBeat
+}
 
 var beatsShape = shape[beatsAsked]{members: map[string]member[beatsAsked]{
-	"worker": func(_ *beatsAsked, v jsontext.Value) error { _, err := workerName(v); return err },
+	"worker": func(a *beatsAsked, v jsontext.Value) (err error) { a.worker, err = workerName(v); return err },
 	"leases": func(a *beatsAsked, v jsontext.Value) error {
 		entries, err := splitArray(v)
 		if err != nil {
@@ -95,11 +98,19 @@ func (a *api) workerHeartbeat(c *gin.Context) error {
 		return inDoubtReport(err)
 	}
 	body := struct {
-		State  string      `json:"state"`
-		Leases []pulseBody `json:"leases"`
-	}{"run", make([]pulseBody, len(pulses))}
+		State  job.WorkerState `json:"state"`
+		Leases []pulseBody     `json:"leases"`
+	}{job.WorkerRuns, make([]pulseBody, len(pulses))}
+	running, key := 0, callerOf(c).Owner()
 	for i, p := range pulses {
 		body.Leases[i] = pulseBody{p.Word, p.For.Milliseconds()}
+		if p.Word != job.Lost {
+			running++
+		}
+	}
+	if asked.worker != "" {
+		a.Leases.See(job.WorkerSight{Key: key, Worker: asked.worker, Running: running})
+		body.State = a.Leases.Asked(key, asked.worker)
 	}
 	return write(c, http.StatusOK, &body)
 }

@@ -28,6 +28,8 @@ const (
 type claimAsked struct {
 	job.WorkerClaim
 	reportsAsked
+	running int             // -1 = it does not say
+	info    *job.WorkerInfo // nil = the same
 }
 
 var claimShape = shape[claimAsked]{members: map[string]member[claimAsked]{
@@ -64,6 +66,14 @@ var claimShape = shape[claimAsked]{members: map[string]member[claimAsked]{
 		a.Lease, err = wholeSeconds(v, leastLease, mostLease)
 		return err
 	},
+	"info": func(a *claimAsked, v jsontext.Value) error {
+		asked := infoAsked{running: -1}
+		if err := infoShape.readObject(v, &asked); err != nil {
+			return err
+		}
+		a.info, a.running = &asked.WorkerInfo, asked.running
+		return nil
+	},
 	"reports": func(a *claimAsked, v jsontext.Value) (err error) {
 		a.reports, a.wrong, err = readReports(v)
 		return err
@@ -81,12 +91,12 @@ func workerName(v jsontext.Value) (string, error) {
 
 // claimedBody is the answer to a claim.
 type claimedBody struct {
-	Worker       string       `json:"worker"`
-	State        string       `json:"state"`
-	ClaimID      string       `json:"claimId"`
-	RetryAfterMs int          `json:"retryAfterMs"`
-	Reported     []endBody    `json:"reported"`
-	Jobs         []claimedJob `json:"jobs"`
+	Worker       string          `json:"worker"`
+	State        job.WorkerState `json:"state"`
+	ClaimID      string          `json:"claimId"`
+	RetryAfterMs int             `json:"retryAfterMs"`
+	Reported     []endBody       `json:"reported"`
+	Jobs         []claimedJob    `json:"jobs"`
 }
 
 // claimedJob is a job for the worker that runs it: payload and checkpoint are not redacted.
@@ -114,7 +124,7 @@ type claimedJob struct {
 // workerClaim serves POST /api/worker/claim: it carries out the reports that come with it, and answers as soon as any
 // job is there.
 func (a *api) workerClaim(c *gin.Context) error {
-	asked := claimAsked{WorkerClaim: job.WorkerClaim{Key: callerOf(c).Owner(), Max: 1, Lease: claimLease}}
+	asked := claimAsked{WorkerClaim: job.WorkerClaim{Key: callerOf(c).Owner(), Max: 1, Lease: claimLease}, running: -1}
 	done, err := a.readWorker(c, func(body []byte) error { return claimShape.readObject(body, &asked) })
 	defer done()
 	if err == nil {
@@ -123,7 +133,11 @@ func (a *api) workerClaim(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body := claimedBody{Worker: asked.Worker, State: "run", ClaimID: asked.ID, Jobs: []claimedJob{}}
+	a.Leases.See(job.WorkerSight{
+		Key: asked.Key, Worker: asked.Worker, Queues: asked.Queues, Running: asked.running, BeatEvery: asked.Lease / 3,
+		Info: asked.info,
+	})
+	body := claimedBody{Worker: asked.Worker, ClaimID: asked.ID, Jobs: []claimedJob{}}
 	body.Reported = a.endAll(c, asked.reports, asked.wrong)
 	if asked.Wait > 0 && !a.Leases.Draining() {
 		leave, err := a.enter(c)
@@ -145,7 +159,8 @@ func (a *api) workerClaim(c *gin.Context) error {
 	case err != nil:
 		return inDoubtClaim(err)
 	}
-	if a.Leases.Draining() || asked.Wait == 0 && len(leases) == 0 && body.RetryAfterMs == 0 {
+	body.State = a.Leases.Asked(asked.Key, asked.Worker)
+	if a.Leases.Draining() || body.State != job.WorkerRuns || asked.Wait == 0 && len(leases) == 0 && body.RetryAfterMs == 0 {
 		body.RetryAfterMs = 1000
 	}
 	now := a.Clock()

@@ -16,7 +16,7 @@ import (
 )
 
 // Claim returns leases for a worker. If no job is there it waits for one, in the order of the claims that wait, until
-// c.Wait is over or the room drains: then it returns none. A repeat with the same c.ID within 60 s gets those of the
+// c.Wait is over, an operator asks the worker to claim nothing, or the room drains: then it returns none. A repeat with the same c.ID within 60 s gets those of the
 // first answer's jobs that still run. The error is job.ErrBadTiers for tiers that do not follow each other. When ctx
 // ends, Claim returns its error, and the jobs that it took meanwhile are released.
 func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
@@ -31,11 +31,13 @@ func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 			return nil, err
 		}
 	}
-	if r.Draining() {
+	if r.Draining() || r.Asks.Of(e.Worker) != job.WorkerRuns {
 		return nil, nil
 	}
-	w := r.waiters.enter(c.Queues)
+	w := r.waiters.enter(e.Worker, c.Queues)
 	defer func() { r.pass(r.waiters.leave(w)) }()
+	r.waiting(e.Worker, 1)
+	defer r.waiting(e.Worker, -1)
 	over := time.NewTimer(max(c.Wait, 0))
 	defer over.Stop()
 	for partition := 0; ; {
@@ -47,6 +49,8 @@ func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 		case <-w.woken:
 			partition = r.waiters.awake(w).partition
 		case <-over.C:
+			return nil, nil
+		case <-w.told:
 			return nil, nil
 		case <-r.draining:
 			return nil, nil

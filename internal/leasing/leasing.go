@@ -6,6 +6,7 @@
 //	lease.go    the sealed lease, which is all that a worker holds
 //	beat.go     heartbeats, many leases in one call
 //	end.go      reports; lane.go gathers those of many callers in one call
+//	seen.go     which workers call, for operators, and what operators ask of them
 //
 // A process keeps nothing of a lease that it handed out: the sealed lease says what a report needs, so any process
 // behind a balancer takes it. Every call may be repeated, and is repeated here for some seconds while Redis does not
@@ -60,6 +61,7 @@ type Config struct {
 	Strict       bool  // tiers do not overlap
 	ResultLimit  int   // bytes
 	Plans        *job.PlanBook
+	Asks         *job.AskBook
 	Queue        Queue
 	Doorbell     Doorbell
 	Sealer       Sealer
@@ -75,6 +77,7 @@ type Config struct {
 type Room struct {
 	Config
 	waiters  *waiters
+	sights   sights
 	claims   chan struct{}      // holds one for each claim call under way
 	beats    chan struct{}      // the same for heartbeats
 	lanes    [][job.Verbs]*lane // by partition
@@ -91,6 +94,7 @@ func New(c Config) *Room {
 	c.Partitions = max(c.Partitions, 1)
 	r := &Room{
 		Config: c, waiters: newWaiters(c.Partitions), lanes: make([][job.Verbs]*lane, c.Partitions),
+		sights:   sights{all: map[string]*sight{}},
 		draining: make(chan struct{}), claims: make(chan struct{}, mostClaims), beats: make(chan struct{}, mostBeats),
 	}
 	r.io, r.shut = context.WithCancel(context.Background())

@@ -36,6 +36,7 @@ func (s *seen) Ended(l *job.Lease, how job.Ending, cause job.Cause, _ time.Durat
 
 // world is a room over a queue with the scripts, with the declared queues films and a:b.
 type world struct {
+	asks job.AskBook
 	*Room
 	*queuetest.Env
 	seen   *seen
@@ -78,6 +79,7 @@ func newWorld(t *testing.T, e *queuetest.Env) *world {
 	w := &world{Env: e, seen: &seen{}, told: make(chan job.ID, 1000)}
 	w.looks.Queue, w.looks.of = e.Queue, map[string]int{}
 	w.Room = New(Config{
+		Asks:       &w.asks,
 		Partitions: e.Options.Partitions, PriorityBase: e.Options.PriorityBase, Strict: e.Queue.Strict(), ResultLimit: 1024,
 		Plans: e.Plans, Queue: &w.looks, Doorbell: e.Queue, Sealer: e.View, Observe: w.seen,
 		Log: slog.New(slog.DiscardHandler),

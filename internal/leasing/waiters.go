@@ -14,7 +14,9 @@ type waiters struct {
 
 // waiter is one of them.
 type waiter struct {
+	holder string // the worker's name in tokens
 	queues []string
+	told   chan struct{} // holds one: an operator asks something of the worker
 	woken  chan struct{} // holds one: there is a bell
 	bell   *token        // what woke it, until it has acted on that
 }
@@ -41,8 +43,8 @@ func newWaiters(partitions int) *waiters {
 }
 
 // enter puts a claim at the end of the line.
-func (w *waiters) enter(queues []string) *waiter {
-	one := &waiter{queues: queues, woken: make(chan struct{}, 1)}
+func (w *waiters) enter(holder string, queues []string) *waiter {
+	one := &waiter{holder: holder, queues: queues, told: make(chan struct{}, 1), woken: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.line = append(w.line, one)

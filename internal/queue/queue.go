@@ -35,6 +35,8 @@ type Options struct {
 	Embedded          bool          // the Redis server lives in this process
 
 	Queues *job.QueueBook // the declared queues, which LoadQueues reads; nil = an empty book
+	Asks   *job.AskBook   // what operators ask of workers, which LoadQueues reads; nil = an empty book
+	Asked  func()         // called when Asks has changed; may be nil
 	Serves []string       // the queues from which this process claims; nil = main
 
 	// Observe is called after every script call with the script's name, the partition, the duration and the error or
@@ -92,6 +94,9 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Asks == nil {
+		o.Asks = &job.AskBook{}
 	}
 	if o.Queues == nil {
 		o.Queues = &job.QueueBook{}

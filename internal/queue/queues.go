@@ -26,6 +26,9 @@ type declared struct {
 // queueScope is the name of a queue among what is paused.
 func queueScope(name string) string { return "queue:" + name }
 
+// askScope is the name of what is asked of a worker among what is paused.
+func askScope(state job.WorkerState, worker string) string { return string(state) + ":" + worker }
+
 // queueNames returns main and the declared queues, by name.
 func (s *shared) queueNames() []string {
 	return append([]string{job.MainQueue}, s.opts.Queues.Names()...)
@@ -34,12 +37,27 @@ func (s *shared) queueNames() []string {
 // wholeField is in the hash of queues from the first LoadQueues on: without it Redis has lost the queues.
 const wholeField = "-"
 
-// LoadQueues reads the declared queues, and what is paused, from Redis into the book. If Redis has lost the queues, it
-// first stores again those that this process or SQL knows. A pause that Redis lost is over.
+// LoadQueues reads the declared queues, what is paused, and what is asked of workers, from Redis into the books. If Redis
+// has lost the queues, it first stores again those that this process or SQL knows. A pause that Redis lost is over.
 func (q *Queue) LoadQueues(ctx context.Context) error {
-	found, paused, whole, err := q.readQueues(ctx)
+	found, scopes, whole, err := q.readQueues(ctx)
 	if err != nil {
 		return err
+	}
+	paused, asked := map[string]time.Time{}, map[string]job.WorkerState{}
+	for scope, since := range scopes {
+		kind, name, _ := strings.Cut(scope, ":")
+		switch state := job.WorkerState(kind); state {
+		case "queue":
+			paused[name] = msTime(since)
+		case job.WorkerQuiet, job.WorkerTerminates:
+			if asked[name] != job.WorkerTerminates {
+				asked[name] = state
+			}
+		}
+	}
+	if q.opts.Asks.Set(asked) && q.opts.Asked != nil {
+		q.opts.Asked()
 	}
 	if !whole {
 		if found, err = q.restoreQueues(ctx, found); err != nil {
@@ -53,12 +71,11 @@ func (q *Queue) LoadQueues(ctx context.Context) error {
 	return nil
 }
 
-// readQueues reads the declared queues, and since when queues are paused, by name. whole is false if Redis lost queues.
-func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, paused map[string]time.Time, whole bool,
-	err error) {
-	var texts, scopes *redis.MapStringStringCmd
+// readQueues reads the declared queues, and since when things are paused, by scope. whole is false if Redis lost queues.
+func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, scopes map[string]string, whole bool, err error) {
+	var texts, paused *redis.MapStringStringCmd
 	err = inStep(ctx, q.redis.Main, func(p redis.Pipeliner) error {
-		texts, scopes = p.HGetAll(ctx, queuesKey), p.HGetAll(ctx, pausedKey)
+		texts, paused = p.HGetAll(ctx, queuesKey), p.HGetAll(ctx, pausedKey)
 		return nil
 	})
 	if err != nil {
@@ -75,13 +92,7 @@ func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, paused map[s
 		}
 		found = append(found, one)
 	}
-	paused = map[string]time.Time{}
-	for scope, since := range scopes.Val() {
-		if name, ok := strings.CutPrefix(scope, queueScope("")); ok {
-			paused[name] = msTime(since)
-		}
-	}
-	return found, paused, whole, nil
+	return found, paused.Val(), whole, nil
 }
 
 // restoreQueues stores the queues that this process or SQL knows, and that Redis lacks, and returns all of them.

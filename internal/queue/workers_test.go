@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
@@ -112,6 +113,50 @@ func TestStorePlanVersions(t *testing.T) {
 		}
 		if _, ok := e.Plans.Plan("GOLD"); !ok {
 			t.Error("the new tier is not in the book")
+		}
+	})
+}
+
+// A worker elsewhere is listed until its next heartbeat is overdue, and what is asked of a worker is known to every
+// process, until it is taken back or the worker is forgotten.
+func TestWorkers_Asked(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Asks = &job.AskBook{} }, func(t *testing.T, e *queuetest.Env) {
+		asks := e.Options.Asks
+		for _, w := range []job.WorkerInfo{
+			{Name: "k.slow", Kind: job.HTTPWorker, BeatEveryMs: 600_000, Silent: 10 * time.Minute},
+			{Name: "k.late", Kind: job.HTTPWorker, BeatEveryMs: 10_000, Silent: 25 * time.Second},
+		} {
+			if err := e.Register(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := e.Workers(t.Context()); err != nil || len(got) != 1 || got[0].Name != "k.slow" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		for i, state := range []job.WorkerState{
+			job.WorkerQuiet, job.WorkerTerminates, job.WorkerQuiet, job.WorkerRuns, job.WorkerTerminates,
+		} {
+			if err := e.AskWorker(t.Context(), "k.slow", state); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := e.LoadQueues(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := asks.Of("k.slow"); got != state || asks.Of("k.late") != job.WorkerRuns {
+				t.Errorf("step %d: %s, not %s", i, got, state)
+			}
+		}
+		if err := e.Register(t.Context(), job.WorkerInfo{Name: "k.slow", Silent: 10 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Workers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.LoadQueues(t.Context()); err != nil || asks.Of("k.slow") != job.WorkerRuns {
+			t.Errorf("%s is asked of a worker that is forgotten, %v", asks.Of("k.slow"), err)
 		}
 	})
 }

@@ -53,6 +53,8 @@ func (p *Pool) room() (n int, full bool) {
 	defer p.mu.Unlock()
 	n = max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
 	switch {
+	case p.quieted:
+		return 0, true
 	case p.undelivered > 4*p.cfg.Slots+200 || p.unackedBytes > maxUnackedBytes:
 		return 0, true // the store accepts no endings: more jobs would only add to them
 	case !p.ready.empty():

@@ -137,6 +137,7 @@ type Pool struct {
 	undelivered  int
 	unackedBytes int  // bytes of the undelivered endings
 	claiming     bool // the claimer has not returned
+	quieted      bool // nothing is claimed, see Quiet
 
 	outages  outages
 	counters counters
@@ -204,6 +205,18 @@ func (p *Pool) Start(ctx context.Context) error {
 	}
 	p.wg.Go(p.watchLoop)
 	return nil
+}
+
+// Quiet makes the pool claim no more jobs, or claim again. Running jobs run on. It may be called at any time.
+func (p *Pool) Quiet(on bool) {
+	p.mu.Lock()
+	changed := p.quieted != on
+	p.quieted = on
+	p.mu.Unlock()
+	if changed {
+		p.log.Info("the pool was told whether to claim jobs", "claims", !on)
+		p.freed.Set()
+	}
 }
 
 // Wake tells the pool that this process has just made a job ready, in any partition. It never blocks and may be

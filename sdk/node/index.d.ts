@@ -112,6 +112,8 @@ export interface WorkerOptions {
   drain?: number;
   /** 1 to 64 of A-Z a-z 0-9 . _ -, and no other running worker's. */
   name?: string;
+  /** The program's version, for operators: 1 to 64 visible ASCII characters. */
+  version?: string;
   /** By default console. */
   log?: Pick<Console, 'info' | 'warn' | 'error'>;
 }

@@ -18,6 +18,7 @@ export class Worker {
   #queues;
   #tiers;
   #lease;
+  #version;
   #drain;
   #places;
   #free;
@@ -32,6 +33,11 @@ export class Worker {
 
   constructor(url, queues, options = {}) {
     const { key = process.env.TIERQ_KEY, concurrency = 10, tiers, lease, drain = 25_000, name = ownName() } = options;
+    const { version } = options;
+    if (version !== undefined && !/^[ -~]{1,64}$/.test(version)) {
+      throw new TypeError('the version must be 1 to 64 visible ASCII characters');
+    }
+    this.#version = version;
     this.#server = new Server(url ?? process.env.TIERQ_URL ?? 'http://127.0.0.1:8080', key);
     if (!Array.isArray(queues) || queues.length === 0) throw new TypeError('queues must name one queue or more');
     if (!(concurrency >= 1 && concurrency <= 1000)) throw new RangeError('concurrency must be 1 to 1000');
@@ -110,7 +116,7 @@ export class Worker {
       if (this.#stop.signal.aborted) return;
       const answer = await this.#claim({
         worker: this.name, queues: this.#queues, tiers: this.#tiers, max: Math.min(this.#free, MOST_CLAIM),
-        wait: CLAIM_WAIT, leaseSeconds: this.#lease, claimId: `${start}-${number}`,
+        wait: CLAIM_WAIT, leaseSeconds: this.#lease, claimId: `${start}-${number}`, info: this.#info(),
       }, taken);
       if (!answer) continue;
       taken = true;
@@ -120,6 +126,13 @@ export class Worker {
       this.#beat();
       if (wait) await rest(Math.min(wait, 60_000), this.#stop.signal);
     }
+  }
+
+  // What the worker says of itself, for operators.
+  #info() {
+    const host = hostname().slice(0, 64).replace(/[^ -~]/g, '-') || undefined;
+    const running = this.#places - this.#free;
+    return { host, pid: process.pid, version: this.#version, language: 'node', slots: this.#places, running };
   }
 
   // Makes a claim, with the reports that wait, and repeats it; undefined if it was given up.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import re
+import socket
 import time
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
@@ -40,7 +43,7 @@ class Claims:
                     return
                 number += 1
                 body: Dict[str, Any] = {"worker": s.name, "queues": self._queues, "max": min(places, MOST_CLAIM),
-                                        "wait": CLAIM_WAIT, "claimId": "%s-%d" % (start, number)}
+                                        "wait": CLAIM_WAIT, "claimId": "%s-%d" % (start, number), "info": self._info()}
                 if self._tiers:
                     body["tiers"] = self._tiers
                 if self._lease:
@@ -64,6 +67,16 @@ class Claims:
                 s.rest(min(rest, 60.0))
         finally:
             conn.close()
+
+    def _info(self) -> Dict[str, Any]:
+        s = self._state
+        info: Dict[str, Any] = {"pid": os.getpid(), "language": "python", "slots": s.places, "running": s.running()}
+        host = re.sub(r"[^ -~]", "-", socket.gethostname()[:64])
+        if host:
+            info["host"] = host
+        if s.version:
+            info["version"] = s.version
+        return info
 
     def _await_place(self) -> int:
         """Waits for a free place, and returns how many there are; 0 after stop."""

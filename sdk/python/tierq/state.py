@@ -20,8 +20,8 @@ MOST_BYTES = 4 << 20  # of the reports, or checkpoints, of one call
 class State:
     """The jobs and reports of a worker. Its condition guards them, and is notified of every change."""
 
-    def __init__(self, to: Address, name: str, places: int, log: logging.Logger):
-        self.to, self.name, self.places, self.log = to, name, places, log
+    def __init__(self, to: Address, name: str, version: str, places: int, log: logging.Logger):
+        self.to, self.name, self.version, self.places, self.log = to, name, version, places, log
         self.changed = threading.Condition()
         self.free = places  # places without a running handler
         self.held: Dict[str, Job] = {}  # by lease, until the server has answered their report

@@ -36,12 +36,12 @@ class Worker:
 
     url and key default to the variables TIERQ_URL and TIERQ_KEY. concurrency is how many handlers run at once. tiers
     are the only ones whose jobs are claimed. lease, 5 to 3600 whole seconds, is how long a job stays this worker's
-    without a heartbeat (30 by default). drain is for how many seconds run waits for the running handlers when it ends.
+    without a heartbeat (30 by default). name and version are for operators. drain is for how many seconds run waits for the running handlers when it ends.
     """
 
     def __init__(self, url: Optional[str] = None, queues: Sequence[str] = (), *, key: Optional[str] = None,
                  concurrency: int = 10, tiers: Sequence[str] = (), lease: Optional[int] = None, drain: float = 25.0,
-                 name: Optional[str] = None, logger: Optional[logging.Logger] = None):
+                 name: Optional[str] = None, version: str = "", logger: Optional[logging.Logger] = None):
         if isinstance(queues, str) or not queues:
             raise ValueError("queues must name one queue or more")
         if not 1 <= concurrency <= 1000:
@@ -51,8 +51,10 @@ class Worker:
         self.name = name or _own_name()
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
             raise ValueError("the name must be 1 to 64 of A-Z a-z 0-9 . _ -")
+        if version and not re.fullmatch(r"[ -~]{1,64}", version):
+            raise ValueError("the version must be 1 to 64 visible ASCII characters")
         to = Address(url or os.environ.get("TIERQ_URL") or "http://127.0.0.1:8080", key or os.environ.get("TIERQ_KEY"))
-        self._state = State(to, self.name, concurrency, logger or logging.getLogger("tierq"))
+        self._state = State(to, self.name, version, concurrency, logger or logging.getLogger("tierq"))
         self._reports, self._beats = Reports(self._state), Beats(self._state)
         self._claims = Claims(self._state, self._reports, self._begin, queues, tiers, lease)
         self._drain, self._begun = drain, False

@@ -50,7 +50,7 @@ function tick() {
 const part = (n, whole) => (whole > 0 ? Math.min(100 * n / whole, 100).toFixed(1) : 0);
 
 const drawWorkers = write && list($("workers"), $("worker-row"), (row, w) => {
-  for (const f of ["name", "host", "pid", "version", "running", "slots", "stuck"]) put(row, f, w[f]);
+  for (const f of ["name", "host", "state", "pid", "version", "running", "slots", "stuck"]) put(row, f, w[f]);
   put(row, "seen", ago((now() - Date.parse(w.seenAt)) / 1000));
   row.fields.bar.setAttribute("width", part(w.running, w.slots));
   row.el.classList.toggle("gone", now() - Date.parse(w.seenAt) > 5000);
