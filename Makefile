@@ -20,7 +20,8 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
-TEST := test -json -vet=off -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)')
+# Test binaries have no debugging information: linking them takes a third of the time less.
+TEST := test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)')
 OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/... ./worker/...,$(PKG)))
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))

@@ -6,4 +6,5 @@ const (
 	embeddedKills   = 50
 	firstStartKills = 100
 	manyJobs        = 10_000
+	libraryJobs     = 10_000
 )
