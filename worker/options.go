@@ -63,7 +63,8 @@ func WithName(name string) Option {
 // WithVersion says which version of the program this is, for operators: 1 to 64 visible ASCII characters.
 func WithVersion(version string) Option {
 	return func(w *Worker) {
-		if version == "" || len(version) > 64 || strings.ContainsFunc(version, func(r rune) bool { return r < ' ' || r > '~' }) {
+		hidden := func(r rune) bool { return r < ' ' || r > '~' }
+		if version == "" || len(version) > 64 || strings.ContainsFunc(version, hidden) {
 			w.refuse("the version is not 1 to 64 visible ASCII characters")
 			return
 		}

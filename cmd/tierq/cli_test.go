@@ -194,8 +194,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// aName matches a line of -o name: the id of a job, a tier, a queue or a worker of the fake, the id of a key, a key, the
-// number of a change.
+// aName matches a line of -o name: the id of a job, a tier, a queue or a worker of the fake, the id of a key, a key,
+// the number of a change.
 var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|main|films|img-3-4711-58aeba|vm-42-9f0c|[a-z2-7]{16}` +
 	`|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`)
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -42,7 +41,7 @@ func (p program) serveCommand(use string) *cobra.Command {
 		defer stop()
 		quiet, unhear := quietSignal()
 		defer unhear()
-		log := newLogger(c, p.stderr)
+		log := app.NewLogger(c, p.stderr)
 		slog.SetDefault(log) // the logger of handlers
 		if err := p.serve(ctx, c, app.Options{
 			Version: buildVersion(), Out: p.stdout, Log: log, Quiet: quiet,
@@ -153,29 +152,4 @@ func exitCode(s os.Signal) int {
 		return 128 + int(n)
 	}
 	return 1
-}
-
-func newLogger(c config.Config, w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: readable}
-	if c.LogFormat == "text" || c.LogFormat == "" && terminal(w) {
-		return slog.New(slog.NewTextHandler(w, o))
-	}
-	return slog.New(slog.NewJSONHandler(w, o))
-}
-
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// readable writes durations as 1.5s instead of a number of nanoseconds.
-func readable(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String())
-	}
-	return a
 }

@@ -18,7 +18,7 @@ func (p program) workersCommand() *cobra.Command {
 			"It takes back a terminate, too, as long as the worker has not heard of it."),
 		p.workersAskCommand("terminate", "Make a worker end", (*client.Client).TerminateWorker,
 			"The worker finishes the jobs that it has, or gives them back, and ends. A process of the server does what it\n"+
-				"does on SIGTERM, with all its roles. A worker that starts again under the same name within ten seconds hears\n"+
+				"does on SIGTERM, with all its roles. A worker that starts again under the same name within a minute hears\n"+
 				"it, too."))
 }
 
@@ -48,7 +48,9 @@ func (s *session) showWorkers(workers []client.Worker) error {
 			}
 			return fmt.Sprintf("%d/%d", w.Running, w.Slots)
 		}},
-		column[client.Worker]{head: "QUEUES", cell: func(w client.Worker) string { return dash(strings.Join(w.Queues, ",")) }},
+		column[client.Worker]{head: "QUEUES", cell: func(w client.Worker) string {
+			return dash(strings.Join(w.Queues, ","))
+		}},
 		column[client.Worker]{head: "HOST", wide: true, cell: func(w client.Worker) string { return dash(w.Host) }},
 		column[client.Worker]{head: "VERSION", wide: true, cell: func(w client.Worker) string { return dash(w.Version) }},
 		column[client.Worker]{head: "SEEN", cell: func(w client.Worker) string { return s.time(w.SeenAt) }},

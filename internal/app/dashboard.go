@@ -44,7 +44,8 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	}
 	for _, w := range shownWorkers(v.workers, o.asks) {
 		s.Workers = append(s.Workers, web.Worker{
-			Name: w.Name, State: workerState(&w), Host: w.Host, PID: w.PID, Version: w.Version, Slots: w.Slots, Running: w.Running, Stuck: w.Stuck,
+			Name: w.Name, State: workerState(&w), Host: w.Host, PID: w.PID, Version: w.Version,
+			Slots: w.Slots, Running: w.Running, Stuck: w.Stuck,
 			StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 		})
 	}

@@ -32,7 +32,8 @@ func (v *server) wireLeasing() {
 	c := v.config
 	v.leasing = leasing.New(leasing.Config{
 		Partitions: c.Partitions, PriorityBase: c.PriorityBase, Strict: v.queue.Strict(), ResultLimit: c.ResultLimit,
-		Plans: v.plans, Asks: &v.asks, Queue: elsewhere{v.work(), v.queue}, Doorbell: v.queue, Sealer: v.view, Observe: v.metrics,
+		Plans: v.plans, Asks: &v.asks,
+		Queue: elsewhere{v.work(), v.queue}, Doorbell: v.queue, Sealer: v.view, Observe: v.metrics,
 		Ended: v.endedElsewhere, Log: v.log,
 	})
 }

@@ -180,7 +180,8 @@ func (v *server) self() *job.WorkerInfo {
 		state = job.WorkerQuiet
 	}
 	return &job.WorkerInfo{
-		Name: v.nonce, Kind: job.ServerWorker, State: state, Language: "go", Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
+		Name: v.nonce, Kind: job.ServerWorker, State: state, Language: "go", Host: host, PID: os.Getpid(),
+		Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
 		StartedAt: v.began.UTC(), Queues: v.config.Serves(),
 		Settings: v.config.Alike(),
 	}

@@ -189,7 +189,8 @@ func (v *server) wireAPI() {
 	deps := httpapi.Deps{
 		Submit: door, Leases: v.leasing, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
-		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(), Workers: workers{v.viewPoller, v.queue, &v.asks},
+		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
+		Workers:   workers{v.viewPoller, v.queue, &v.asks},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,

@@ -141,6 +141,7 @@ var table = []room{
 	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, xterm}},
 	{dir: "client"},
 	{dir: "worker"},
+	{dir: "server", rooms: []string{"internal/app", "internal/config", handler}},
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
 

@@ -88,8 +88,8 @@ func outsideModule(t *testing.T, repository, text string) library {
 	return library{bin: filepath.Join(dir, "program")}
 }
 
-// A program outside this repository runs thousands of jobs with each library. It is killed in the middle, and another one
-// goes on: each job has one outcome and the right result, and each attempt beyond the first has its reason.
+// A program outside this repository runs thousands of jobs with each library. It is killed in the middle, and another
+// one goes on: each job has one outcome and the right result, and each attempt beyond the first has its reason.
 func TestWorkerLibraries_Kill(t *testing.T) {
 	t.Parallel()
 	for language := range libraries {

@@ -17,6 +17,14 @@ type PayloadError = job.PayloadError
 // wrong fields.
 type Validator interface{ Validate() error }
 
+// named returns a Validator's error as one of the whole payload, if it names no field.
+func named(err error) error {
+	if err == nil || errors.Is(err, job.ErrBadPayload) {
+		return err
+	}
+	return &PayloadError{Field: "payload", Reason: err.Error()}
+}
+
 // Checked adds a check of a type's payload at submit, for conditions that the payload's own Validate cannot check.
 // check returns a *PayloadError (or several, joined) that names the fields. It is not called again when the job
 // runs.

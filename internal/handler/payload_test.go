@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 func TestChecked(t *testing.T) {
@@ -31,5 +33,28 @@ func TestChecked(t *testing.T) {
 	}
 	if _, err := r.Run(t.Context(), "ORDER", []byte(`{"to":"nobody"}`)); err != nil || !ran {
 		t.Errorf("what was accepted once did not run: %v", err)
+	}
+}
+
+type moody struct{ Width int }
+
+func (m *moody) Validate() error {
+	if m.Width < 0 {
+		return errors.New("no picture has a negative width")
+	}
+	return nil
+}
+
+// A Validator may return any error: it is the payload's.
+func TestValidator_NamesNoField(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	Register(r, "RESIZE", func(context.Context, moody) (any, error) { return nil, nil })
+	err := r.Check("RESIZE", []byte(`{"Width":-1}`))
+	if !errors.Is(err, job.ErrBadPayload) || err.Error() != "payload: no picture has a negative width" {
+		t.Errorf("%v", err)
+	}
+	if err := r.Check("RESIZE", []byte(`{"Width":1}`)); err != nil {
+		t.Error(err)
 	}
 }

@@ -43,7 +43,7 @@ func Register[In, Out any](r *Registry, typ string, fn func(context.Context, In)
 			return in, err
 		}
 		if v, ok := any(&in).(Validator); ok {
-			return in, v.Validate()
+			return in, named(v.Validate())
 		}
 		return in, nil
 	}

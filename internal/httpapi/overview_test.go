@@ -29,7 +29,8 @@ func TestStats(t *testing.T) {
 			},
 			Capacity: Capacity{3, 10000}, Gate: Gate{Open: true}, Outbox: Outbox{4, 1000}, Watches: []WatchStats{{"crashed", 3}},
 			Workers: []job.WorkerInfo{{Name: "host-1", Kind: job.ServerWorker, State: job.WorkerQuiet, Host: "host", PID: 7,
-				Version: "1", Language: "go", Slots: 16, Running: 2, StartedAt: aMoment, SeenAt: aMoment, Queues: []string{"main", "films"}}}, DrainPerSecond: 0.25,
+				Version: "1", Language: "go", Slots: 16, Running: 2, StartedAt: aMoment, SeenAt: aMoment,
+				Queues: []string{"main", "films"}}}, DrainPerSecond: 0.25,
 		}, nil
 	}
 	wantJSON(t, r.do("GET", "/api/stats", ""), 200,

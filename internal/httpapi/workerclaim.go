@@ -160,7 +160,8 @@ func (a *api) workerClaim(c *gin.Context) error {
 		return inDoubtClaim(err)
 	}
 	body.State = a.Leases.Asked(asked.Key, asked.Worker)
-	if a.Leases.Draining() || body.State != job.WorkerRuns || asked.Wait == 0 && len(leases) == 0 && body.RetryAfterMs == 0 {
+	if a.Leases.Draining() || body.State != job.WorkerRuns ||
+		asked.Wait == 0 && len(leases) == 0 && body.RetryAfterMs == 0 {
 		body.RetryAfterMs = 1000
 	}
 	now := a.Clock()

@@ -57,7 +57,9 @@ func (r *Room) See(s job.WorkerSight) {
 func (r *Room) sight(name string, now time.Time) *sight {
 	one := r.sights.all[name]
 	if one == nil && len(r.sights.all) < mostSights {
-		one = &sight{WorkerInfo: job.WorkerInfo{Name: name, Kind: job.HTTPWorker, State: job.WorkerRuns, StartedAt: now.UTC(), Queues: []string{}}}
+		one = &sight{WorkerInfo: job.WorkerInfo{
+			Name: name, Kind: job.HTTPWorker, State: job.WorkerRuns, StartedAt: now.UTC(), Queues: []string{},
+		}}
 		r.sights.all[name] = one
 	}
 	return one

@@ -22,8 +22,8 @@ func TestSeen(t *testing.T) {
 		}
 		due[0].StartedAt, due[0].Silent = time.Time{}, 0
 		want := job.WorkerInfo{
-			Name: "k.w", Kind: job.HTTPWorker, State: job.WorkerRuns, Host: "img-3", PID: 7, Version: "1.4", Language: "python", Slots: 16,
-			Running: 3, Queues: []string{"films"}, BeatEveryMs: 10_000,
+			Name: "k.w", Kind: job.HTTPWorker, State: job.WorkerRuns, Host: "img-3", PID: 7, Version: "1.4",
+			Language: "python", Slots: 16, Running: 3, Queues: []string{"films"}, BeatEveryMs: 10_000,
 		}
 		if !reflect.DeepEqual(due[0], want) {
 			t.Errorf("%+v, not %+v", due[0], want)

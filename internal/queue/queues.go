@@ -37,8 +37,9 @@ func (s *shared) queueNames() []string {
 // wholeField is in the hash of queues from the first LoadQueues on: without it Redis has lost the queues.
 const wholeField = "-"
 
-// LoadQueues reads the declared queues, what is paused, and what is asked of workers, from Redis into the books. If Redis
-// has lost the queues, it first stores again those that this process or SQL knows. A pause that Redis lost is over.
+// LoadQueues reads the declared queues, what is paused, and what is asked of workers, from Redis into the books. If
+// Redis has lost the queues, it first stores again those that this process or SQL knows. A pause that Redis lost is
+// over.
 func (q *Queue) LoadQueues(ctx context.Context) error {
 	found, scopes, whole, err := q.readQueues(ctx)
 	if err != nil {
@@ -71,7 +72,8 @@ func (q *Queue) LoadQueues(ctx context.Context) error {
 	return nil
 }
 
-// readQueues reads the declared queues, and since when things are paused, by scope. whole is false if Redis lost queues.
+// readQueues reads the declared queues, and since when things are paused, by scope. whole is false if Redis lost
+// queues.
 func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, scopes map[string]string, whole bool, err error) {
 	var texts, paused *redis.MapStringStringCmd
 	err = inStep(ctx, q.redis.Main, func(p redis.Pipeliner) error {
