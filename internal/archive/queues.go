@@ -52,12 +52,18 @@ func (a *Archive) KeepQueue(ctx context.Context, q job.Queue) error {
 	db := a.db.Write.WithContext(ctx)
 	update := db.Exec("UPDATE queues SET version = ?, queue = ?, changed_at = "+a.db.Dialect.Now+
 		" WHERE name = ? AND version <= ?", q.Version, string(text), q.Name, q.Version)
-	if update.Error != nil || update.RowsAffected > 0 {
+	switch {
+	case update.Error != nil:
 		return database.Unavailable("keep a queue", update.Error)
+	case update.RowsAffected > 0:
+		return nil
 	}
 	insert := db.Exec("INSERT INTO queues (name, version, queue, changed_at) VALUES (?, ?, ?, "+a.db.Dialect.Now+") "+
 		a.db.Dialect.KeepFirst("name"), q.Name, q.Version, string(text))
-	return database.Unavailable("keep a queue", insert.Error)
+	if insert.Error != nil {
+		return database.Unavailable("keep a queue", insert.Error)
+	}
+	return nil
 }
 
 // DropQueue removes a queue's row, if there is one.

@@ -1,0 +1,36 @@
+package archive_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// A queue is stored, replaced by a later version, and not by an earlier one; each time without an error.
+func TestKeepQueue(t *testing.T) {
+	t.Parallel()
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		films := job.Queue{Name: "films", Limit: 7, Types: []string{"TRANSCODE"}, MaxRun: time.Minute, Version: 1}
+		later := films
+		later.Limit, later.Version = 8, 3
+		for _, step := range []struct{ keep, want job.Queue }{
+			{films, films}, {films, films}, {later, later}, {films, later},
+		} {
+			if err := a.KeepQueue(t.Context(), step.keep); err != nil {
+				t.Errorf("version %d: %v", step.keep.Version, err)
+			}
+			got, err := a.Queues(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]job.Queue{step.want}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+	})
+}
