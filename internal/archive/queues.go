@@ -69,5 +69,8 @@ func (a *Archive) KeepQueue(ctx context.Context, q job.Queue) error {
 // DropQueue removes a queue's row, if there is one.
 func (a *Archive) DropQueue(ctx context.Context, name string) error {
 	err := a.db.Write.WithContext(ctx).Exec("DELETE FROM queues WHERE name = ?", name).Error
-	return database.Unavailable("drop a queue", err)
+	if err != nil {
+		return database.Unavailable("drop a queue", err)
+	}
+	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A queue is stored, replaced by a later version, and not by an earlier one; each time without an error.
-func TestKeepQueue(t *testing.T) {
+// A queue is stored, replaced by a later version, and not by an earlier one, and dropped; each time without an error.
+func TestQueues(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		films := job.Queue{Name: "films", Limit: 7, Types: []string{"TRANSCODE"}, MaxRun: time.Minute, Version: 1}
@@ -31,6 +31,14 @@ func TestKeepQueue(t *testing.T) {
 			if diff := cmp.Diff([]job.Queue{step.want}, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+		}
+		for range 2 {
+			if err := a.DropQueue(t.Context(), "films"); err != nil {
+				t.Errorf("dropped: %v", err)
+			}
+		}
+		if got, err := a.Queues(t.Context()); err != nil || len(got) != 0 {
+			t.Errorf("left are %v, %v", got, err)
 		}
 	})
 }
