@@ -107,7 +107,7 @@ type Watch struct {
 // Worker is one process that runs jobs.
 type Worker struct {
 	Name      string    `json:"name"`
-	State     string    `json:"state"` // what it is, and what an operator asks of it
+	State     string    `json:"state"` // the worker's kind, and what an operator asks of it
 	Host      string    `json:"host"`
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"`

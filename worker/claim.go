@@ -43,7 +43,7 @@ type infoBody struct {
 	Running  int    `json:"running"`
 }
 
-// info returns what the worker says of itself. A host's name that no operator could read is left out.
+// info returns what the worker says of itself.
 func (w *Worker) info() infoBody {
 	host, _ := os.Hostname()
 	if host = clean(host); len(host) > 64 {
@@ -65,8 +65,8 @@ type claimAnswer struct {
 	Jobs         []claimed  `json:"jobs"`
 }
 
-// claims asks for jobs until ctx ends or an operator ends the worker. calls is the context of calls that outlive ctx,
-// handlers that of the handlers. It returns the server's refusal of the first claim.
+// claims asks for jobs until ctx ends or an operator ends the worker. Calls after that have the context calls, and
+// handlers the context handlers. The error is the server's refusal of the first claim.
 func (w *Worker) claims(ctx, calls, handlers context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -191,7 +191,7 @@ func (w *Worker) claim(ctx, calls context.Context, c *claimBody, taken bool) (*c
 	}
 }
 
-// giveBack asks for the jobs that a claim may have got whose answer nobody waits for, and releases them.
+// giveBack repeats a claim whose answer the worker did not wait for, and releases the jobs that the claim has got.
 func (w *Worker) giveBack(calls context.Context, c *claimBody) {
 	again := *c
 	again.Max, again.Wait, again.Reports = 1, 0, nil

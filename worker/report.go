@@ -22,8 +22,8 @@ type report struct {
 	replaced bool // it says only that the first one was refused
 }
 
-// takeReports takes the oldest reports that one call may carry. With a claim are those that never failed; without one,
-// those that a hungry claimer does not take along.
+// takeReports takes the oldest reports that one call may carry. A claim carries the reports that were in no call yet. A
+// call without a claim carries the others, and all reports while the claimer is not hungry.
 func (w *Worker) takeReports(withClaim bool) []*report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,8 +154,8 @@ func (w *Worker) release(r *report) {
 	delete(w.held, r.attempt.Sealed)
 }
 
-// replace returns the report of a permanent failure for one that the server cannot read, because it is too large or
-// nested too deep: the same work would end the same way. If that is refused too, the lease runs out.
+// replace returns the report of a permanent failure, in place of a report that the server refuses: too large a result
+// for example, with which each attempt would end. If the server refuses the second report too, the lease runs out.
 func (w *Worker) replace(r *report, why string) []*report {
 	w.log.Error("the server refuses a report", "job_id", r.attempt.ID, "why", why)
 	if r.replaced {

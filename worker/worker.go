@@ -99,11 +99,11 @@ func (w *Worker) refuse(why string) {
 	}
 }
 
-// Run claims and runs jobs until ctx ends or an operator ends the worker. Then it claims nothing more and waits for the
-// running handlers, for as long as WithDrain says. After that it ends their contexts: the jobs of those that return
-// then go back to the queue, at no cost. A handler that ignores its context keeps its job until the lease is over. Run
-// returns nil after such an end, and an error if an argument is wrong or the server refuses the first claim. It may be
-// called once.
+// Run claims and runs jobs until ctx ends or an operator ends the worker. Then Run claims nothing more, waits for the
+// running handlers for as long as WithDrain says, and ends the contexts of the handlers that still run. The job of a
+// handler that returns an error after that goes back to its queue, at no cost. A handler that ignores its context keeps
+// its job until the lease is over. Run returns nil after such an end, and an error if an argument is wrong or the
+// server refuses the first claim. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	switch {
 	case w.wrong != nil:

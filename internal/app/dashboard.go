@@ -121,7 +121,7 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 	return list, nil
 }
 
-// workerState says what a worker is and does, for the dashboard.
+// workerState says a worker's kind, and what an operator asks of it, for the dashboard.
 func workerState(w *job.WorkerInfo) string {
 	kind := "server"
 	if w.Kind == job.HTTPWorker {

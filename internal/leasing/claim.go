@@ -32,11 +32,14 @@ func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 			return nil, err
 		}
 	}
-	if r.Draining() || r.Asks.Of(e.Worker) != job.WorkerRuns {
+	if r.Draining() {
 		return nil, nil
 	}
 	w := r.waiters.enter(e.Worker, c.Queues)
 	defer func() { r.pass(r.waiters.leave(w)) }()
+	if r.Asks.Of(e.Worker) != job.WorkerRuns { // in the line, where Tell finds the claim if this changes
+		return nil, nil
+	}
 	r.waiting(e.Worker, 1)
 	defer r.waiting(e.Worker, -1)
 	over := time.NewTimer(max(c.Wait, 0))

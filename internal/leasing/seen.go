@@ -9,9 +9,9 @@ import (
 
 // The bounds of what a process keeps of the workers that call it.
 const (
-	registerEvery = 3 * time.Second // between two records of a worker from which nothing new was heard
-	forgetAfter   = 30 * time.Second
-	mostSights    = 10_000
+	registerEvery = 3 * time.Second  // at least, between two records of one worker
+	forgetAfter   = 30 * time.Second // of silence
+	mostSights    = 10_000           // workers
 )
 
 // sights are the workers that this process heard of lately.
@@ -70,7 +70,7 @@ func (r *Room) waiting(name string, by int) {
 	r.sights.mu.Lock()
 	defer r.sights.mu.Unlock()
 	if one := r.sights.all[name]; one != nil {
-		one.waits += by
+		one.waits = max(one.waits+by, 0) // a claim that began while too many workers were known was not counted
 		one.at = time.Now()
 	}
 }

@@ -135,9 +135,9 @@ export class Worker {
     type: string, fn: (payload: Payload, job: Job<Payload>) => Result | Promise<Result>): this;
   /**
    * Claims and runs jobs until stop is called, or SIGTERM or SIGINT comes. Then it claims nothing more, and waits for
-   * the running handlers. After that it aborts their signals: the jobs of those that throw then go back to their queue,
-   * at no cost. A handler that goes on keeps its job until the lease is over. The error is the server's refusal of the
-   * first claim.
+   * the running handlers. After that it aborts the signals of the handlers that still run: the job of a handler that
+   * throws then goes back to its queue, at no cost. A handler that goes on keeps its job until the lease is over. The
+   * error is the server's refusal of the first claim.
    */
   run(options?: { signals?: boolean }): Promise<void>;
   /** Ends run. */

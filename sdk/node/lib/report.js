@@ -22,8 +22,8 @@ export class Reports {
     this.#wake();
   }
 
-  // The oldest reports that one call may carry. A claim carries those that never failed; the others go alone, and so
-  // do all while no claim is about to be made.
+  // Takes the oldest reports that one call may carry. A claim carries the reports that were in no call yet. A call
+  // without a claim carries the others, and all reports while no claim is about to be made.
   take(withClaim) {
     const taken = [], left = [];
     let size = 0;
@@ -112,8 +112,8 @@ export class Reports {
     return failed;
   }
 
-  // Reports a permanent failure in place of a report that the server cannot read: too large, or too deep. The same work
-  // would end the same way. If that is refused too, the lease runs out.
+  // Reports a permanent failure in place of a report that the server refuses: each attempt would end with such a
+  // report, of too large a result for example. If the server refuses the second report too, the lease runs out.
   #replace(r, why) {
     this.#w.log.error(`the server refuses the report of job ${r.job.id}: ${why}`);
     if (r.replaced) return this.#w.release(r.job);

@@ -32,8 +32,9 @@ export class Worker {
   #beat = () => {};
 
   constructor(url, queues, options = {}) {
-    const { key = process.env.TIERQ_KEY, concurrency = 10, tiers, lease, drain = 25_000, name = ownName() } = options;
-    const { version } = options;
+    const {
+      key = process.env.TIERQ_KEY, concurrency = 10, tiers, lease, drain = 25_000, name = ownName(), version,
+    } = options;
     if (version !== undefined && !/^[ -~]{1,64}$/.test(version)) {
       throw new TypeError('the version must be 1 to 64 visible ASCII characters');
     }
@@ -168,7 +169,7 @@ export class Worker {
     }
   }
 
-  // Asks for the jobs that a claim may have got whose answer was not waited for, and releases them.
+  // Repeats a claim whose answer the worker did not wait for, and releases the jobs that the claim has got.
   async #giveBack(body) {
     try {
       const again = JSON.stringify({ ...body, max: 1, wait: 0 });

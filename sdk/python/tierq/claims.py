@@ -122,7 +122,7 @@ class Claims:
                     return None, sent  # the next claim has another id
 
     def _give_back(self, body: Dict[str, Any]) -> None:
-        """Asks for the jobs that a claim may have got whose answer was not waited for, and releases them."""
+        """Repeats a claim whose answer the worker did not wait for, and releases the jobs that the claim has got."""
         s, conn = self._state, Connection(self._state.to)
         try:
             answer = s.call(conn, "claim", json.dumps({**body, "max": 1, "wait": 0}), CALL_TIME)

@@ -21,7 +21,7 @@ class Reports:
         self._state = state
 
     def take(self, with_claim: bool) -> List[Report]:
-        """Takes the oldest reports that one call may carry; a claim carries those that never failed."""
+        """Takes the oldest reports that one call may carry; a claim carries reports that were in no call yet."""
         s = self._state
         taken: List[Report] = []
         left: List[Report] = []
@@ -115,9 +115,10 @@ class Reports:
             s.changed.notify_all()
 
     def _replace(self, r: Report, why: str) -> None:
-        """Reports a permanent failure in place of a report that the server cannot read: too large, or too deep.
+        """Reports a permanent failure in place of a report that the server refuses.
 
-        The same work would end the same way. If that is refused too, the lease runs out.
+        Each attempt would end with such a report, of too large a result for example. If the server refuses the second
+        report too, the lease runs out.
         """
         self._state.log.error("the server refuses the report of job %s: %s", r.job.id, why)
         if r.replaced:

@@ -36,7 +36,8 @@ class Worker:
 
     url and key default to the variables TIERQ_URL and TIERQ_KEY. concurrency is how many handlers run at once. tiers
     are the only ones whose jobs are claimed. lease, 5 to 3600 whole seconds, is how long a job stays this worker's
-    without a heartbeat (30 by default). name and version are for operators. drain is for how many seconds run waits for the running handlers when it ends.
+    without a heartbeat (30 by default). name and version are for operators. drain is for how many seconds run waits for
+    the running handlers when it ends.
     """
 
     def __init__(self, url: Optional[str] = None, queues: Sequence[str] = (), *, key: Optional[str] = None,
@@ -79,9 +80,9 @@ class Worker:
     def run(self, *, signals: bool = True) -> None:
         """Claims and runs jobs until stop is called, or SIGTERM or SIGINT comes to the main thread.
 
-        Then it claims nothing more, and waits for the running handlers for drain seconds. After that their jobs should
-        end (see Job.check); those that raise then go back to their queue, at no cost. A handler that goes on keeps its
-        job until the lease is over. The error is the server's refusal of the first claim.
+        Then it claims nothing more, and waits for the running handlers for drain seconds. After that Job.check and
+        Job.wait raise in them, and the job of a handler that raises goes back to its queue, at no cost. A handler that
+        goes on keeps its job until the lease is over. The error is the server's refusal of the first claim.
         """
         if not self._handlers:
             raise ValueError("the worker has no handler")
