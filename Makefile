@@ -21,20 +21,29 @@ PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 # Test binaries have no debugging information: linking them takes a third of the time less.
-TEST := test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)')
+TEST = test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)') $(CHOICE)
+# Proofs hunt for rare orders of steps, or break things on purpose. They take a quarter of all tests' time, so make test
+# leaves them to make proofs. Where only a part was asked for, it has its proofs.
+PROOFS := TestChaos TestMutations TestPoolMutations TestJournalMutations TestMutationsAreCaught \
+	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestSmoke TestPeers
+PROVEN := ./internal/chaos ./internal/queue ./internal/sim
+empty :=
+PROOF_NAMES := '^($(subst $(empty) $(empty),|,$(strip $(PROOFS))))$$'
+test: CHOICE := $(if $(PARTIAL),,-skip $(PROOF_NAMES))
+proofs: CHOICE := -run $(PROOF_NAMES)
 OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/... ./worker/...,$(PKG)))
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
 # The tests of bench run beside the others, for both wait for most of their time; what they say follows when both are
 # through. They are a group of processes of their own, so that an interrupt ends them with the rest.
 WITH_BENCH := $(filter ./... ./bench ./bench/...,$(PKG))
-BENCH_STARTS := set -m; go -C bench $(TEST) ./... >"$$said" & bench=$$!; set +m; \
+BENCH_STARTS = set -m; go -C bench $(TEST) ./... >"$$said" & bench=$$!; set +m; \
 	trap 'kill -- -"$$bench"; rm -f "$$said"; exit 130' INT TERM;
 BENCH_ENDS := wait "$$bench" || bad=1; cat "$$said";
-TESTS := { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),$(BENCH_STARTS)) \
+TESTS = { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),$(BENCH_STARTS)) \
 	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),$(BENCH_ENDS)) rm -f "$$said"; exit $$bad; }
 
-.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln
+.PHONY: help run build test proofs stores long bench chaos attack fuzz pictures lint vuln
 .PHONY: release statements weights tidy fmt clean
 
 help: ## list the targets
@@ -46,14 +55,19 @@ run: ## start the server; nothing else is needed (embedded mode)
 build: ## build the static binary bin/tierq
 	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tierq ./cmd/tierq
 
-test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim for a part
+test: ## run every suite on every backend, without its proofs; PKG=./internal/queue RUN=TestClaim for a part
 	.ci/provide
 	$(TESTS) | $(REPORT)
 
 stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11 and MySQL 9, and the main stories on both
 	.ci/stores
 
-long: ## run the same under the race detector and with long outages (needs a C compiler), and the pages in Firefox
+proofs: ## break the scripts, the pool and the stores on purpose and see the suites notice, and run every bench small
+	.ci/provide
+	{ bad=0; go $(TEST) $(PROVEN) || bad=1; go -C bench $(TEST) ./... || bad=1; exit $$bad; } | \
+		TESTREPORT_SEEDS=off $(REPORT)
+
+long: ## run both under the race detector and with long outages (needs a C compiler), and the pages in Firefox
 	.ci/provide
 	.ci/provide long
 	export CGO_ENABLED=1; $(subst -timeout 40m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | \

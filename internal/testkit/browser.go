@@ -58,7 +58,8 @@ func startBrowser() (*Browser, error) {
 	bin := os.Getenv("CHROME_BIN")
 	if bin == "" {
 		var err error
-		bin, err = program(installBrowser, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
+		bin, err = program(installBrowser, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome",
+			"google-chrome-stable", "chrome",
 			"/Applications/Chromium.app/Contents/MacOS/Chromium", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 		if err != nil {
 			return nil, err
