@@ -189,8 +189,8 @@ func (v *server) saw(now view) {
 		for t, l := range now.levels.Tiers {
 			c.Tiers[t] = telemetry.Level{Depth: l.Ready, Scheduled: l.Scheduled, InFlight: l.Running, OldestAge: now.age(t)}
 		}
-		for _, q := range v.declared().stats(nil) {
-			c.Queues = append(c.Queues, telemetry.QueueLevel{Name: q.Queue, Paused: q.Paused != nil,
+		for _, q := range v.declared().stats(now.workers) {
+			c.Queues = append(c.Queues, telemetry.QueueLevel{Name: q.Queue, Paused: q.Paused != nil, Workers: q.Workers,
 				Count: job.QueueCount{Ready: q.Depth, Scheduled: q.Scheduled, Running: q.InFlight}})
 		}
 		s.Cluster = &c

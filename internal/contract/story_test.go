@@ -190,7 +190,7 @@ func (s *server) queues() {
 	why := s.want(200, "GET", "/api/jobs/"+id+"/why", "")
 	for _, reason := range []string{
 		"its queue films is paused since 20",
-		"no process of tierq takes jobs of its queue films; workers of other programs are not seen here",
+		"no worker takes jobs of its queue films",
 	} {
 		if !bytes.Contains(why.body, []byte(reason)) {
 			s.t.Errorf("why does not say %q: %s", reason, why.body)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -57,6 +58,12 @@ func workerOf(t *testing.T, language, text string) library {
 func (p library) start(t *testing.T, s *server) *testkit.Process {
 	t.Helper()
 	return testkit.StartProcess(t, p.bin, append([]string{"TIERQ_URL=" + s.base}, p.env...), p.args...)
+}
+
+// with returns the program with more of an environment.
+func (p library) with(env ...string) library {
+	p.env = append(slices.Clone(p.env), env...)
+	return p
 }
 
 // outside writes files into a folder outside the repository.

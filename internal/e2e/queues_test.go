@@ -157,9 +157,19 @@ func TestQueueWithoutWorkers(t *testing.T) {
 		got := fmt.Sprint(stats)
 		return got == "[{main 0 1} {films 30 0} {thumbnails 25 0}]", got
 	})
-	if a := do(t, http.MethodGet, s.base+"/metrics", ""); !strings.Contains(string(a.body),
-		`tierq_queue_jobs{queue="films",state="ready"} 30`) {
-		t.Error("the metrics do not have the queue")
+	metrics := string(do(t, http.MethodGet, s.base+"/metrics", "").body)
+	for _, line := range []string{
+		`tierq_queue_jobs{queue="films",state="ready"} 30`, `tierq_queue_workers{queue="films"} 0`,
+		`tierq_queue_workers{queue="main"} 1`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics do not have %s", line)
+		}
+	}
+	first := waiting[len(waiting)-1].(map[string]any)["jobId"].(string)
+	why := get[struct{ Reasons []string }](t, s.base+"/api/jobs/"+first+"/why").Reasons
+	if len(why) == 0 || why[0] != "no worker takes jobs of its queue films" {
+		t.Errorf("why the first job waits: %q", why)
 	}
 	a := s.changes(http.MethodPost, "/admin/queues/films/purge", "", 200)
 	if !strings.Contains(string(a.body), `{"cancelled":30,"more":false}`) {

@@ -104,7 +104,7 @@ func TestWhy_Reasons(t *testing.T) {
 		"nobody works": {Why{Job: at(job.Pending, 0), Gate: open}, []string{"no worker is running"}},
 		"paused, and without workers": {Why{Job: films, Paused: aMoment, Gate: open}, []string{
 			"its queue films is paused since 2026-05-01T11:31:57Z",
-			"no process of tierq takes jobs of its queue films; workers of other programs are not seen here",
+			"no worker takes jobs of its queue films",
 		}},
 		"tiers overlap": {Why{Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 1}, Workers: 1, FreeSlots: 1,
 			Gate: open}, []string{"1 job is ahead"}},

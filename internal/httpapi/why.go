@@ -100,8 +100,7 @@ func (w *Why) reasons() []string {
 	case queue == job.MainQueue:
 		all = append(all, "no worker is running")
 	default:
-		all = append(all, "no process of tierq takes jobs of its queue "+queue+
-			"; workers of other programs are not seen here")
+		all = append(all, "no worker takes jobs of its queue "+queue)
 	}
 	all = append(all, w.ahead()...)
 	if w.Workers > 0 && w.FreeSlots == 0 {

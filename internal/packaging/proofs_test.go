@@ -62,7 +62,7 @@ func TestProofsAreRun(t *testing.T) {
 // variable returns the value of a variable of the Makefile, on one line.
 func variable(t *testing.T, makefile []byte, name string) string {
 	t.Helper()
-	lines := regexp.MustCompile(`(?m)^`+name+` := ((?:.*\\\n)*.*)$`).FindSubmatch(makefile)
+	lines := regexp.MustCompile(`(?m)^` + name + ` := ((?:.*\\\n)*.*)$`).FindSubmatch(makefile)
 	if lines == nil {
 		t.Fatalf("the Makefile has no %s", name)
 	}

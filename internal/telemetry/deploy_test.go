@@ -36,6 +36,7 @@ func busySnapshot() Snapshot {
 			},
 			CapacityUsed: 7, CapacityLimit: 10_000, Outbox: 4, OutboxBytes: 4096,
 			Workers: []job.WorkerInfo{{Slots: 16, Running: 3}},
+			Queues:  []QueueLevel{{Name: "main", Count: job.QueueCount{Ready: 5}, Workers: 1}},
 		},
 		GateOpen: true, SQLUp: true, Schedulers: map[string]time.Duration{"crashed": 3 * time.Second,
 			"stuck": 5 * time.Second},

@@ -43,9 +43,10 @@ type Level struct {
 
 // QueueLevel is one queue's part of the levels, over all tiers.
 type QueueLevel struct {
-	Name   string
-	Count  job.QueueCount
-	Paused bool
+	Name    string
+	Count   job.QueueCount
+	Paused  bool
+	Workers int // of all kinds
 }
 
 // stale is the age from which the gauges of the cluster are not shown any more: old values would hide an outage.
@@ -83,6 +84,8 @@ var (
 		"queue", "state")
 	pausedQueue = describe("tierq_queue_paused", "1 while the queue is paused, 0 while it is not."+
 		sameEverywhere, "queue")
+	queueWorkers = describe("tierq_queue_workers",
+		"Workers that take jobs of the queue: processes of tierq and workers of other programs."+sameEverywhere, "queue")
 	used = describe("tierq_capacity_used",
 		"Ready jobs never claimed; each tier counts at most its share of the capacity."+sameEverywhere)
 	limit = describe("tierq_capacity_limit",
@@ -111,7 +114,7 @@ type gauges struct{ *Metrics }
 // Describe implements prometheus.Collector.
 func (gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		depth, oldest, inFlight, scheduled, inQueue, pausedQueue, used, limit, outbox, weight, workers, gateOpen, gateAt,
+		depth, oldest, inFlight, scheduled, inQueue, pausedQueue, queueWorkers, used, limit, outbox, weight, workers, gateOpen, gateAt,
 		failures, delay, sqlUp,
 	} {
 		to <- d
@@ -155,6 +158,7 @@ func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, 
 		set(inQueue, float64(q.Count.Scheduled), q.Name, "scheduled")
 		set(inQueue, float64(q.Count.Running), q.Name, "running")
 		set(pausedQueue, truth(q.Paused), q.Name)
+		set(queueWorkers, float64(q.Workers), q.Name)
 	}
 	set(used, float64(c.CapacityUsed))
 	set(limit, float64(c.CapacityLimit))

@@ -40,7 +40,7 @@ const cleanPage = `<!doctype html><html lang="en"><head><meta charset="utf-8"><t
 <body><main><h1>A page</h1><form method="post" action="/"><label>Name <input name="name"></label><button>Send</button></form><p id="said">%s</p></main>%s</body></html>`
 
 // pages serves a small site under the policy of tierq's pages. The path of a page names its defect. icons counts
-// the requests for /favicon.ico, which no page names.
+// the requests for /favicon.ico. A browser with windows makes them by itself, which is no page's defect.
 func pages(t *testing.T) (url string, icons *atomic.Int64) {
 	wrong := map[string]string{
 		"/":          "",
@@ -55,6 +55,7 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 		"/elusive":   `<script src="/elusive.js"></script>`,
 		"/dark":      "",
 		"/policy":    "",
+		"/icon":      `<img src="/favicon.ico" alt="">`,
 	}
 	scripts := map[string]string{
 		"/console.js":   "console.error('something', 7, 'happened')",
@@ -118,6 +119,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("sees what is wrong", func(t *testing.T) {
 		for path, want := range map[string]string{
 			"/":          "",
+			"/icon":      "",
 			"/console":   "console: something 7 happened",
 			"/exception": "exception: Uncaught TypeError: Cannot read properties of null",
 			"/csp":       "csp: script-src-elem refuses inline",
@@ -129,7 +131,7 @@ func TestBrowser(t *testing.T) {
 			w := &watched{TB: t}
 			tab := b.Tab(w)
 			tab.Open(site + path)
-			if path == "/nowhere" { // it names no icon, so the browser requests one at some time
+			if path == "/icon" {
 				Eventually(t, browserBound, "the browser asks for an icon", func() (bool, string) { return icons.Load() > 0, "" })
 			}
 			Eventually(t, browserBound, path+" has the problem "+want, func() (bool, string) {
