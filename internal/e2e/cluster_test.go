@@ -30,7 +30,7 @@ import (
 // TestMain runs more tests at once than there are processors, because they wait for servers most of the time.
 // Tests that keep the processors busy run one at a time, see heavy.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides this
+	if err := flag.Set("test.parallel", strconv.Itoa(6*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides this
 		panic(err)
 	}
 	os.Exit(testkit.Main(m).Run())
