@@ -24,7 +24,7 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	}
 	word, err = l.cancelled(ctx, id)
 	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errBetween) {
-		return l.cancelLost(ctx, id, err)
+		return l.cancelLost(ctx, id)
 	}
 	return word, err
 }
@@ -155,10 +155,10 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 
 // cancelLost stores the cancel of a job that Redis does not have and will get from its row. If Redis still does
 // not have the job after that, the answer is job.ErrAmbiguous.
-func (l *Ledger) cancelLost(ctx context.Context, id job.ID, unknown error) (job.Word, error) {
+func (l *Ledger) cancelLost(ctx context.Context, id job.ID) (job.Word, error) {
 	_, err := l.row(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
-		return "", unknown
+		return l.cancelled(ctx, id) // it may have ended since it was looked for, and then has no row
 	}
 	if err == nil {
 		_, err = twice(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {

@@ -20,7 +20,10 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	case errors.Is(err, job.ErrNotFound):
 		j, err := l.archived(ctx, id)
 		if errors.Is(err, job.ErrNotFound) { // Redis lost the job, or gets it soon
-			return l.row(ctx, id)
+			if j, err = l.row(ctx, id); !errors.Is(err, job.ErrNotFound) {
+				return j, err
+			}
+			j, err = l.archived(ctx, id) // the job may have ended since, and then has no row
 		}
 		if err == nil {
 			j, err = l.promised(ctx, j) // only SQL knows the job: one of its two reads alone is no answer

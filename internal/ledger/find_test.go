@@ -96,6 +96,45 @@ func TestFind_ThePromisedLifeEnds(t *testing.T) {
 	}
 }
 
+// A job that Redis lost gets its outcome between a poll's, or a cancel's, read of the outcomes and its read of the row,
+// which goes with the outcome.
+func TestFind_ALostJobEnds(t *testing.T) {
+	for name, ask := range map[string]func(l *Ledger) error{
+		"poll": func(l *Ledger) error {
+			j, err := l.Find(t.Context(), someID)
+			if err == nil && j.Status != job.Cancelled {
+				t.Errorf("it is %s", j.Status)
+			}
+			return err
+		},
+		"cancel": func(l *Ledger) error {
+			word, err := l.Cancel(t.Context(), someID)
+			if err == nil && word != job.WasCancelled {
+				t.Errorf("a cancel answers %s", word)
+			}
+			return err
+		},
+		"requeue": func(l *Ledger) error {
+			if err := l.Requeue(t.Context(), someID, job.Request{ID: "r"}); !errors.Is(err, errBetween) {
+				t.Errorf("a requeue answers %v", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _, s := given(nil, map[job.ID]job.DeadLetter{})
+			s.living.rows[someID] = job.JournalRow{}
+			s.living.readRow = func() {
+				delete(s.living.rows, someID)
+				s.rows[someID] = archived(job.Cancelled, 1)[someID]
+			}
+			if err := ask(l); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // SQL answers the read of the outcome and not the read of the row. If Redis no longer has the job, it is unknown
 // whether the job was requeued; if Redis shows it FAILED, that stands.
 func TestFind_HalfAnAnswer(t *testing.T) {

@@ -110,14 +110,17 @@ func (l *Ledger) declared(d *job.DeadLetter) bool {
 	return there
 }
 
-// lost returns the error about a job without an outcome that Redis does not know: unknown, or notFailed if the job
-// has a row and Redis will get it.
+// lost returns the error about a job without an outcome that Redis does not know: unknown, notFailed if the job has a
+// row and Redis will get it, or errBetween if the job has just ended.
 func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
 	j, err := l.row(ctx, id)
 	switch {
 	case err == nil:
 		return notFailed(j.Status)
 	case errors.Is(err, job.ErrNotFound):
+		if _, err := l.archived(ctx, id); err == nil {
+			return errBetween
+		}
 		return unknown
 	}
 	return err
