@@ -64,6 +64,8 @@ func (c *client) run() {
 		c.poll()
 	case "plans":
 		c.change()
+	case "work":
+		c.work()
 	case "forget":
 		c.forget(p)
 	case "requeue":

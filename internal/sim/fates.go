@@ -70,7 +70,7 @@ func (w *World) decide(c *call) {
 		w.answer(c, nil, outOfMemory, "full")
 		return
 	}
-	if c.name == "claim" && !c.proc.connected {
+	if c.name == "claim" && !c.elsewhere() && !c.proc.connected {
 		c.proc.connected = true
 		w.answer(c, nil, errDial, "not connected yet") // the first time comes from a ticker; the repeat comes on the grid
 		return

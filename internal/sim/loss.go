@@ -32,6 +32,7 @@ func (s *shadow) lose() {
 	clear(s.jobs)
 	clear(s.clock)
 	clear(s.claims)
+	clear(s.elsewhere)
 	clear(s.once)
 }
 

@@ -151,7 +151,7 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 	}
 	last.number, last.ids = n, ids
 	for i := range jobs {
-		s.claimedOne(p, argv, &jobs[i])
+		s.claimedOne(p, argv[0]+":"+argv[1], argv, &jobs[i])
 	}
 }
 
@@ -182,8 +182,8 @@ func (s *shadow) best(partition int, queues []string, bound float64, most int) (
 	return ids
 }
 
-// claimedOne checks one job of a claim's answer.
-func (s *shadow) claimedOne(p *process, argv []string, h *handed) {
+// claimedOne checks one job of a claim's answer. p is its holder; nil = an outsider.
+func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) {
 	k, now := s.mustBe("S2 S5", h.id, job.Pending), s.w.ms()
 	if k == nil {
 		return
@@ -193,7 +193,6 @@ func (s *shadow) claimedOne(p *process, argv []string, h *handed) {
 	}
 	k.attempt++
 	k.costs++
-	token := argv[0] + ":" + argv[1]
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {

@@ -34,6 +34,22 @@ var bugs = []struct{ name, script, old, changed string }{
 	},
 	{"claim asked again claims again", "claim", "if is_repeat then\n  answer_again()", "if false then\n  answer_again()"},
 	{"an old claim claims", "claim", "tonumber(number) < tonumber(known)", "false"},
+	{"an old answer's token is good for ever", "claim", "lease and lease.token == last_token and", "lease and"},
+	{"an earlier delivery claims", "claim", "is_earlier and latest ~= delivery", "false"},
+	{"a claim by id is never late", "claim", "if time_ms() > not_after then return {'LATE'} end", ""},
+	{"an empty claim by id is kept", "claim", "if not claim_id or #ids > 0 then", "if true then"},
+	{"asked again it keeps the old token", "claim", "bulk('HSET', leases, renewed_leases)", ""},
+	{"asked again it renews no deadline", "claim", "bulk('ZADD', heartbeat_deadlines, renewed_deadlines)", ""},
+	{
+		"asked again it forgets its jobs", "claim",
+		"string.sub(known, -400) .. ',' .. delivery .. last_ids",
+		"string.sub(known, -400) .. ',' .. delivery",
+	},
+	{
+		"asked again it forgets the deliveries", "claim",
+		"string.sub(known, -400) .. ',' .. delivery .. last_ids",
+		"delivery .. last_ids",
+	},
 	{"submit takes duplicates", "submit", "earlier_answer(id, idempotency_key, body) or 'OK'", "'OK'"},
 	{
 		"submit asks for no record", "submit",

@@ -66,7 +66,7 @@ type storm struct {
 // order is one task of a client.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, requeue, poll, audit, plans, forget
+	what    string // submit, cancel, requeue, poll, audit, plans, forget, work
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -76,7 +76,7 @@ type order struct {
 	quota   int    // jobs that the owner may have in flight; 0 = any number
 	queue   string // "" = main
 	request string
-	tries   int           // of a submit: how often it is sent until an answer comes; of a poll: how often it asks
+	tries   int           // how often a submit is sent until an answer comes, a poll asks, a worker claims
 	running bool          // a cancel of a running job, if there is one
 	again   bool          // a cancel of a requeued job, if there is one
 	tiers   []job.Plan    // the plans that all processes get, one process after the other
@@ -125,6 +125,7 @@ func newPlan(seed uint64) plan {
 	p.owners(rand.New(rand.NewPCG(seed, 3)))
 	p.queues(rand.New(rand.NewPCG(seed, 9)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
+	p.outsiders(rand.New(rand.NewPCG(seed, 10)))
 	p.limits(rand.New(rand.NewPCG(seed, 5)))
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
 	short := rand.New(rand.NewPCG(seed, 7))
@@ -238,6 +239,13 @@ func (p *plan) others(r *rand.Rand) {
 			at: of.at + ticks(r, 0, 40), what: "poll", process: r.IntN(len(p.slots)), id: of.id, tries: 2 + r.IntN(9),
 			pause: ticks(r, 2, 12),
 		})
+	}
+}
+
+// outsiders draws the workers of other programs, in half of the seeds. They claim beside the processes' pools.
+func (p *plan) outsiders(r *rand.Rand) {
+	for range r.IntN(2) * (1 + r.IntN(3)) {
+		p.orders = append(p.orders, order{at: ticks(r, 1, 40), what: "work", process: 0, tries: 2 + r.IntN(8)})
 	}
 }
 

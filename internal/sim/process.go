@@ -137,6 +137,9 @@ func (p *process) redis(ctx context.Context, c *call) (any, error) {
 	if c.name == "heartbeat" && c.args[c.keys+4] != "0" {
 		c.line = "checkpoint"
 	}
+	if c.elsewhere() {
+		c.line = "of an outsider" // its calls do not follow those of the process
+	}
 	return p.world.gate.pass(ctx, c)
 }
 

@@ -64,9 +64,12 @@ func (w *World) watched() (since time.Time) {
 }
 
 func (w *World) inTime(k *known, now, watched time.Time) {
-	p, s := k.lease.holder, w.shadow
+	p, s, name := k.lease.holder, w.shadow, "an outsider"
 	past := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
-	if p.alive() && !p.draining {
+	if p != nil {
+		name = p.nonce
+	}
+	if p != nil && p.alive() && !p.draining {
 		if past(k.lease.beaten) > recovers && p.quiet(recovers, alive...) {
 			s.wrong("S14", "%s: %s holds it, had no trouble, and lets it have no heartbeat for %s", k, p.nonce,
 				past(k.lease.beaten))
@@ -82,11 +85,11 @@ func (w *World) inTime(k *known, now, watched time.Time) {
 		return min(past(ms), now.Sub(watched)) > pace.Floor+secondLook+slack
 	}
 	if late(k.lease.beatEnd, recovery.CrashedPace) {
-		s.wrong("L2", "%s: nobody has taken it back from %s, %s after its heartbeats stopped", k, p.nonce,
+		s.wrong("L2", "%s: nobody has taken it back from %s, %s after its heartbeats stopped", k, name,
 			past(k.lease.beatEnd))
 	}
 	if late(k.lease.maxEnd, recovery.StuckPace) {
-		s.wrong("L3", "%s: nobody has taken it back from %s, %s after its maximum", k, p.nonce, past(k.lease.maxEnd))
+		s.wrong("L3", "%s: nobody has taken it back from %s, %s after its maximum", k, name, past(k.lease.maxEnd))
 	}
 }
 
@@ -94,6 +97,9 @@ func (w *World) inTime(k *known, now, watched time.Time) {
 // report. A holder that lives must have told its handler to stop before another process may have the job.
 func (s *shadow) explained(k *known, cause job.Cause) {
 	p, lines := k.lease.holder, alive
+	if p == nil {
+		return // a worker outside may always be late
+	}
 	if cause == job.MaxTimeExceeded {
 		lines = ending
 	}

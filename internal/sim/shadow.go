@@ -17,9 +17,9 @@ import (
 type lease struct {
 	token           string
 	attempt         int
-	holder          *process
-	beaten          int64  // ms: when it was claimed, or got its last heartbeat
-	text            string // the lease in the claim's answer
+	holder          *process // nil = an outsider
+	beaten          int64    // ms: when it was claimed, or got its last heartbeat
+	text            string   // the lease in the claim's answer
 	beatEnd, maxEnd int64
 	begun           bool
 	ctx             context.Context // of its handler; nil before the handler begins and after it has returned
@@ -66,8 +66,10 @@ type shadow struct {
 	jobs   map[job.ID]*known
 	clock  map[int]int64       // the last arrival, by partition
 	claims map[string]*claimed // by nonce and partition
-	once   map[string]*kept    // by partition and key
-	lost   map[job.ID]*known   // jobs that Redis had and lost, each in its last state; also jobs that Redis has again
+	// claims of outsiders, by worker, id and partition
+	elsewhere map[string]*byID
+	once      map[string]*kept  // by partition and key
+	lost      map[job.ID]*known // jobs that Redis had and lost, each in its last state; also jobs that Redis has again
 }
 
 // kept is the job that an Idempotency-Key stands for; Key has the job's id here.
@@ -93,7 +95,11 @@ func (s *shadow) heard(c *call, reply any) {
 	case "submit":
 		s.submit(partition, argv, texts)
 	case "claim":
-		s.claim(c.proc, partition, argv, reply)
+		if c.elsewhere() {
+			s.claimElsewhere(partition, argv, reply)
+		} else {
+			s.claim(c.proc, partition, argv, reply)
+		}
 	case "heartbeat":
 		s.heartbeat(argv, texts)
 	case "complete", "fail":

@@ -139,6 +139,11 @@ func (s *shadow) passed(d time.Duration) {
 			delete(s.once, key)
 		}
 	}
+	for at, of := range s.elsewhere {
+		if of.left -= d; of.left <= 0 {
+			delete(s.elsewhere, at)
+		}
+	}
 	for _, k := range s.jobs {
 		if k.left <= 0 {
 			continue

@@ -87,7 +87,7 @@ func Run(seed uint64, o Options) Report {
 	}
 	w.storms = w.plan.storms
 	w.shadow = &shadow{
-		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{},
+		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, elsewhere: map[string]*byID{},
 		once: map[string]*kept{}, lost: map[job.ID]*known{},
 	}
 	var err error
