@@ -17,8 +17,9 @@ import (
 
 const (
 	stampEvery = 100 * time.Millisecond
-	// stampsAtOnce is how many rows one statement updates: the statement has a branch for each row.
-	stampsAtOnce = 100
+	// stampsAtOnce is how many rows one statement updates. The statement has a branch for each row, and SQL compares
+	// each row with half of the branches.
+	stampsAtOnce = 16
 	// stampsWaiting bounds the rows in memory. Rows beyond it are dropped; the reconciler asks Redis about their
 	// jobs.
 	stampsWaiting = 50_000
@@ -65,7 +66,7 @@ func (s *stamps) runOnce(ctx context.Context) {
 	for run, rows := range of {
 		// All writers sort alike, as in record, to avoid deadlocks.
 		slices.SortFunc(rows, func(x, y job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
-		for part := range slices.Chunk(rows, stampsAtOnce) {
+		for part := range slices.Chunk(rows, maxBatch) {
 			once, cancel := context.WithTimeout(ctx, s.timeout)
 			err := s.archive.stamp(once, run, part)
 			cancel()
@@ -84,28 +85,45 @@ func (s *stamps) runOnce(ctx context.Context) {
 // stamp writes to the rows of submits that an incarnation of Redis has their jobs, and when the jobs arrived and
 // are due.
 func (a *Archive) stamp(ctx context.Context, run string, rows []job.JournalRow) error {
-	size := database.SizeFor(len(rows))
-	cases := strings.Repeat(" WHEN ? THEN ?", size)
-	update := "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET submitting = 0, run_id = ?," +
-		" arrived_at = CASE job_id" + cases + " ELSE arrived_at END, due_at = CASE job_id" + cases +
-		" ELSE due_at END WHERE job_id IN " + database.Marks(size) + " AND submitting = 1"
-	ids, args := make([]job.ID, len(rows)), []any{run}
-	for i := range rows {
-		ids[i] = rows[i].ID
+	var updates, queries []string
+	var args [][]any
+	for part := range slices.Chunk(rows, stampsAtOnce) {
+		query, of := a.stampsOf(run, part)
+		if updates, args = append(updates, query), append(args, of); !slices.Contains(queries, query) {
+			queries = append(queries, query)
+		}
 	}
-	for i := range size {
-		r := &rows[min(i, len(rows)-1)]
-		args = append(args, string(r.ID), database.OrNull(r.ArrivedAt))
-	}
-	for i := range size {
-		r := &rows[min(i, len(rows)-1)]
-		args = append(args, string(r.ID), database.OrNull(r.RunAt))
-	}
-	args = append(args, padded(ids, size)...)
-	return a.db.Transaction(ctx, []string{update}, func(conn gorm.ConnPool) error {
-		if _, err := conn.ExecContext(ctx, update, args...); err != nil {
-			return fmt.Errorf("update accepted_jobs: %w", err)
+	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+		for i, update := range updates {
+			if _, err := conn.ExecContext(ctx, update, args[i]...); err != nil {
+				return fmt.Errorf("update accepted_jobs: %w", err)
+			}
 		}
 		return nil
 	})
+}
+
+// stampsOf returns the statement that stamps some rows. A job that is not delayed keeps its empty due time.
+func (a *Archive) stampsOf(run string, rows []job.JournalRow) (update string, args []any) {
+	size := database.SizeFor(len(rows))
+	cases := strings.Repeat(" WHEN ? THEN ?", size)
+	ids, args, delayed := make([]job.ID, len(rows)), []any{run}, false
+	for i := range rows {
+		ids[i], delayed = rows[i].ID, delayed || !rows[i].RunAt.IsZero()
+	}
+	branches := func(of func(r *job.JournalRow) time.Time) {
+		for i := range size {
+			r := &rows[min(i, len(rows)-1)]
+			args = append(args, string(r.ID), database.OrNull(of(r)))
+		}
+	}
+	update = "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET submitting = 0, run_id = ?," +
+		" arrived_at = CASE job_id" + cases + " ELSE arrived_at END"
+	branches(func(r *job.JournalRow) time.Time { return r.ArrivedAt })
+	if delayed {
+		update += ", due_at = CASE job_id" + cases + " ELSE due_at END"
+		branches(func(r *job.JournalRow) time.Time { return r.RunAt })
+	}
+	update += " WHERE job_id IN " + database.Marks(size) + " AND submitting = 1"
+	return update, append(args, padded(ids, size)...)
 }

@@ -166,7 +166,8 @@ func (w *World) forgotten() {
 	for _, key := range w.store.mini.Keys() {
 		_, name, _ := strings.Cut(key, "}:")
 		switch name {
-		case "counters", "clock", "epoch", "doorbell", "doorbell:" + otherQueue, "suspects:crashed", "suspects:stuck", "system:config":
+		case "counters", "clock", "epoch", "doorbell", "doorbell:" + otherQueue,
+			"suspects:crashed", "suspects:stuck", "system:config":
 		default:
 			w.fail("S10 X2", "%s is kept for ever", key)
 		}
