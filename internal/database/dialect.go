@@ -31,11 +31,8 @@ type Dialect struct {
 
 	By func(index string) string // after a table's name or alias, in SELECT: read only along this index
 
-	// Isolation is for DB.Transaction: it locks only the rows that it writes.
-	Isolation sql.IsolationLevel
-
-	// Uncommitted is Isolation for a transaction that also has to see the rows that other transactions have not
-	// committed yet. In SQLite there are none: a transaction that writes is the only one.
+	// Uncommitted is for a transaction that also has to see the rows that other transactions have not committed yet.
+	// In SQLite there are none: a transaction that writes is the only one.
 	Uncommitted sql.IsolationLevel
 
 	Now     string                           // the database's clock

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,12 +41,9 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (Dialect, erro
 		DeleteFrom: func(table string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)"
 		},
-		ByPrimary: " FORCE INDEX (PRIMARY)",
-		LockRows:  " FOR UPDATE",
-		By:        func(index string) string { return " FORCE INDEX (" + index + ")" },
-		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find, so that other
-		// transactions could not insert there.
-		Isolation:   sql.LevelReadCommitted,
+		ByPrimary:   " FORCE INDEX (PRIMARY)",
+		LockRows:    " FOR UPDATE",
+		By:          func(index string) string { return " FORCE INDEX (" + index + ")" },
 		Uncommitted: sql.LevelReadUncommitted,
 		Now:         "CURRENT_TIMESTAMP(6)",
 		Ago:         "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
@@ -113,12 +111,29 @@ type driverLog struct{ log *slog.Logger }
 
 func (l driverLog) Print(v ...any) { l.log.Debug("mysql driver", "says", fmt.Sprint(v...)) }
 
+// readCommitted makes connections whose transactions read committed. The default, REPEATABLE READ, locks the gap
+// around a row that a DELETE does not find, so that other transactions could not insert there. A transaction that asks
+// for its level itself costs a round trip more.
+type readCommitted struct{ driver.Connector }
+
+func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, level, nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
 func openMySQL(cfg *mysql.Config, g *gorm.Config) (write, read *gorm.DB, err error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(readCommitted{connector})
 	db.SetMaxOpenConns(mysqlConns)
 	db.SetMaxIdleConns(mysqlConns)
 	db.SetConnMaxLifetime(3 * time.Minute) // servers and load balancers close older connections

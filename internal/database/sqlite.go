@@ -53,7 +53,6 @@ func newSQLite(path string) (Dialect, error) {
 		// LockRows is empty: a transaction that writes is the only one.
 		DeleteFrom: func(table string) string { return "DELETE FROM " + table },
 		By:         func(index string) string { return " INDEXED BY " + index },
-		Isolation:  sql.LevelDefault, // one writer at a time
 		Now:        "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'",
 		Ago:        "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || (? / 1000.0) || ' seconds') || '000'",
 		Hence:      "strftime('%Y-%m-%d %H:%M:%f', 'now', '+' || (? / 1000.0) || ' seconds') || '000'",

@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -26,7 +25,7 @@ func (db *DB) Transaction(ctx context.Context, queries []string, do func(conn go
 				}
 				committing = true
 				return nil
-			}, &sql.TxOptions{Isolation: db.Dialect.Isolation})
+			})
 		}
 		switch {
 		case err == nil:
