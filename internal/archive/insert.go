@@ -118,8 +118,15 @@ func options(o job.Options) []byte {
 	return nil
 }
 
-// cut returns how many of the n remaining rows the next statement takes.
-func cut(n int) int {
+// oneSubmits is up to how many submits get an insert of their own, whatever their number: a row more or less would
+// otherwise be up to three round trips more, which all of them wait for.
+const oneSubmits = 32
+
+// cut returns how many of the n remaining rows of a table the next statement takes.
+func (all inserts) cut(table string, n int) int {
+	if _, exact := all[table][n]; exact {
+		return n
+	}
 	for _, s := range database.Sizes {
 		if s <= n {
 			return s
@@ -137,32 +144,41 @@ func buildInserts(d database.Dialect) inserts {
 	addInserts(all, resultTable, d.KeepFirst, map[string]string{"recorded_at": d.Now})
 	addInserts(all, failedTable, d.KeepFirst, nil)
 	addInserts(all, attemptTable, d.KeepFirst, nil)
-	addInserts(all, acceptedTable, func(key string) string { return d.OnConflict(key) + laterStands(d) }, nil)
+	later := func(key string) string { return d.OnConflict(key) + laterStands(d) }
+	addInserts(all, acceptedTable, later, nil)
+	for n := range oneSubmits {
+		all[acceptedTable.name][n+1] = insertOf(acceptedTable, n+1, later, nil)
+	}
 	addInserts(all, keyTable, func(key string) string { return d.OnConflict(key) + firstJobHasIt(d) },
 		map[string]string{"expires_at": d.Hence})
 	return all
 }
 
-// addInserts builds the inserts of a table. around names, for some columns, the expression that stands in place of
-// the ? of the value.
+// addInserts builds the inserts of a table.
 func addInserts[T any](all inserts, t table[T], ending func(key string) string, around map[string]string) {
+	all[t.name] = map[int]string{}
+	for _, n := range database.Sizes {
+		all[t.name][n] = insertOf(t, n, ending, around)
+	}
+}
+
+// insertOf returns the insert of n rows. around names, for some columns, the expression that stands in place of the ?
+// of the value.
+func insertOf[T any](t table[T], n int, ending func(key string) string, around map[string]string) string {
 	names, values := make([]string, len(t.columns)), make([]string, len(t.columns))
 	for i, c := range t.columns {
 		names[i], values[i] = "`"+c.name+"`", cmp.Or(around[c.name], "?")
 	}
 	row := "(" + strings.Join(values, ",") + ")"
-	all[t.name] = map[int]string{}
-	for _, n := range database.Sizes {
-		all[t.name][n] = "INSERT INTO `" + t.name + "` (" + strings.Join(names, ",") + ") VALUES " +
-			strings.Repeat(row+",", n-1) + row + " " + ending(t.columns[0].name)
-	}
+	return "INSERT INTO `" + t.name + "` (" + strings.Join(names, ",") + ") VALUES " +
+		strings.Repeat(row+",", n-1) + row + " " + ending(t.columns[0].name)
 }
 
 // insert writes rows. For tables whose inserts end with KeepFirst it returns how many of the rows were new.
 func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T], rows []T) (int, error) {
 	written := 0
 	for len(rows) > 0 {
-		n := cut(len(rows))
+		n := all.cut(t.name, len(rows))
 		args := make([]any, 0, n*len(t.columns))
 		for _, row := range rows[:n] {
 			for _, c := range t.columns {
@@ -188,8 +204,10 @@ func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T
 // statements returns the texts that insert uses for n rows.
 func (all inserts) statements(table string, n int) []string {
 	var queries []string
-	for ; n > 0; n -= cut(n) {
-		queries = append(queries, all[table][cut(n)])
+	for n > 0 {
+		size := all.cut(table, n)
+		queries = append(queries, all[table][size])
+		n -= size
 	}
 	return queries
 }

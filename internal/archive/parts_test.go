@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -130,9 +131,13 @@ func TestBacklogLeavesOldOffers(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
+	all := inserts{"exact": {5: ""}}
+	if got := []int{all.cut("exact", 5), all.cut("exact", 7), all.cut("other", 5)}; !slices.Equal(got, []int{5, 4, 4}) {
+		t.Errorf("of 5, 7 and 5 rows the first statement takes %v", got)
+	}
 	for n := range 2 * maxBatch {
 		left, statements := n, 0
-		for ; left > 0; left -= cut(left) {
+		for ; left > 0; left -= all.cut("other", left) {
 			statements++
 		}
 		if left != 0 || statements > 10 {

@@ -97,8 +97,8 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
 		return w
 	}
-	for _, size := range database.Sizes { // the number of rows is known only within the transaction
-		w.queries = append(w.queries, a.inserts[acceptedTable.name][size])
+	for _, insert := range a.inserts[acceptedTable.name] { // the number of rows is known only within the transaction
+		w.queries = append(w.queries, insert)
 	}
 	return w
 }
