@@ -33,7 +33,9 @@ type bench struct {
 
 var benches = []bench{
 	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)",
-		submitBench, false},
+		func(ctx context.Context, l *lab) ([]figure, error) { return submitBench(ctx, l) }, false},
+	{"journal", "the same with the accept journal on",
+		func(ctx context.Context, l *lab) ([]figure, error) { return submitBench(ctx, l, "TIERQ_JOURNAL=on") }, true},
 	{"client", "submits by the Go client to a server process with role api: as single requests, gathered, in batches",
 		clientBench, false},
 	{"drain", "queued no-op jobs, a server process with roles worker,recovery, rows in MariaDB", drainBench, false},

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// submitBench sends single submits over 1 and over 64 connections.
-func submitBench(ctx context.Context, l *lab) (figures []figure, err error) {
+// submitBench sends single submits over 1 and over 64 connections, to a server with some more settings.
+func submitBench(ctx context.Context, l *lab, settings ...string) (figures []figure, err error) {
 	_, env, err := l.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.launch(ctx, "submit", "api", env)
+	s, err := l.launch(ctx, "submit", "api", append(env, settings...))
 	if err != nil {
 		return nil, err
 	}
