@@ -22,11 +22,11 @@ REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 # Test binaries have no debugging information: linking them takes a third of the time less.
 TEST = test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)') $(CHOICE)
-# Proofs hunt for rare orders of steps, or break things on purpose. They take a quarter of all tests' time, so make test
-# leaves them to make proofs. Where only a part was asked for, it has its proofs.
+# Proofs hunt for rare orders of steps, break things on purpose, or build for other machines. They take a quarter of all
+# tests' time, so make test leaves them to make proofs. Where only a part was asked for, it has its proofs.
 PROOFS := TestChaos TestMutations TestPoolMutations TestJournalMutations TestMutationsAreCaught \
-	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestSmoke TestPeers
-PROVEN := ./internal/chaos ./internal/queue ./internal/sim
+	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers
+PROVEN := ./internal/chaos ./internal/packaging ./internal/queue ./internal/sim
 empty :=
 PROOF_NAMES := '^($(subst $(empty) $(empty),|,$(strip $(PROOFS))))$$'
 test: CHOICE := $(if $(PARTIAL),,-skip $(PROOF_NAMES))
@@ -62,7 +62,7 @@ test: ## run every suite on every backend, without its proofs; PKG=./internal/qu
 stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11 and MySQL 9, and the main stories on both
 	.ci/stores
 
-proofs: ## break the scripts, the pool and the stores on purpose and see the suites notice, and run every bench small
+proofs: ## break the scripts, the pool and the stores on purpose and see the suites notice, build a release, run benches
 	.ci/provide
 	{ bad=0; go $(TEST) $(PROVEN) || bad=1; go -C bench $(TEST) ./... || bad=1; exit $$bad; } | \
 		TESTREPORT_SEEDS=off $(REPORT)

@@ -15,7 +15,7 @@ import (
 
 // The same commit gives the same bytes twice. The list names the binary's modules, the checksums match the files,
 // and the binary prints its version.
-func TestRelease(t *testing.T) {
+func TestReleaseArchives(t *testing.T) {
 	t.Parallel()
 	here := release.Target{OS: runtime.GOOS, Arch: runtime.GOARCH}
 	var all [2][]string
