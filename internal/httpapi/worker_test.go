@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
@@ -23,6 +24,42 @@ func leased() job.WorkerLease {
 	}
 	l.Queue, l.SpanID = "paid", "00f067aa0ba902b7"
 	return l
+}
+
+// reader reads an answer and closes its connection at once: the request's context ends while the handler still runs.
+type reader struct {
+	http.ResponseWriter
+	leave context.CancelFunc
+}
+
+func (r reader) Write(b []byte) (int, error) {
+	defer r.leave()
+	return r.ResponseWriter.Write(b)
+}
+
+// A worker that leaves once it has its answer keeps its jobs. One that leaves before gives them back.
+func TestWorker_ClaimAndLeave(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"after the answer": false, "before": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRooms(t)
+			r.leases.jobs = []job.WorkerLease{leased()}
+			r.behind(callers["worker"])
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			if before {
+				leave()
+			}
+			request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/worker/claim",
+				strings.NewReader(`{"worker":"w","queues":["main"]}`))
+			request.Header.Set("Content-Type", "application/json")
+			rec := httptest.NewRecorder()
+			r.ServeHTTP(reader{rec, leave}, request)
+			if len(r.leases.claims) != 1 || (len(r.leases.gaveBack) == 1) != before {
+				t.Errorf("%d claims, answered %d, gave back %v", len(r.leases.claims), rec.Code, r.leases.gaveBack)
+			}
+		})
+	}
 }
 
 func TestWorker_Claim(t *testing.T) {

@@ -170,11 +170,14 @@ func (a *api) workerClaim(c *gin.Context) error {
 	}
 	text, err := encode(&body)
 	if err == nil {
+		err = c.Request.Context().Err() // later it says no more: a worker may leave as soon as it has its answer
+	}
+	if err == nil {
 		c.Writer.Header()["Content-Type"] = jsonType
 		c.Writer.WriteHeader(http.StatusOK)
 		_, err = c.Writer.Write(text)
 	}
-	if err != nil || c.Request.Context().Err() != nil { // the worker has gone, and did not get its jobs
+	if err != nil { // the worker has gone, and did not get its jobs
 		gone := make([]job.Lease, len(leases))
 		for i := range leases {
 			gone[i] = leases[i].Lease
