@@ -36,6 +36,8 @@ func TestSmoke(t *testing.T) {
 			"quiet: PAID accepted, p50", "limited flood: p99 beside quiet", "limited flood: PUBLIC refused",
 			"unlimited flood: PUBLIC accepted", "busy documents: p99 beside quiet", "busy documents: PUBLIC refused",
 		},
+		"outside": {"the pool: drained", "a Go worker: drained", "a Node worker: drained",
+			"ends, one a request, 64 connections", "20 held claims: resident", "picked up over HTTP, answered to start, p99"},
 		"memory": {"queued", "acknowledged, kept 24 h"},
 		"growth": {"whole lives, 2 servers beside 1", "drained, 2 servers beside 1"},
 		"layout": {"a shipped: cpu", "a shipped: cpu of claim", "c a slice per job: ended"},

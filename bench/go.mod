@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/tierq/tierq => ../
 	github.com/tierq/tierq/client => ../client
+	github.com/tierq/tierq/worker => ../worker
 )
 
 require (
@@ -17,6 +18,7 @@ require (
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/tierq/tierq v0.0.0-00010101000000-000000000000
 	github.com/tierq/tierq/client v0.1.0
+	github.com/tierq/tierq/worker v0.1.0
 )
 
 require (

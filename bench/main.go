@@ -69,6 +69,12 @@ var benches = []bench{
 		false,
 	},
 	{
+		"outside",
+		"workers of other programs over HTTP beside the pool: drains, ends alone, claims that wait, pick-up",
+		outsideBench,
+		false,
+	},
+	{
 		"peers",
 		"tierq and its peers on the same work, turn about: docs/speed/BENCH.md says what each measure is",
 		peersBench,

@@ -76,7 +76,7 @@ func (l *lab) wakeup(ctx context.Context, name string, roles []string) (figures 
 		}
 	}
 
-	sent, answered, err := paced(ctx, addr, n)
+	sent, answered, err := paced(ctx, addr, "BENCH", "main", n)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func (l *lab) wakeup(ctx context.Context, name string, roles []string) (figures 
 // still be starting.
 const warmSubmits = 20
 
-// paced submits n BENCH jobs, one each 5 ms, and returns when each was sent and answered.
-func paced(ctx context.Context, addr string, n int) (sent, answered []time.Time, err error) {
+// paced submits n jobs of a type to a queue, one each 5 ms, and returns when each was sent and answered.
+func paced(ctx context.Context, addr, typ, queue string, n int) (sent, answered []time.Time, err error) {
 	c, err := dial(ctx, addr)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +116,8 @@ func paced(ctx context.Context, addr string, n int) (sent, answered []time.Time,
 	ticker := time.NewTicker(everySubmit)
 	defer ticker.Stop()
 	for i := range n {
-		body := request(addr, fmt.Sprintf(`{"type":"BENCH","payload":%s}`, pad(fmt.Sprintf(`{"n":%d}`, i))))
+		body := request(addr, fmt.Sprintf(`{"type":%q,"queue":%q,"payload":%s}`, typ, queue,
+			pad(fmt.Sprintf(`{"n":%d}`, i))))
 		<-ticker.C
 		sent = append(sent, time.Now())
 		if err := c.call(body); err != nil {
