@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,9 +13,11 @@ import (
 
 // Queue is a set of jobs that wait for the same workers. MainQueue is always there.
 type Queue struct {
-	Name      string
-	Limit     int           // jobs that may be ready and were never claimed, and as many delayed ones; 0 for MainQueue
-	Types     []string      // the job types that it takes; none = any
+	Name  string
+	Limit int      // jobs that may be ready and were never claimed, and as many delayed ones; 0 for MainQueue
+	Types []string // the job types that it takes; none = any
+	// Schemas has JSON Schemas (draft 2020-12) by job type: a payload that does not fit is refused at its submit.
+	Schemas   map[string]json.RawMessage
 	MaxRun    time.Duration // how long an attempt of its jobs may run, in whole seconds; 0 = what the tier's plan says
 	Paused    time.Time     // since when no process claims its jobs; zero: it is not paused
 	Ready     int64
@@ -30,15 +33,16 @@ const MainQueue = "main"
 func (q Queue) ETag() string { return `"` + strconv.FormatInt(q.Version, 10) + `"` }
 
 type wireQueue struct {
-	Name      string     `json:"name"`
-	Limit     *int       `json:"limit"`
-	Types     []string   `json:"types"`
-	MaxRun    *float64   `json:"maxProcessingSeconds"`
-	Paused    *time.Time `json:"paused"`
-	Ready     int64      `json:"ready"`
-	Scheduled int64      `json:"scheduled"`
-	Running   int64      `json:"running"`
-	Version   int64      `json:"version"`
+	Name      string                     `json:"name"`
+	Limit     *int                       `json:"limit"`
+	Types     []string                   `json:"types"`
+	Schemas   map[string]json.RawMessage `json:"schemas"`
+	MaxRun    *float64                   `json:"maxProcessingSeconds"`
+	Paused    *time.Time                 `json:"paused"`
+	Ready     int64                      `json:"ready"`
+	Scheduled int64                      `json:"scheduled"`
+	Running   int64                      `json:"running"`
+	Version   int64                      `json:"version"`
 }
 
 // MarshalJSON encodes the queue as the server does.
@@ -49,7 +53,8 @@ func (q Queue) MarshalJSON() ([]byte, error) {
 	if q.Name != MainQueue {
 		w.Limit = &q.Limit
 	}
-	w.Types = append([]string{}, q.Types...)
+	w.Types, w.Schemas = append([]string{}, q.Types...), map[string]json.RawMessage{}
+	maps.Copy(w.Schemas, q.Schemas)
 	if seconds := q.MaxRun.Seconds(); seconds > 0 {
 		w.MaxRun = &seconds
 	}
@@ -75,6 +80,9 @@ func (q *Queue) UnmarshalJSON(text []byte) error {
 	if len(w.Types) > 0 {
 		q.Types = w.Types
 	}
+	if len(w.Schemas) > 0 {
+		q.Schemas = w.Schemas
+	}
 	if w.MaxRun != nil {
 		q.MaxRun = time.Duration(*w.MaxRun * float64(time.Second))
 	}
@@ -92,15 +100,16 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 }
 
 // DeclareQueue declares a queue or replaces its declaration, on every instance within about a second: its Name, Limit
-// (0 = a quarter of the server's capacity), Types and MaxRun. etag is the Queue.ETag that the change is based on:
-// DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The client does
+// (0 = a quarter of the server's capacity), Types, Schemas and MaxRun. etag is the Queue.ETag that the change is based
+// on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The client does
 // not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
 func (c *Client) DeclareQueue(ctx context.Context, q Queue, etag string) (Queue, error) {
 	body, err := json.Marshal(struct {
-		Limit  int      `json:"limit"`
-		Types  []string `json:"types,omitempty"`
-		MaxRun int64    `json:"maxProcessingSeconds,omitempty"`
-	}{q.Limit, q.Types, int64(q.MaxRun / time.Second)})
+		Limit   int                        `json:"limit"`
+		Types   []string                   `json:"types,omitempty"`
+		Schemas map[string]json.RawMessage `json:"schemas,omitempty"`
+		MaxRun  int64                      `json:"maxProcessingSeconds,omitempty"`
+	}{q.Limit, q.Types, q.Schemas, int64(q.MaxRun / time.Second)})
 	if err != nil {
 		return Queue{}, fmt.Errorf("declare queue: %w", err)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -81,22 +83,50 @@ func (p program) queuesDeclareCommand() *cobra.Command {
 		Long: "Declare a queue, or replace its declaration, on every instance at once. Jobs go into a queue whose\n" +
 			"submit names it. They run where TIERQ_QUEUES names it, and on workers of your own that claim from it.",
 		Example: "  tierq queues declare films --limit 500\n" +
-			"  tierq queues declare films --type TRANSCODE --max-processing 1h",
+			"  tierq queues declare films --type TRANSCODE --max-processing 1h\n" +
+			"  tierq queues declare pictures --type RESIZE --schema RESIZE=resize.schema.json",
 	}
 	limit := cmd.Flags().Int("limit", 0,
 		"refuse submits once `n` jobs wait that were never claimed; 0: a quarter of the capacity")
 	types := cmd.Flags().StringSlice("type", nil,
 		"take jobs of these `types` only; a submit of one that names no queue goes here, if the server does not run it")
+	schemas := cmd.Flags().StringArray("schema", nil,
+		"check payloads of a type by a JSON Schema: `TYPE=FILE`; again for others")
 	maxRun := cmd.Flags().Duration("max-processing", 0,
 		"let an attempt run for this `time`, such as 1h, in whole seconds; 0: what the tier's plan says")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
-		q, err := s.client.DeclareQueue(ctx, client.Queue{Name: args[0], Limit: *limit, Types: *types, MaxRun: *maxRun}, "")
+		asked := client.Queue{Name: args[0], Limit: *limit, Types: *types, MaxRun: *maxRun}
+		var err error
+		if asked.Schemas, err = readSchemas(*schemas); err != nil {
+			return err
+		}
+		q, err := s.client.DeclareQueue(ctx, asked, "")
 		if err != nil {
 			return err
 		}
 		return s.showQueue(q)
 	})
 	return cmd
+}
+
+// readSchemas reads the files that --schema names, by type.
+func readSchemas(asked []string) (map[string]json.RawMessage, error) {
+	schemas := map[string]json.RawMessage{}
+	for _, one := range asked {
+		typ, file, found := strings.Cut(one, "=")
+		if !found || typ == "" || file == "" {
+			return nil, misused("--schema %q is not TYPE=FILE", one)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, failure{fmt.Errorf("--schema: %w", err)}
+		}
+		if !json.Valid(text) {
+			return nil, misused("--schema: %s is no JSON", file)
+		}
+		schemas[typ] = text
+	}
+	return schemas, nil
 }
 
 func (p program) queuesHoldCommand(verb, short string,

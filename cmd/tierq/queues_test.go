@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -23,6 +25,25 @@ func TestQueuesCommands(t *testing.T) {
 		got := f.last()
 		if sent := got.method + " " + got.path + " " + got.body; end.code != 0 || sent != want {
 			t.Errorf("tierq %s: %+v, sent %q, want %q", args, end, sent, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "film.json")
+	for text, want := range map[string]string{
+		`{"type": "object"}`: `PUT /admin/queues/films {"limit":0,"schemas":{"A":{"type":"object"}}}`, `{"type":`: "",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := newFake(t)
+		end := f.cli(t, world{}, "queues", "declare", "films", "--schema", "A="+file)
+		if want == "" {
+			if end.code != 2 || !strings.Contains(end.stderr, "is no JSON") {
+				t.Errorf("a schema that is no JSON: %+v", end)
+			}
+			continue
+		}
+		if got := f.last(); end.code != 0 || got.method+" "+got.path+" "+got.body != want {
+			t.Errorf("%+v, sent %+v, want %s", end, got, want)
 		}
 	}
 	f := newFake(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 	"github.com/tierq/tierq/internal/sandbox"
+	"github.com/tierq/tierq/internal/schema"
 	"github.com/tierq/tierq/internal/telemetry"
 	"github.com/tierq/tierq/internal/worker"
 	"github.com/tierq/tierq/web"
@@ -189,7 +190,7 @@ func (v *server) wireAPI() {
 	deps := httpapi.Deps{
 		Submit: door, Leases: v.leasing, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
-		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
+		Ready: v.ready, Types: v.types, Schemas: &schema.Checker{}, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
 		Workers:   workers{v.viewPoller, v.queue, &v.asks},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},

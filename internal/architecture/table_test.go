@@ -108,11 +108,12 @@ var table = []room{
 		dir: "internal/telemetry", rooms: []string{job, handler, loops},
 		libs: []string{prom, otel}, inTests: []string{protobuf},
 	},
+	{dir: "internal/schema", rooms: []string{job}, libs: []string{jsonSchema, goText}},
 	{
 		dir:     "internal/httpapi",
 		rooms:   []string{job, loops, failpoint},
 		libs:    []string{gin, json},
-		inTests: []string{http2, handler},
+		inTests: []string{http2, handler, "internal/schema"},
 	},
 	{dir: "internal/auth", rooms: []string{job, loops}, libs: []string{goText}, inTests: []string{"internal/queue"}},
 	{dir: "internal/pages", rooms: []string{job, loops, "web", "client"}, inTests: []string{netHTML}},
@@ -130,7 +131,7 @@ var table = []room{
 		rooms: []string{
 			job, handler, loops, failpoint,
 			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
-			"internal/leasing", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/config",
+			"internal/leasing", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/schema", "internal/config",
 			"internal/ledger",
 			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
@@ -205,7 +206,8 @@ var table = []room{
 		dir: "bench", testOnly: true,
 		// A module of its own, so that the compared engines are no dependency of tierq.
 		rooms: []string{
-			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", "client", testkit,
+			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", "client", "worker",
+			testkit,
 		},
 		libs: []string{
 			goRedis, mysql, miniredis, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx",

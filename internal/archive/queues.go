@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/tierq/tierq/internal/database"
@@ -11,13 +10,6 @@ import (
 
 // The table queues holds the declared queues. Redis decides which queues there are; SQL stores them for a Redis that
 // lost its data. An older version never replaces a row.
-
-// queueText is a queue as its row stores it.
-type queueText struct {
-	Limit    int      `json:"limit"`
-	Types    []string `json:"types,omitempty"`
-	MaxRunMs int64    `json:"maxRunMs,omitempty"`
-}
 
 const readQueues = "SELECT name, version, queue FROM queues ORDER BY name"
 
@@ -29,29 +21,21 @@ func (a *Archive) Queues(ctx context.Context) ([]job.Queue, error) {
 	}
 	queues := make([]job.Queue, len(rows))
 	for i, r := range rows {
-		var t queueText
-		if err := json.Unmarshal([]byte(r.Queue), &t); err != nil {
-			return nil, fmt.Errorf("read the queues: %w %q: unreadable in SQL: %w", job.ErrBadQueue, r.Name, err)
+		q, err := job.ReadQueue(r.Name, r.Queue)
+		if err != nil {
+			return nil, fmt.Errorf("read the queues in SQL: %q: %w", r.Name, err)
 		}
-		queues[i] = job.Queue{
-			Name: r.Name, Limit: t.Limit, Types: t.Types, MaxRun: milliseconds(t.MaxRunMs), Version: r.Version,
-		}
-		if err := queues[i].Check(); err != nil {
-			return nil, fmt.Errorf("read the queues: %q: %w", r.Name, err)
-		}
+		q.Version = r.Version
+		queues[i] = q
 	}
 	return queues, nil
 }
 
 // KeepQueue stores a queue as Redis has it. It leaves a row of a later version unchanged.
 func (a *Archive) KeepQueue(ctx context.Context, q job.Queue) error {
-	text, err := json.Marshal(queueText{q.Limit, q.Types, q.MaxRun.Milliseconds()})
-	if err != nil {
-		return fmt.Errorf("keep a queue: %w", err)
-	}
-	db := a.db.Write.WithContext(ctx)
+	text, db := q.Text(), a.db.Write.WithContext(ctx)
 	update := db.Exec("UPDATE queues SET version = ?, queue = ?, changed_at = "+a.db.Dialect.Now+
-		" WHERE name = ? AND version <= ?", q.Version, string(text), q.Name, q.Version)
+		" WHERE name = ? AND version <= ?", q.Version, text, q.Name, q.Version)
 	switch {
 	case update.Error != nil:
 		return database.Unavailable("keep a queue", update.Error)
@@ -59,7 +43,7 @@ func (a *Archive) KeepQueue(ctx context.Context, q job.Queue) error {
 		return nil
 	}
 	insert := db.Exec("INSERT INTO queues (name, version, queue, changed_at) VALUES (?, ?, ?, "+a.db.Dialect.Now+") "+
-		a.db.Dialect.KeepFirst("name"), q.Name, q.Version, string(text))
+		a.db.Dialect.KeepFirst("name"), q.Name, q.Version, text)
 	if insert.Error != nil {
 		return database.Unavailable("keep a queue", insert.Error)
 	}

@@ -15,7 +15,10 @@ import (
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
-		films := job.Queue{Name: "films", Limit: 7, Types: []string{"TRANSCODE"}, MaxRun: time.Minute, Version: 1}
+		films := job.Queue{
+			Name: "films", Limit: 7, Types: []string{"TRANSCODE"}, MaxRun: time.Minute, Version: 1,
+			Schemas: map[string]string{"TRANSCODE": `{"required":["film"]}`},
+		}
 		later := films
 		later.Limit, later.Version = 8, 3
 		for _, step := range []struct{ keep, want job.Queue }{

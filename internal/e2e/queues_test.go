@@ -59,7 +59,10 @@ func TestQueues(t *testing.T) {
 	if a := api.ask("paid", quick); a.status != 422 || a.code() != "UNKNOWN_QUEUE" {
 		t.Errorf("a submit into a queue that is not declared: %d %s", a.status, a.body)
 	}
-	api.changes(http.MethodPut, "/admin/queues/films", "", 200)
+	api.changes(http.MethodPut, "/admin/queues/films", `{"schemas":{"SIMULATION":{"required":["steps"]}}}`, 200)
+	if a := api.ask("paid", `{"queue":"films","payload":{}}`); a.status != 422 || a.code() != "INVALID_PAYLOAD" {
+		t.Errorf("a submit that does not fit its queue's schema: %d %s", a.status, a.body)
+	}
 	for _, body := range []string{quick, "{}"} {
 		id := api.submit("paid", body)
 		api.await(id, "COMPLETED", 20*time.Second)
@@ -187,7 +190,7 @@ func TestQueuesOutliveRedis(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_JOURNAL=on")
-	s.changes(http.MethodPut, "/admin/queues/films", `{"limit":30}`, 200)
+	s.changes(http.MethodPut, "/admin/queues/films", `{"limit":30,"schemas":{"SIMULATION":{"type":"object"}}}`, 200)
 	c.counts(1, "SELECT COUNT(*) FROM queues WHERE name = 'films'")
 	waiting := s.submit("paid", quick)
 	if err := s.Kill(); err != nil {
@@ -196,7 +199,8 @@ func TestQueuesOutliveRedis(t *testing.T) {
 	c.flush()
 	s = c.start("TIERQ_JOURNAL=on", "TIERQ_QUEUES=main,films")
 	s.await(waiting, "COMPLETED", 40*time.Second)
-	if a := do(t, http.MethodGet, s.base+"/admin/queues/films", ""); !strings.Contains(string(a.body), `"limit":30`) {
+	if a := do(t, http.MethodGet, s.base+"/admin/queues/films", ""); !strings.Contains(string(a.body),
+		`"limit":30,"types":[],"schemas":{"SIMULATION":{"type":"object"}}`) {
 		t.Errorf("the queue is %d %s", a.status, a.body)
 	}
 	c.quiet(20 * time.Second)

@@ -62,6 +62,7 @@ func TestWorkersAreAsked(t *testing.T) {
 	}
 	front.changes(http.MethodPost, "/admin/workers/"+name+"/resume", "", 200)
 	front.await(waiting, "COMPLETED", 20*time.Second)
+	front.listed(mine("run")) // the list may still say that it is quiet
 
 	if err := pool.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)

@@ -141,6 +141,13 @@ type Queues interface {
 	PurgeQueue(ctx context.Context, name string) (cancelled int, more bool, err error)
 }
 
+// Schemas checks payloads by the JSON Schemas of queues. Compile returns a schema as it is stored, or an error that says
+// what is wrong with it. Check returns nil, an error that wraps job.ErrBadPayload, or that of an unreadable schema.
+type Schemas interface {
+	Compile(text []byte) (compact string, err error)
+	Check(schema string, payload []byte) error
+}
+
 // Leases hands out leases to workers outside tierq's processes, and takes their reports. key is the id of the caller's
 // API key. An error of the store means that the same call may be sent again.
 type Leases interface {
@@ -202,6 +209,7 @@ type Deps struct {
 	Line      QueuePosition
 	Ready     Readiness
 	Types     Types
+	Schemas   Schemas
 	Plans     Plans
 	Artifacts Artifacts
 	Overview  Overview

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,7 +56,7 @@ func newRooms(t testing.TB) *rooms {
 	}}
 	r.deps = Deps{
 		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r,
-		Queues: &r.queues, Leases: &r.leases, Workers: &r.workers, Artifacts: r, Overview: r, Charts: r, Audit: r,
+		Queues: &r.queues, Leases: &r.leases, Schemas: &schema.Checker{}, Workers: &r.workers, Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {

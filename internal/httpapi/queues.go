@@ -14,11 +14,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// schemas are JSON Schemas by job type.
+type schemas map[string]jsontext.Value
+
 // queueBody is a queue on the wire.
 type queueBody struct {
 	Name    string   `json:"name"`
 	Limit   *int     `json:"limit"`                // null: as many as its tiers may have
 	Types   []string `json:"types"`                // none: it takes any
+	Schemas schemas  `json:"schemas"`              // by type
 	MaxRun  *float64 `json:"maxProcessingSeconds"` // null: what the tier's plan says
 	Paused  *string  `json:"paused"`               // since when; null: it is not paused
 	Ready   int64    `json:"ready"`
@@ -32,7 +36,10 @@ func (a *api) queueOf(q job.Queue) queueBody {
 	b := queueBody{
 		Name: q.Name, Paused: when(q.Paused), Ready: n.Ready, Waiting: n.Scheduled, Running: n.Running, Version: q.Version,
 	}
-	b.Types = append([]string{}, q.Types...)
+	b.Types, b.Schemas = append([]string{}, q.Types...), schemas{}
+	for typ, text := range q.Schemas {
+		b.Schemas[typ] = jsontext.Value(text)
+	}
 	if q.Name != job.MainQueue {
 		limit := a.Queues.Limit(q)
 		b.Limit = &limit
@@ -84,8 +91,11 @@ func (a *api) getQueue(c *gin.Context) error {
 	return write(c, http.StatusOK, a.queueOf(q))
 }
 
-// queueAsked is the body of a PUT.
-type queueAsked struct{ job.Queue }
+// queueAsked is the body of a PUT. The schemas of types are as they came.
+type queueAsked struct {
+	job.Queue
+	schemas schemas
+}
 
 var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
 	"limit": func(q *queueAsked, v jsontext.Value) error {
@@ -99,6 +109,13 @@ var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
 	"types": func(q *queueAsked, v jsontext.Value) (err error) {
 		q.Types, err = texts(v, job.MaxQueueTypes)
 		return err
+	},
+	"schemas": func(q *queueAsked, v jsontext.Value) error {
+		if json.Unmarshal(v, &q.schemas) != nil || len(q.schemas) > job.MaxQueueTypes {
+			return reason("must be an object with a JSON Schema for each of some types, at most " +
+				strconv.Itoa(job.MaxQueueTypes))
+		}
+		return nil
 	},
 	"maxProcessingSeconds": func(q *queueAsked, v jsontext.Value) (err error) {
 		q.MaxRun, err = wholeSeconds(v, 1, 86400)
@@ -136,6 +153,16 @@ func (a *api) putQueue(c *gin.Context) error {
 	}
 	q := asked.Queue
 	q.Name = c.Param("name")
+	for typ, text := range asked.schemas {
+		compact, err := a.Schemas.Compile(text)
+		if err != nil {
+			return invalid("schemas", "of "+shorten(typ)+" "+err.Error())
+		}
+		if q.Schemas == nil {
+			q.Schemas = map[string]string{}
+		}
+		q.Schemas[typ] = compact
+	}
 	if err := q.Check(); err != nil {
 		return badQueue(err)
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const storedQueue = `{"name":"paid","limit":7,"types":[],"maxProcessingSeconds":null,"paused":null,"ready":4,` +
-	`"scheduled":2,"running":1,"version":3}`
+const storedQueue = `{"name":"paid","limit":7,"types":[],"schemas":{},"maxProcessingSeconds":null,"paused":null,` +
+	`"ready":4,"scheduled":2,"running":1,"version":3}`
 
 func TestQueues_Read(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
 	wantJSON(t, r.do("GET", "/admin/queues", ""), 200, `{"items":[`+
-		`{"name":"main","limit":null,"types":[],"maxProcessingSeconds":null,"paused":null,"ready":4,"scheduled":2,`+
-		`"running":1,"version":0},`+storedQueue+`]}`)
+		`{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"paused":null,"ready":4,`+
+		`"scheduled":2,"running":1,"version":0},`+storedQueue+`]}`)
 	rec := r.do("GET", "/admin/queues/paid", "")
 	wantJSON(t, rec, 200, storedQueue)
 	wantHeader(t, rec, "ETag", `"3"`)
@@ -49,6 +49,8 @@ func TestQueues_Declare(t *testing.T) {
 		"null":    {`{"limit":null}`, nil, stored(0, -1)},
 		"types and times": {`{"types":["A","B_2"],"maxProcessingSeconds":3600}`, nil, fmt.Sprintf("store %+v, if -1",
 			job.Queue{Name: "films", Types: []string{"A", "B_2"}, MaxRun: time.Hour})},
+		"a schema": {`{"types":["A"],"schemas":{"A":{ "type": "object" }}}`, nil, fmt.Sprintf("store %+v, if -1",
+			job.Queue{Name: "films", Types: []string{"A"}, Schemas: map[string]string{"A": `{"type":"object"}`}})},
 		"a version":      {"{}", []string{"If-Match", `"7"`}, stored(0, 7)},
 		"only a new one": {"{}", []string{"If-None-Match", "*"}, stored(0, 0)},
 	} {
@@ -62,7 +64,11 @@ func TestQueues_Declare(t *testing.T) {
 	for body, field := range map[string]string{`{"limit":-1}`: "limit", `{"limit":1.5}`: "limit",
 		`{"limit":"5"}`: "limit", `{"paused":true}`: "paused", `[]`: "", `{"types":"A"}`: "types", `{"types":["a"]}`: "",
 		`{"types":["A","A"]}`: "", `{"maxProcessingSeconds":0}`: "maxProcessingSeconds",
-		`{"maxProcessingSeconds":86401}`: "maxProcessingSeconds", `{"maxProcessingSeconds":"1h"}`: "maxProcessingSeconds",
+		`{"schemas":[]}`: "schemas", `{"schemas":{"A":{"type":"thing"}}}`: "schemas",
+		`{"schemas":{"A":{"$ref":"http://127.0.0.1/"}}}`: "schemas", `{"schemas":{"a":{}}}`: "",
+		`{"types":["A"],"schemas":{"B":{}}}`:                                             "",
+		`{"schemas":{"A":{"const":"` + strings.Repeat("x", job.MaxQueueSchemas) + `"}}}`: "",
+		`{"maxProcessingSeconds":86401}`:                                                 "maxProcessingSeconds", `{"maxProcessingSeconds":"1h"}`: "maxProcessingSeconds",
 	} {
 		r := newRooms(t)
 		var fields []string
@@ -76,6 +82,38 @@ func TestQueues_Declare(t *testing.T) {
 	}
 	for _, name := range []string{"main", ".films", "a%20b", strings.Repeat("a", 81)} {
 		wantProblem(t, newRooms(t).json("PUT", "/admin/queues/"+name, ""), 400, "INVALID_REQUEST")
+	}
+}
+
+// A submit into a queue with a schema for its type is checked by it, whether the server runs the type or not.
+func TestQueues_Schema(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	asked := job.Queue{Name: "paid", Types: []string{"RESIZE", "PAIR"}, Version: 3}
+	const size = `{"type":"object","required":["width"],"properties":{"width":{"type":"integer","minimum":1}}}`
+	asked.Schemas = map[string]string{"RESIZE": size, "PAIR": size}
+	r.queues.Set([]job.Queue{asked}, time.Time{})
+	for body, field := range map[string]string{
+		`{"type":"RESIZE","payload":{"width":512}}`:        "",
+		`{"type":"RESIZE","payload":{}}`:                   "payload.width",
+		`{"type":"RESIZE","payload":{"width":0}}`:          "payload.width",
+		`{"type":"RESIZE"}`:                                "payload",
+		`{"type":"RESIZE","queue":"paid","payload":[]}`:    "payload",
+		`{"type":"PAIR","queue":"paid","payload":{"a":1}}`: "payload.width",
+		`{"type":"PAIR","payload":{"a":1}}`:                "", // it runs here, in main
+	} {
+		r.submitted = nil
+		rec := r.post(body)
+		if field == "" {
+			if rec.Code != 202 || len(r.submitted) != 1 {
+				t.Errorf("%s: %d %s", body, rec.Code, rec.Body)
+			}
+			continue
+		}
+		wantProblem(t, rec, 422, "INVALID_PAYLOAD", field)
+		if r.submitted != nil {
+			t.Errorf("%s: submitted %v", body, r.submitted)
+		}
 	}
 }
 

@@ -158,10 +158,14 @@ func (a *api) check(asked *asked, plan job.Plan, queue job.Queue) error {
 // checkType checks the type and the payload.
 func (a *api) checkType(asked *asked, queue job.Queue) error {
 	err := a.Types.Check(asked.typ, asked.payload)
+	if errors.Is(err, job.ErrUnknownType) && queue.Name != job.MainQueue && queue.Takes(asked.typ) {
+		err = nil
+	}
+	if text, has := queue.Schemas[asked.typ]; has && err == nil {
+		err = a.Schemas.Check(text, asked.payload)
+	}
 	switch {
 	case err == nil:
-		return nil
-	case errors.Is(err, job.ErrUnknownType) && queue.Name != job.MainQueue && queue.Takes(asked.typ):
 		return nil
 	case errors.Is(err, job.ErrUnknownType):
 		known := "known types: " + strings.Join(a.Types.Types(), ", ")

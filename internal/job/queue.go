@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -25,9 +26,11 @@ var (
 
 // Queue is a declared set of ready jobs. Every process reads the declared queues from Redis once a second.
 type Queue struct {
-	Name    string
-	Limit   int           // jobs that are ready or delayed and were never claimed, of each; 0 = a quarter of the capacity
-	Types   []string      // the job types that it takes; none = any
+	Name  string
+	Limit int      // jobs that are ready or delayed and were never claimed, of each; 0 = a quarter of the capacity
+	Types []string // the job types that it takes; none = any
+	// Schemas has JSON Schemas by job type: a payload that does not fit is refused at its submit.
+	Schemas map[string]string
 	MaxRun  time.Duration // how long an attempt of its jobs may run; 0 = what the plan says
 	Paused  time.Time     // since when claims find none of its jobs; zero = it is not paused
 	Version int64         // grows by one with each change
@@ -60,8 +63,20 @@ func (q Queue) Check() error {
 			return fmt.Errorf("%w: type %s is named twice", ErrBadQueue, typ)
 		}
 	}
+	bytes := 0
+	for typ, schema := range q.Schemas {
+		if bytes += len(schema); !IsTypeName(typ) || !q.Takes(typ) {
+			return fmt.Errorf("%w: it has a schema for %q and takes no such type", ErrBadQueue, typ)
+		}
+	}
+	if bytes > MaxQueueSchemas {
+		return fmt.Errorf("%w: its schemas have more than %d bytes", ErrBadQueue, MaxQueueSchemas)
+	}
 	return nil
 }
+
+// MaxQueueSchemas is the greatest size of a queue's schemas together, in bytes.
+const MaxQueueSchemas = 16 << 10
 
 // MaxQueueTypes is how many types a queue may name.
 const MaxQueueTypes = 100
@@ -69,7 +84,7 @@ const MaxQueueTypes = 100
 // Equal says whether two queues are the same in all fields.
 func (q Queue) Equal(o Queue) bool {
 	return q.Name == o.Name && q.Limit == o.Limit && slices.Equal(q.Types, o.Types) && q.MaxRun == o.MaxRun &&
-		q.Paused.Equal(o.Paused) && q.Version == o.Version
+		maps.Equal(q.Schemas, o.Schemas) && q.Paused.Equal(o.Paused) && q.Version == o.Version
 }
 
 // Takes says whether jobs of a type may be submitted into the queue.

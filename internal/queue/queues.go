@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,14 +13,6 @@ import (
 
 	"github.com/tierq/tierq/internal/job"
 )
-
-// declared is a queue as Redis and SQL store it.
-type declared struct {
-	Limit    int      `json:"limit"`
-	Types    []string `json:"types,omitempty"`
-	MaxRunMs int64    `json:"maxRunMs,omitempty"`
-	Version  int64    `json:"version"`
-}
 
 // queueScope is the name of a queue among what is paused.
 func queueScope(name string) string { return "queue:" + name }
@@ -88,7 +79,7 @@ func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, scopes map[s
 			whole = true
 			continue
 		}
-		one, err := readQueue(name, text)
+		one, err := job.ReadQueue(name, text)
 		if err != nil {
 			return nil, nil, false, err
 		}
@@ -110,7 +101,7 @@ func (q *Queue) restoreQueues(ctx context.Context, found []job.Queue) ([]job.Que
 	_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for _, one := range known {
 			if !slices.ContainsFunc(found, func(f job.Queue) bool { return f.Name == one.Name }) {
-				p.HSetNX(ctx, queuesKey, one.Name, queueText(one))
+				p.HSetNX(ctx, queuesKey, one.Name, one.Text())
 				found = append(found, one)
 			}
 		}
@@ -121,20 +112,6 @@ func (q *Queue) restoreQueues(ctx context.Context, found []job.Queue) ([]job.Que
 		return nil, classify("queues", err)
 	}
 	return found, nil // a full Redis that has nothing to lose keeps no process from starting
-}
-
-func readQueue(name, text string) (job.Queue, error) {
-	var d declared
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return job.Queue{}, fmt.Errorf("%w %q: unreadable: %w", job.ErrBadQueue, name, err)
-	}
-	one := job.Queue{Name: name, Limit: d.Limit, Types: d.Types, MaxRun: fromMs(d.MaxRunMs), Version: d.Version}
-	return one, one.Check()
-}
-
-func queueText(one job.Queue) string {
-	text, _ := json.Marshal(declared{one.Limit, one.Types, one.MaxRun.Milliseconds(), one.Version}) // cannot fail
-	return string(text)
 }
 
 // StoreQueue declares or changes a queue for all processes and returns it with its new version. The error is
@@ -152,7 +129,7 @@ func (q *Queue) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job.
 			return fmt.Errorf("%w: %d queues are declared, as many as may be", job.ErrBadQueue, job.MaxQueues)
 		}
 		one.Version = is.Version + 1
-		pipe.HSet(ctx, queuesKey, one.Name, queueText(one), wholeField, "")
+		pipe.HSet(ctx, queuesKey, one.Name, one.Text(), wholeField, "")
 		return nil
 	})
 	return one, err
@@ -211,7 +188,7 @@ func (q *Queue) changeQueues(ctx context.Context, name string,
 			}
 			is := job.Queue{}
 			if err == nil {
-				if is, err = readQueue(name, text); err != nil {
+				if is, err = job.ReadQueue(name, text); err != nil {
 					is.Version = 0 // what cannot be read is replaced
 				}
 			}
