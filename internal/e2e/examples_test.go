@@ -92,14 +92,16 @@ func (e example) commands(t *testing.T) []string {
 // endWorkers asks the workers of a server to end, as an operator would, until the command of one of them has ended. A
 // kill of the command would leave its worker behind: go and npm start it as a child.
 func endWorkers(t *testing.T, s *server, command *testkit.Process) {
-	testkit.Eventually(t, time.Minute, "the worker ends", func() (bool, string) {
+	asked := map[string]bool{}
+	testkit.Eventually(t, 2*time.Minute, "the worker ends", func() (bool, string) {
 		var list struct{ Items []workerRow }
 		a := do(t, http.MethodGet, s.base+"/admin/workers", "")
 		if err := json.Unmarshal(a.body, &list); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range list.Items {
-			if w.Kind == "http" && !command.Exited() {
+			if w.Kind == "http" && !asked[w.Name] {
+				asked[w.Name] = true
 				do(t, http.MethodPost, s.base+"/admin/workers/"+w.Name+"/terminate", "")
 			}
 		}
