@@ -100,7 +100,13 @@ func (s *Server) Complete(id string, result any) {
 }
 
 // Fail ends a job as FAILED, with the cause HANDLER_ERROR and the text of an error. In all else it is as Complete.
-func (s *Server) Fail(id string, err error) { s.change("Fail", id, failed(err)) }
+func (s *Server) Fail(id string, err error) {
+	if err == nil {
+		s.misuse("Fail: job %s: there is no error", id)
+		return
+	}
+	s.change("Fail", id, failed(err))
+}
 
 func completed(result []byte) func(j *fake.Job) error {
 	return end(func(j *fake.Job) { j.Status, j.Result = "COMPLETED", string(result) })

@@ -11,10 +11,11 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// Refusal is an answer that refuses a submit.
+// Refusal is an answer that refuses a submit. Without a Code the server says QUEUE_FULL with the status 503,
+// RATE_LIMITED with 429, OUTCOME_UNKNOWN with 504, and INVALID_REQUEST with any other.
 type Refusal struct {
 	Status     int           // 0 = 503
-	Code       string        // "" = QUEUE_FULL with 503, RATE_LIMITED with 429, OUTCOME_UNKNOWN with 504, else INVALID_REQUEST
+	Code       string        // the API's error code
 	RetryAfter time.Duration // in whole seconds, rounded up; 0 = the answer has none
 }
 

@@ -22,6 +22,9 @@
 //   - A call that the test makes on a Server has happened when it returns: the next poll shows it.
 //   - All methods may be called by several goroutines at once.
 //
+// A test of tierq (TestFakeAnswersAsAServer) tells one story to a server and to the fake, and compares what a client
+// learns: statuses, results, refusals and their codes.
+//
 // # What the fake cannot show
 //
 //   - Order and time. The fake starts no job because of its tier, its delay or its queue, keeps no capacity, and ends

@@ -113,9 +113,14 @@ func TestCancel(t *testing.T) {
 		if got, err := c.Cancel(soon(t), id); err != nil || got.Status != client.Cancelled {
 			t.Errorf("a job that waits: %+v, %v", got, err)
 		}
-		if _, err := c.Cancel(soon(t), id); !errors.Is(err, client.ErrConflict) {
-			t.Errorf("a job that has ended: %v", err)
+		if got, err := c.Cancel(soon(t), id); err != nil || got.Status != client.Cancelled {
+			t.Errorf("a cancelled job: %+v, %v", got, err)
 		}
+	}
+	ended := submit(t, c, "REPORT")
+	s.Complete(ended, nil)
+	if _, err := c.Cancel(soon(t), ended); !errors.Is(err, client.ErrConflict) {
+		t.Errorf("a completed job: %v", err)
 	}
 	for name, end := range map[string]func(id string){
 		"complete": func(id string) { s.Complete(id, nil) },
@@ -178,9 +183,12 @@ func TestHandle(t *testing.T) {
 
 func TestTypes(t *testing.T) {
 	s := tierqtest.New(t)
-	s.Types("REPORT")
+	s.Types("REPORT", "SIMULATION")
+	if _, err := s.Client().Submit(soon(t), client.Paid, "", nil); err != nil { // SIMULATION is the default
+		t.Error(err)
+	}
 	outcomes, err := s.Client().SubmitBatch(soon(t), client.Paid, []client.Submission{{Type: "REPORT"}, {Type: "REPROT"}})
-	if err != nil || outcomes[0].Err != nil || !errors.Is(outcomes[1].Err, client.ErrInvalid) || len(s.Jobs()) != 1 {
+	if err != nil || outcomes[0].Err != nil || !errors.Is(outcomes[1].Err, client.ErrInvalid) || len(s.Jobs()) != 2 {
 		t.Errorf("%+v, %v", outcomes, err)
 	}
 }
@@ -247,6 +255,7 @@ func TestMistakes(t *testing.T) {
 		"no such job":                   func() { s.Job("x") },
 		"it runs already":               func() { s.Begin(id) },
 		"unsupported type: func()":      func() { s.Complete(id, func() {}) },
+		"there is no error":             func() { s.Fail(id, nil) },
 		"Fail: job x: there is no such": func() { s.Fail("x", errors.New("boom")) },
 	} {
 		r.errors = nil

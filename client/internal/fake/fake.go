@@ -142,8 +142,10 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 	case j.Status == "PROCESSING":
 		j.CancelRequested = true
 		JSON(w, http.StatusAccepted, map[string]any{"jobId": id, "status": "PROCESSING", "cancelRequested": true})
-	case !j.Ended():
-		s.moveTo(j, "CANCELLED")
+	case !j.Ended(), j.Status == "CANCELLED":
+		if !j.Ended() {
+			s.moveTo(j, "CANCELLED")
+		}
 		JSON(w, http.StatusOK, map[string]any{"jobId": id, "status": "CANCELLED"})
 	default:
 		Refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")

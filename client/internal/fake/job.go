@@ -135,12 +135,13 @@ func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed 
 	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
 		return nil, false, "INVALID_REQUEST"
 	}
+	asked.Type = cmp.Or(asked.Type, "SIMULATION")
 	if code := s.judge(asked.Type); code != "" {
 		return nil, false, code
 	}
 	j = &Job{
 		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier,
-		Type: cmp.Or(asked.Type, "SIMULATION"), Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
+		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
 		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
 		CallbackURL: asked.CallbackURL, Queue: asked.Queue, Status: "PENDING", Arrived: time.Now(),
 	}
@@ -166,10 +167,13 @@ func milliseconds(seconds float64) time.Duration {
 
 func (j *Job) tag() string { return fmt.Sprintf(`W/"%s-%d-0-1"`, j.Status, j.Version) }
 
+// retries has the tiers that allow fewer retries than PAID.
+var retries = map[string]int{"UNPAID": 2, "PUBLIC": 1}
+
 // data returns the members of a job in a poll's answer.
 func (j *Job) data() map[string]any {
 	d := map[string]any{
-		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": 5,
+		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": cmp.Or(retries[j.Tier], 5),
 		"arrivedAt": orNull(j.Arrived), "firstTriedAt": orNull(j.Tried), "completedAt": orNull(j.EndedAt),
 		"position": nil, "etaSeconds": nil, "result": nil,
 		"failureCause": j.Cause, "lastError": j.Error, "traceId": j.Trace,
