@@ -100,7 +100,8 @@ func TestSteps(t *testing.T) {
 	id := submit(t, c, "REPORT")
 	go s.Fail(id, errors.New("boom"))
 	_, err := c.Wait(soon(t), id)
-	if e, ok := errors.AsType[*client.JobFailedError](err); !ok || e.Poll.LastError != "boom" || s.Job(id).Error != "boom" {
+	e, ok := errors.AsType[*client.JobFailedError](err)
+	if !ok || e.Poll.LastError != "boom" || s.Job(id).Error != "boom" {
 		t.Errorf("%v", err)
 	}
 }

@@ -31,8 +31,8 @@ var examples = []example{
 }
 
 // offline are the settings with which no tool asks another host. A test's process inherits none of them.
-var offline = []string{"GOPROXY=off", "GOWORK=", "CGO_ENABLED=0", "PYTHONDONTWRITEBYTECODE=1", "npm_config_offline=true",
-	"npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"}
+var offline = []string{"GOPROXY=off", "GOWORK=", "CGO_ENABLED=0", "PYTHONDONTWRITEBYTECODE=1",
+	"npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"}
 
 // Each example runs with the commands of its README, and its job is COMPLETED.
 func TestExamples(t *testing.T) {

@@ -134,7 +134,8 @@ func story(t *testing.T, c *sdk.Client, e ends) (lines []string) {
 
 	poll("an unknown job", "019de340-01fe-7a58-be69-ffffffffffff")
 	stop("an unknown job", "019de340-01fe-7a58-be69-ffffffffffff")
-	outcomes, err := c.SubmitBatch(ctx, sdk.Public, []sdk.Submission{{Type: "RESIZE", Queue: "pictures"}, {Type: "RESIEZ"}})
+	entries := []sdk.Submission{{Type: "RESIZE", Queue: "pictures"}, {Type: "RESIEZ"}}
+	outcomes, err := c.SubmitBatch(ctx, sdk.Public, entries)
 	say("a batch", len(outcomes), err)
 	for i, o := range outcomes {
 		say(fmt.Sprint("entry ", i), o.Status, o.Err)

@@ -173,7 +173,8 @@ var retries = map[string]int{"UNPAID": 2, "PUBLIC": 1}
 // data returns the members of a job in a poll's answer.
 func (j *Job) data() map[string]any {
 	d := map[string]any{
-		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": cmp.Or(retries[j.Tier], 5),
+		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type,
+		"retryCount": 0, "maxRetries": cmp.Or(retries[j.Tier], 5),
 		"arrivedAt": orNull(j.Arrived), "firstTriedAt": orNull(j.Tried), "completedAt": orNull(j.EndedAt),
 		"position": nil, "etaSeconds": nil, "result": nil,
 		"failureCause": j.Cause, "lastError": j.Error, "traceId": j.Trace,
