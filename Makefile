@@ -103,10 +103,12 @@ lint: ## check format, vet, the linters of .golangci.yml, and that the downloade
 	go vet ./... ./client/... ./worker/...
 	go vet -tags=$(TAGS),long,pictures,olddata ./internal/...
 	go -C bench vet ./...
+	go -C examples/go vet ./...
 	$(GOLANGCI) run
 	cd client && $(GOLANGCI) run
 	cd worker && $(GOLANGCI) run
 	cd bench && $(GOLANGCI) run
+	cd examples/go && $(GOLANGCI) run
 
 vuln: ## look for known holes that the code reaches (govulncheck); says so where its database cannot be reached
 	.ci/vuln
@@ -129,6 +131,7 @@ tidy: ## go mod tidy, also while this version of the client is published nowhere
 	go -C client mod tidy
 	go -C worker mod tidy
 	go -C bench mod tidy
+	go -C examples/go mod tidy
 
 fmt: ## format the code
 	gofmt -w $$(find . -name '*.go' -not -path './.*')

@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/client"
-	"github.com/tierq/tierq/client/internal/fake"
+	"github.com/tierq/tierq/client/tierqtest"
 )
 
 // A first job takes two lines.
 func Example() {
-	server := fake.NewRunning() // in place of a tierq server
+	server := tierqtest.Start() // in place of a tierq server
 	defer server.Close()
 	ctx := context.Background()
 
-	c := client.New(server.URL)
+	c := client.New(server.URL())
 	id, err := c.Submit(ctx, client.Paid, "SEND_EMAIL",
 		map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
 
@@ -31,9 +31,12 @@ func Example() {
 
 // Wait returns when the job has ended; its result is JSON.
 func ExampleClient_Wait() {
-	server := fake.NewRunning()
+	server := tierqtest.Start()
 	defer server.Close()
-	c := client.New(server.URL)
+	server.Handle("SEND_EMAIL", func(tierqtest.Job) (any, error) { // a worker would do this
+		return map[string][]string{"accepted": {"ada@example.com"}}, nil
+	})
+	c := client.New(server.URL())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
@@ -63,20 +66,21 @@ func ExampleClient_Wait() {
 
 // Watch reports each change of a job's status.
 func ExampleClient_Watch() {
-	server := fake.New()
+	server := tierqtest.Start()
 	defer server.Close()
-	c := client.New(server.URL)
+	c := client.New(server.URL())
 	ctx := context.Background()
 	id, err := c.Submit(ctx, client.Public, "REPORT", nil)
 	if err != nil {
 		fmt.Println("not accepted:", err)
 		return
 	}
-	next := map[client.Status]string{client.Pending: "PROCESSING", client.Processing: "COMPLETED"}
 	_, err = c.Watch(ctx, id, func(p client.Poll) {
-		fmt.Println(p.Status)
-		if status, ok := next[p.Status]; ok {
-			server.Move(id, status, `{}`, "", "") // a worker would do this
+		switch fmt.Println(p.Status); p.Status { // a worker would do this
+		case client.Pending:
+			server.Begin(id)
+		case client.Processing:
+			server.Complete(id, map[string]int{"pages": 3})
 		}
 	})
 	fmt.Println(err)
@@ -89,9 +93,10 @@ func ExampleClient_Watch() {
 
 // A batch is one request; the server accepts or refuses each job separately.
 func ExampleClient_SubmitBatch() {
-	server := fake.New()
+	server := tierqtest.Start()
 	defer server.Close()
-	c := client.New(server.URL)
+	server.Types("SEND_EMAIL")
+	c := client.New(server.URL())
 	outcomes, err := c.SubmitBatch(context.Background(), client.Paid, []client.Submission{
 		{Type: "SEND_EMAIL", Payload: map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"}},
 		{Type: "NO_SUCH_TYPE"},
@@ -108,9 +113,10 @@ func ExampleClient_SubmitBatch() {
 
 // A gathering client sends the submits of many goroutines in few requests. Each call has its own job or error.
 func ExampleGather() {
-	server := fake.New()
+	server := tierqtest.Start()
 	defer server.Close()
-	c := client.New(server.URL, client.Gather(true))
+	server.Types("REPORT")
+	c := client.New(server.URL(), client.Gather(true))
 	var wait sync.WaitGroup
 	for i := range 100 {
 		wait.Go(func() {
@@ -124,7 +130,7 @@ func ExampleGather() {
 		})
 	}
 	wait.Wait()
-	fmt.Println(len(server.Jobs()), "jobs,", len(server.Seen()) < 100)
+	fmt.Println(len(server.Jobs()), "jobs,", len(server.Requests()) < 100)
 	// Output:
 	// 42 submit: 422 UNKNOWN_JOB_TYPE: why UNKNOWN_JOB_TYPE
 	// 99 jobs, true
@@ -132,9 +138,9 @@ func ExampleGather() {
 
 // An idempotency key derived from the job's purpose makes one job, however often it is submitted.
 func ExampleIdempotencyKey() {
-	server := fake.New()
+	server := tierqtest.Start()
 	defer server.Close()
-	c := client.New(server.URL)
+	c := client.New(server.URL())
 	for range 3 {
 		id, err := c.Submit(context.Background(), client.Paid, "REPORT", nil, client.IdempotencyKey("order-4711"))
 		fmt.Println(id, err)
@@ -147,12 +153,10 @@ func ExampleIdempotencyKey() {
 
 // A refused submit has made no job. Only after ErrOutcomeUnknown may there be one.
 func ExampleError() {
-	server := fake.New()
+	server := tierqtest.Start()
 	defer server.Close()
-	server.Faults(func(int, *http.Request) fake.Fault {
-		return fake.Fault{Status: 503, Code: "QUEUE_FULL", RetryAfter: "30"}
-	})
-	c := client.New(server.URL, client.WithBackoff(100*time.Millisecond, 10*time.Second)) // less than the 30 s
+	server.Refuse(1, tierqtest.Refusal{Code: "QUEUE_FULL", RetryAfter: 30 * time.Second})
+	c := client.New(server.URL(), client.WithBackoff(100*time.Millisecond, 10*time.Second)) // less than the 30 s
 	_, err := c.Submit(context.Background(), client.Public, "REPORT", nil)
 	switch e, _ := errors.AsType[*client.Error](err); {
 	case errors.Is(err, client.ErrOutcomeUnknown):

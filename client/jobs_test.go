@@ -131,7 +131,7 @@ func TestCancel(t *testing.T) {
 		s.Move(id, status, "", "", "")
 		first := len(s.Seen()) + 1
 		s.Faults(func(n int, _ *http.Request) fake.Fault {
-			if n == first+1 && !cancelled {
+			if n == first+1 { // the second try is refused
 				return fake.Fault{Status: 409, Code: "INVALID_STATE_TRANSITION"}
 			}
 			return fake.Fault{DropAfter: n == first}

@@ -19,7 +19,7 @@ func TestPoll(t *testing.T) {
 	id := submitted(t, c)
 	p, err := c.Poll(soon(t), id)
 	if err != nil || p.JobID != id || p.Status != Pending || p.Tier != Paid || p.Position == nil || *p.ETASeconds != 1 ||
-		p.Result != nil || p.ArrivedAt.Year() != 2026 {
+		p.Result != nil || time.Since(p.ArrivedAt) > time.Minute {
 		t.Errorf("%+v, %v", p, err)
 	}
 	s.Move(id, "COMPLETED", `{"n":7}`, "", "")

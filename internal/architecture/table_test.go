@@ -143,6 +143,7 @@ var table = []room{
 	{dir: "client"},
 	{dir: "worker"},
 	{dir: "server", rooms: []string{"internal/app", "internal/config", handler}},
+	{dir: "examples", rooms: []string{"client", "worker"}, testOnly: true}, // the Go example is a module of its own
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -260,21 +259,12 @@ var fences = map[string]string{"go": "go", "python": "python", "node": "js"}
 // The workers of docs/WORKERS.md run as they are written there.
 func TestWorkersElsewhere_AsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/WORKERS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for language, cause := range map[string]string{
 		"go": "PERMANENT_ERROR", "python": "HANDLER_ERROR", "node": "HANDLER_ERROR",
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			_, text, found := strings.Cut(string(page), "```"+fences[language]+"\n")
-			text, _, ended := strings.Cut(text, "```")
-			if !found || !ended {
-				t.Fatal("the page has no such worker")
-			}
-			runsAsDocumented(t, language, text, cause)
+			runsAsDocumented(t, language, fenced(t, "../../docs/WORKERS.md", fences[language]), cause)
 		})
 	}
 }

@@ -19,9 +19,14 @@ type workerRow struct {
 }
 
 // listed waits until such a worker is listed.
-func (s *server) listed(is func(w workerRow) bool) (found workerRow) {
+func (s *server) listed(is func(w workerRow) bool) workerRow {
 	s.t.Helper()
-	testkit.Eventually(s.t, 20*time.Second, "the worker is listed", func() (bool, string) {
+	return s.listedWithin(20*time.Second, is)
+}
+
+func (s *server) listedWithin(most time.Duration, is func(w workerRow) bool) (found workerRow) {
+	s.t.Helper()
+	testkit.Eventually(s.t, most, "the worker is listed", func() (bool, string) {
 		a := do(s.t, http.MethodGet, s.base+"/admin/workers", "")
 		var list struct{ Items []workerRow }
 		if err := json.Unmarshal(a.body, &list); err != nil {

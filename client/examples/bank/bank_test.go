@@ -13,20 +13,17 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/client"
-	"github.com/tierq/tierq/client/internal/fake"
 	"github.com/tierq/tierq/client/internal/leak"
+	"github.com/tierq/tierq/client/tierqtest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // open returns a bank and its fake tierq server.
-func open(t *testing.T) (*fake.Server, *bank) {
+func open(t *testing.T) (*tierqtest.Server, *bank) {
 	t.Helper()
-	s := fake.New()
-	t.Cleanup(s.Close)
-	c := client.New(s.URL, client.WithTries(3), client.WithBackoff(time.Millisecond, time.Second))
-	t.Cleanup(c.Close)
-	return s, newBank(c, client.Paid,
+	s := tierqtest.New(t)
+	return s, newBank(s.Client(client.WithTries(3)), client.Paid,
 		map[string]*account{"ada": {"ada@example.com", 1000}, "bob": {"bob@example.com", 500}})
 }
 
@@ -56,7 +53,7 @@ func TestTransferSendsAMail(t *testing.T) {
 	}
 	const payload = `{"body":"You have transferred 2.50 to the account bob.","subject":"Your transfer T-1",` +
 		`"to":"ada@example.com"}`
-	if j := jobs[0]; j.Type != "SEND_EMAIL" || j.Tier != "PAID" || j.Key != "bank-transfer-T-1" ||
+	if j := jobs[0]; j.Type != "SEND_EMAIL" || j.Tier != "PAID" || j.IdempotencyKey != "bank-transfer-T-1" ||
 		string(j.Payload) != payload {
 		t.Errorf("%+v", j)
 	}
@@ -79,10 +76,12 @@ func TestTransferTwice(t *testing.T) {
 // An outage of the queue, or lost answers, neither undo a transfer nor send its mail twice.
 func TestTransferWhileTheQueueIsAway(t *testing.T) {
 	t.Attr("proves", "S1-P7")
-	for name, f := range map[string]fake.Fault{"away": {Status: 503, Code: "SYSTEM_UNHEALTHY"},
-		"lost": {DropAfter: true}} {
+	for name, fails := range map[string]func(s *tierqtest.Server, submits int){
+		"away": func(s *tierqtest.Server, n int) { s.Refuse(n, tierqtest.Refusal{Code: "SYSTEM_UNHEALTHY"}) },
+		"lost": func(s *tierqtest.Server, n int) { s.LoseAnswers(n) },
+	} {
 		s, b := open(t)
-		s.Faults(func(int, *http.Request) fake.Fault { return f })
+		fails(s, 6) // the client tries each submit three times
 		status, got := b.post(transferT1)
 		if status != http.StatusCreated || got.JobID != "" || b.cents() != "750 750" {
 			t.Errorf("%s: %d %+v, %s", name, status, got, b.cents())
@@ -90,7 +89,6 @@ func TestTransferWhileTheQueueIsAway(t *testing.T) {
 		if err := b.notifyAll(t.Context()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		s.Faults(nil)
 		if err := b.notifyAll(t.Context()); err != nil || len(s.Jobs()) != 1 {
 			t.Errorf("%s: %v, %d jobs", name, err, len(s.Jobs()))
 		}
@@ -152,7 +150,7 @@ func TestRun(t *testing.T) {
 	front.Close() // frees the port
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, addr, s.URL, client.Paid) }()
+	go func() { ended <- run(ctx, addr, s.URL(), client.Paid) }()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport}

@@ -1,11 +1,11 @@
-// Package fake is a tierq server as a client sees it, in memory and on a free port, for tests and examples. It
-// keeps the API's promises about idempotency keys, polls and events, runs no jobs, and fails on request.
+// Package fake is a tierq server as a client sees it, in memory and on a free port. It keeps the API's promises about
+// idempotency keys, polls and events, runs no jobs, and fails on request. The tests of package client use it as it is,
+// because they cannot import package tierqtest, which imports package client. All others use tierqtest.
 package fake
 
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -13,36 +13,27 @@ import (
 	"sync"
 )
 
-// Server is the fake server. Its jobs stay PENDING until Move, or run at the first question about them if
-// NewRunning made the server.
+// Server is the fake server. Its jobs stay SCHEDULED or PENDING until Move or Change.
 type Server struct {
 	URL string
 
-	http  *httptest.Server
-	mux   *http.ServeMux
-	mu    sync.Mutex
-	jobs  map[string]*Job
-	order []string
-	keys  map[string]string // idempotency key -> job id
-	seen  []string          // method and path of each request, in order
-	moved chan struct{}     // closed and replaced at each change
-	fault func(n int, r *http.Request) Fault
-	runs  bool
-}
-
-// Job is an accepted job.
-type Job struct {
-	ID, Tier, Type, Key, Trace string
-	Payload                    json.RawMessage
-	Body                       string // of the submit, as received; an entry of a batch without key and trace
-	Status                     string
-	Version                    int
-	Result, Cause, Error       string
+	http     *httptest.Server
+	mux      *http.ServeMux
+	mu       sync.Mutex
+	jobs     map[string]*Job
+	order    []string
+	keys     map[string]string // idempotency key -> job id
+	seen     []string          // method and path of each request, in order
+	moved    chan struct{}     // closed and replaced at each change
+	fault    func(n int, r *http.Request) Fault
+	judge    func(typ string) (code string)
+	accepted func(j Job)
 }
 
 // New starts a fake server; Close ends it.
 func New() *Server {
-	s := &Server{mux: http.NewServeMux(), jobs: map[string]*Job{}, keys: map[string]string{}, moved: make(chan struct{})}
+	s := &Server{mux: http.NewServeMux(), jobs: map[string]*Job{}, keys: map[string]string{}, moved: make(chan struct{}),
+		judge: judge, accepted: func(Job) {}}
 	s.mux.HandleFunc("POST /{tier}/submit", s.submit)
 	s.mux.HandleFunc("POST /{tier}/submit/batch", s.batch)
 	s.mux.HandleFunc("GET /result/poll", s.poll)
@@ -50,13 +41,6 @@ func New() *Server {
 	s.mux.HandleFunc("POST /api/jobs/{id}/cancel", s.cancel)
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
-	return s
-}
-
-// NewRunning starts a fake server that completes a job as soon as a request asks for it.
-func NewRunning() *Server {
-	s := New()
-	s.runs = true
 	return s
 }
 
@@ -76,72 +60,11 @@ func (s *Server) Handle(pattern string, f http.HandlerFunc) {
 	})
 }
 
-// Jobs returns the accepted jobs, in order.
-func (s *Server) Jobs() []Job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []Job
-	for _, id := range s.order {
-		list = append(list, *s.jobs[id])
-	}
-	return list
-}
-
 // Seen lists the requests that have arrived, each as "<method> <path>".
 func (s *Server) Seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.seen...)
-}
-
-// Move sets a job's status, and the result, cause and error that its poll then shows.
-func (s *Server) Move(id, status, result, cause, failure string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.move(id, status, result, cause, failure)
-}
-
-func (s *Server) move(id, status, result, cause, failure string) {
-	j := s.jobs[id]
-	j.Status, j.Result, j.Cause, j.Error = status, result, cause, failure
-	j.Version++
-	close(s.moved)
-	s.moved = make(chan struct{})
-}
-
-// accept accepts a submission, or finds the job of its idempotency key. The caller holds the lock.
-func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed bool, code string) {
-	if first, known := s.keys[key]; known && key != "" {
-		j := s.jobs[first]
-		if j.Body != string(body) || j.Tier != tier {
-			return nil, false, "IDEMPOTENCY_MISMATCH"
-		}
-		return j, true, ""
-	}
-	var asked struct {
-		Type    string          `json:"type"`
-		Payload json.RawMessage `json:"payload"`
-	}
-	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
-		return nil, false, "INVALID_REQUEST"
-	}
-	if asked.Type == "NO_SUCH_TYPE" {
-		return nil, false, "UNKNOWN_JOB_TYPE"
-	}
-	if asked.Type == "TOO_MANY" {
-		return nil, false, "QUEUE_FULL"
-	}
-	j = &Job{
-		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier, Type: asked.Type, Key: key,
-		Trace:   trace,
-		Payload: asked.Payload, Body: string(body), Status: "PENDING",
-	}
-	s.jobs[j.ID] = j
-	s.order = append(s.order, j.ID)
-	if key != "" {
-		s.keys[key] = j.ID
-	}
-	return j, false, ""
 }
 
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
@@ -217,9 +140,12 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 	case j == nil:
 		Refuse(w, http.StatusNotFound, "JOB_NOT_FOUND")
 	case j.Status == "PROCESSING":
+		j.CancelRequested = true
 		JSON(w, http.StatusAccepted, map[string]any{"jobId": id, "status": "PROCESSING", "cancelRequested": true})
-	case j.Status == "PENDING":
-		s.move(id, "CANCELLED", "", "", "")
+	case !j.Ended(), j.Status == "CANCELLED":
+		if !j.Ended() {
+			s.moveTo(j, "CANCELLED")
+		}
 		JSON(w, http.StatusOK, map[string]any{"jobId": id, "status": "CANCELLED"})
 	default:
 		Refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")

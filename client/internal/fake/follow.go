@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// now is the time in every answer.
+// now is the time of every answer; the jobs in it have times of their own.
 const now = "2026-05-01T11:31:57.961931Z"
 
 var statuses = map[string]int{
@@ -19,46 +19,13 @@ var statuses = map[string]int{
 	"INVALID_REQUEST": http.StatusBadRequest, "QUEUE_FULL": http.StatusServiceUnavailable,
 }
 
-func (j *Job) tag() string { return fmt.Sprintf(`W/"%s-%d-0-1"`, j.Status, j.Version) }
-
-func (j *Job) ended() bool {
-	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED"
-}
-
-// data returns the members of a job in a poll's answer.
-func (j *Job) data() map[string]any {
-	orNull := func(s string) any {
-		if s == "" {
-			return nil
-		}
-		return s
-	}
-	d := map[string]any{
-		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": 5,
-		"arrivedAt":    now,
-		"firstTriedAt": nil, "completedAt": nil, "position": nil, "etaSeconds": nil, "result": nil,
-		"failureCause": orNull(j.Cause), "lastError": orNull(j.Error), "traceId": orNull(j.Trace),
-	}
-	if j.Result != "" {
-		d["result"] = json.RawMessage(j.Result)
-	}
-	if j.Status == "PENDING" {
-		d["position"], d["etaSeconds"] = 0, 1
-	}
-	return d
-}
-
-// look finds a job and returns the signal of the next change. In a server of NewRunning it first completes the
-// job.
+// look finds a job and returns the signal of the next change.
 func (s *Server) look(id string) (j Job, ok bool, moved <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.jobs[id]
 	if found == nil {
 		return Job{}, false, nil
-	}
-	if s.runs && found.Status == "PENDING" {
-		s.move(id, "COMPLETED", `{"accepted":["ada@example.com"]}`, "", "")
 	}
 	return *found, true, s.moved
 }
@@ -73,7 +40,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request) {
 			Refuse(w, http.StatusNotFound, "JOB_NOT_FOUND")
 			return
 		}
-		wait := seconds > 0 && !j.ended() && (asked == "" || asked == j.tag())
+		wait := seconds > 0 && !j.Ended() && (asked == "" || asked == j.tag())
 		if wait {
 			select {
 			case <-moved:
@@ -107,7 +74,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			text, _ := json.Marshal(j.data())
 			fmt.Fprintf(w, "event: status\nid: %s\ndata: %s\n\n", last, text)
 		}
-		if j.ended() {
+		if j.Ended() {
 			_, _ = io.WriteString(w, "event: bye\ndata:\n\n")
 			return
 		}

@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// An example is a folder below examples. Its README has the commands: the worker's and the submit's, or one for both.
+type example struct {
+	folder   string
+	language string   // of its worker, as operators see it; "" = its one command needs no worker beside it
+	prints   string   // the end of the job, in the submit's output
+	needs    []string // folders that its commands read
+	program  string   // the file that docs/WORKERS.md has too
+	fence    string   // the mark in front of the program in the page
+}
+
+var examples = []example{
+	{"go", "go", ` COMPLETED {"width":1024}`, []string{"client", "worker"}, "worker/main.go", "go"},
+	{"node", "node", ` COMPLETED { width: 1024 }`, []string{"sdk/node"}, "worker.js", "js"},
+	{"python", "python", ` COMPLETED {'width': 1024}`, []string{"sdk/python"}, "worker.py", "python"},
+	{"curl", "", `"currentJobStatus":"COMPLETED"`, nil, "first-job.sh", "sh"},
+}
+
+// offline are the settings with which no tool asks another host. A test's process inherits none of them.
+var offline = []string{"GOPROXY=off", "GOWORK=", "CGO_ENABLED=0", "PYTHONDONTWRITEBYTECODE=1",
+	"npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"}
+
+// Each example runs with the commands of its README, and its job is COMPLETED.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	folders, err := os.ReadDir("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) != len(examples)+1 { // and README.md
+		t.Errorf("examples has %v, of which %d folders are run", folders, len(examples))
+	}
+	for _, e := range examples {
+		t.Run(e.folder, func(t *testing.T) {
+			t.Parallel()
+			e.runs(t)
+		})
+	}
+}
+
+func (e example) runs(t *testing.T) {
+	dir := filepath.Join(copied(t, append(e.needs, "examples/"+e.folder)...), "examples", e.folder)
+	s := startServer(t, testkit.BuildTierq(t), "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir())
+	env := append([]string{"TIERQ_URL=" + s.base}, offline...)
+	commands := e.commands(t)
+	if e.language != "" {
+		worker := testkit.StartProcess(t, "sh", env, "-c", "cd '"+dir+"' && "+commands[0])
+		t.Cleanup(func() { endWorkers(t, s, worker) })
+		s.listedWithin(2*time.Minute, func(w workerRow) bool { return w.Kind == "http" && w.Language == e.language })
+	}
+	submit := exec.CommandContext(t.Context(), "sh", "-c", commands[len(commands)-1])
+	submit.Dir, submit.Env = dir, append(os.Environ(), env...)
+	out, err := submit.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), e.prints) {
+		t.Fatalf("%s: %v, it prints\n%s", commands[len(commands)-1], err, out)
+	}
+	a := do(t, http.MethodGet, s.base+"/api/jobs", "")
+	var list struct {
+		Items []struct{ Type, Status string }
+	}
+	if err := json.Unmarshal(a.body, &list); err != nil || len(list.Items) != 1 ||
+		list.Items[0].Status != "COMPLETED" || list.Items[0].Type != "RESIZE" {
+		t.Errorf("the server has %s", a.body)
+	}
+}
+
+// commands returns the commands of the example's README: the lines of its first program.
+func (e example) commands(t *testing.T) []string {
+	t.Helper()
+	text := fenced(t, filepath.Join("../../examples", e.folder, "README.md"), "sh")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if want := map[bool]int{true: 2, false: 1}[e.language != ""]; len(lines) != want {
+		t.Fatalf("the README has %d commands, not %d: %q", len(lines), want, lines)
+	}
+	return lines
+}
+
+// endWorkers asks the workers of a server to end, as an operator would, until the command of one of them has ended. A
+// kill of the command would leave its worker behind: go and npm start it as a child.
+func endWorkers(t *testing.T, s *server, command *testkit.Process) {
+	asked := map[string]bool{}
+	testkit.Eventually(t, 2*time.Minute, "the worker ends", func() (bool, string) {
+		var list struct{ Items []workerRow }
+		a := do(t, http.MethodGet, s.base+"/admin/workers", "")
+		if err := json.Unmarshal(a.body, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range list.Items {
+			if w.Kind == "http" && !asked[w.Name] {
+				asked[w.Name] = true
+				do(t, http.MethodPost, s.base+"/admin/workers/"+w.Name+"/terminate", "")
+			}
+		}
+		return command.Exited(), string(a.body)
+	})
+}
+
+// docs/WORKERS.md shows the programs of the examples as they are.
+func TestExamples_AreDocumented(t *testing.T) {
+	t.Parallel()
+	for _, e := range examples {
+		program, err := os.ReadFile(filepath.Join("../../examples", e.folder, e.program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := fenced(t, "../../docs/WORKERS.md", e.fence)
+		whole := e.fence != "sh" // the script has more: a head, and a poll
+		if whole && string(program) != shown || !strings.Contains(string(program), shown) {
+			t.Errorf("examples/%s/%s differs from what docs/WORKERS.md shows:\n%s", e.folder, e.program, shown)
+		}
+	}
+}
+
+// fenced returns the first program of a page behind a mark.
+func fenced(t *testing.T, page, mark string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, found := strings.Cut(string(text), "```"+mark+"\n")
+	program, _, ended := strings.Cut(program, "```")
+	if !found || !ended {
+		t.Fatalf("%s has no program behind %q", page, mark)
+	}
+	return program
+}
+
+// copied copies folders of the repository to another place, so that a command leaves nothing in the repository.
+func copied(t *testing.T, folders ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, folder := range folders {
+		to := filepath.Join(dir, folder)
+		if err := os.CopyFS(to, os.DirFS(filepath.Join("../..", folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
