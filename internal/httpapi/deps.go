@@ -141,8 +141,8 @@ type Queues interface {
 	PurgeQueue(ctx context.Context, name string) (cancelled int, more bool, err error)
 }
 
-// Schemas checks payloads by the JSON Schemas of queues. Compile returns a schema as it is stored, or an error that says
-// what is wrong with it. Check returns nil, an error that wraps job.ErrBadPayload, or that of an unreadable schema.
+// Schemas checks payloads by the JSON Schemas of queues. Compile returns a schema as it is stored, or an error that
+// says what is wrong with it. Check returns nil, an error that wraps job.ErrBadPayload, or that of an unreadable schema.
 type Schemas interface {
 	Compile(text []byte) (compact string, err error)
 	Check(schema string, payload []byte) error

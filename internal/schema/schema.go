@@ -24,8 +24,8 @@ type Checker struct {
 	compiled map[string]*jsonschema.Schema // by their texts
 }
 
-// most is how many compiled schemas a Checker keeps. The declared queues of a cluster have fewer, but each change of one
-// leaves a text that nobody asks for any more.
+// most is how many compiled schemas a Checker keeps. The declared queues of a cluster have fewer, but each change of
+// one leaves a text that nobody asks for any more.
 const most = 4096
 
 // Check returns nil if a payload fits a schema. If it does not, the error wraps a job.PayloadError for each field that

@@ -114,8 +114,8 @@ type gauges struct{ *Metrics }
 // Describe implements prometheus.Collector.
 func (gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		depth, oldest, inFlight, scheduled, inQueue, pausedQueue, queueWorkers, used, limit, outbox, weight, workers, gateOpen, gateAt,
-		failures, delay, sqlUp,
+		depth, oldest, inFlight, scheduled, inQueue, pausedQueue, queueWorkers, used, limit, outbox, weight, workers,
+		gateOpen, gateAt, failures, delay, sqlUp,
 	} {
 		to <- d
 	}
