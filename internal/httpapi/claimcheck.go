@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// checkClaim checks what a claim asks for, and binds a claim that names no tiers to those of its key. All checks come
-// before the first queue is declared.
+// checkClaim checks what a claim asks for, and binds a claim that names no tiers to those of its key. It declares the
+// missing queues that the caller may declare, after it has checked that the key allows the whole claim.
 func (a *api) checkClaim(c *gin.Context, asked *claimAsked) error {
 	switch {
 	case asked.Worker == "":
@@ -34,7 +34,6 @@ func (a *api) checkClaim(c *gin.Context, asked *claimAsked) error {
 		asked.Tiers = slices.Clone(caller.FetchTiers())
 		asked.keyTiers = len(asked.Tiers) > 0
 	}
-	var missing []string
 	for _, name := range asked.Queues {
 		if _, known := a.Queues.Find(name); known {
 			continue
@@ -42,9 +41,6 @@ func (a *api) checkClaim(c *gin.Context, asked *claimAsked) error {
 		if !caller.MayDeclare(name) {
 			return a.noQueue(unknownQueue, fieldError{"queues", "there is no queue " + shorten(name)})
 		}
-		missing = append(missing, name)
-	}
-	for _, name := range missing {
 		if err := a.declareByClaim(c, name); err != nil {
 			return err
 		}
