@@ -29,7 +29,8 @@ func (p program) keysCreateCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&k.Name, "name", "", "the key's `name`: who uses it, or for what")
 	f.StringVar(&role, "role", "", "its `role`, which is what it may do: submit, read-only, admin or worker")
-	f.StringArrayVar(&tiers, "tier", nil, "a `tier` it may submit to, or a worker's key may claim; again for others (default: all)")
+	f.StringArrayVar(&tiers, "tier", nil,
+		"a `tier` it may submit to, or a worker's key may claim; again for others (default: all)")
 	f.StringArrayVar(&k.Types, "type", nil, "a job `type` it may submit; again for others (default: all)")
 	f.StringArrayVar(&k.Queues, "queue", nil,
 		"a `queue` whose jobs a worker's key may claim; again for others (default: all)")
