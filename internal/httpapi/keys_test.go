@@ -26,7 +26,8 @@ func TestKeys_Create(t *testing.T) {
 		t.Errorf("asked for %+v", r.ring.asked)
 	}
 	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+`","name":"web site","role":"submit","tiers":["PUBLIC","UNPAID"],"types":["SEND_EMAIL"],
-		"queues":[],"rate":2.5,"burst":7,"inFlight":100,`+strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-31T22:00:00.000000Z"`, 1)+`}`)
+		"queues":[],"rate":2.5,"burst":7,"inFlight":100,`+
+		strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-31T22:00:00.000000Z"`, 1)+`}`)
 	wantHeader(t, rec, "Cache-Control", "no-store")
 	rec = r.json("POST", "/admin/keys", `{"name":"x","role":"read-only","tiers":null,"expiresInSeconds":3600}`)
 	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+
