@@ -14,8 +14,8 @@ import (
 
 const (
 	aKeyID = "k234567k234567ab"
-	aKey   = `"id":"` + aKeyID + `","name":"ci","role":"submit","tiers":["PUBLIC"],"types":[],"rate":2.5,"burst":0,` +
-		`"inFlight":7,` +
+	aKey   = `"id":"` + aKeyID + `","name":"ci","role":"submit","tiers":["PUBLIC"],"types":[],"queues":[],"rate":2.5,` +
+		`"burst":0,"inFlight":7,` +
 		`"createdAt":"2026-05-01T11:31:57.961931Z","createdBy":null,"rotatedAt":null,"expiresAt":null,"revokedAt":null,` +
 		`"lastUsedAt":null}`
 )
@@ -25,7 +25,8 @@ func TestKeys(t *testing.T) {
 	answers(s, "GET /admin/keys", 200, `{"items":[{`+aKey+`]}`)
 	keys, err := c.Keys(soon(t))
 	want := Key{
-		ID: aKeyID, Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Types: []string{}, Rate: 2.5, InFlight: 7,
+		ID: aKeyID, Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Types: []string{}, Queues: []string{},
+		Rate: 2.5, InFlight: 7,
 		CreatedAt: time.Date(2026, 5, 1, 11, 31, 57, 961931000, time.UTC),
 	}
 	if err != nil || len(keys) != 1 || !reflect.DeepEqual(keys[0], want) {
@@ -39,13 +40,17 @@ func TestKeys(t *testing.T) {
 		*made.Webhook != (WebhookKeys{"whsec_x", "whpk_x"}) {
 		t.Errorf("%+v, %v", made, err)
 	}
+	if _, err := c.CreateKey(soon(t), NewKey{Name: "w", Role: RoleWorker, Queues: []string{"a", "main"}}); err != nil {
+		t.Error(err)
+	}
 	rotated := answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_y",`+aKey)
 	if made, err = c.RotateKey(soon(t), aKeyID, 90*time.Minute); err != nil || made.Text != "tq_y" {
 		t.Errorf("%+v, %v", made, err)
 	}
 	*asked = append(*asked, *rotated...)
 	if want := `[{"name":"ci","role":"submit","tiers":["PUBLIC"],"rate":2.5,"inFlight":7,` +
-		`"expiresAt":"1970-01-01T00:00:00Z"} {"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
+		`"expiresAt":"1970-01-01T00:00:00Z"} {"name":"w","role":"worker","queues":["a","main"]} ` +
+		`{"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
 		t.Errorf("asked %v", *asked)
 	}
 	ended := 0

@@ -167,7 +167,7 @@ func audited(repair bool) obj {
 func apiKey(id string, state int) obj {
 	k := obj{
 		"id": id, "name": "ci " + hostile, "role": "submit", "tiers": []string{"PUBLIC", "UNPAID"}, "types": []string{},
-		"rate": 100, "burst": 0, "inFlight": 5,
+		"queues": []string{}, "rate": 100, "burst": 0, "inFlight": 5,
 		"createdAt": "2026-05-01T10:00:00Z", "createdBy": nil, "rotatedAt": nil, "expiresAt": nil, "revokedAt": nil,
 		"lastUsedAt": "2026-05-01T11:59:00Z",
 	}

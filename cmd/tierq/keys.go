@@ -47,6 +47,7 @@ func (s *session) keyColumns() []column[client.Key] {
 		{head: "LIMITS", cell: func(k client.Key) string { return dash(limits(&k)) }},
 		{head: "USED", cell: func(k client.Key) string { return s.time(k.LastUsedAt) }},
 		{head: "TYPES", wide: true, cell: func(k client.Key) string { return names(k.Types) }},
+		{head: "QUEUES", wide: true, cell: func(k client.Key) string { return names(k.Queues) }},
 		{head: "CREATED", wide: true, cell: func(k client.Key) string { return s.time(k.CreatedAt) }},
 		{head: "BY", wide: true, cell: func(k client.Key) string { return dash(k.CreatedBy) }},
 		{head: "ROTATED", wide: true, cell: func(k client.Key) string { return s.time(k.RotatedAt) }},
@@ -120,7 +121,7 @@ type revoked struct {
 	Revoked bool   `json:"revoked"`
 }
 
-// names joins the tiers or types of a key; an empty list is "all".
+// names joins the tiers, types or queues of a key; an empty list is "all".
 func names[T ~string](list []T) string {
 	if len(list) == 0 {
 		return "all"

@@ -21,6 +21,11 @@ func TestKeysCreate(t *testing.T) {
 		!keyPattern.MatchString(strings.TrimSpace(end.stdout)) {
 		t.Errorf("%v\n%s", end, got.body)
 	}
+	end = f.cli(t, world{}, split("keys create --name thumbs --role worker --queue pictures --queue a:b --tier paid")...)
+	want = `{"name":"thumbs","role":"worker","tiers":["PAID"],"queues":["pictures","a:b"]}`
+	if got := f.last(); end.code != 0 || got.body != want || !strings.Contains(end.stdout, "QUEUES") {
+		t.Errorf("%v\n%s", end, got.body)
+	}
 	for _, args := range []string{
 		"keys create", "keys create --name x", "keys create --role admin", "keys create --name x --role admin --expires soon",
 		"keys create --name x --role admin --expires -1h",
@@ -31,7 +36,7 @@ func TestKeysCreate(t *testing.T) {
 			t.Errorf("%s: %v", args, end)
 		}
 	}
-	if n := len(f.requests("POST", "/")); n != 1 {
+	if n := len(f.requests("POST", "/")); n != 2 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -61,7 +66,15 @@ func TestKeysCreateInStore(t *testing.T) {
 		seen[key] = true
 	}
 	end := f.cli(t, w, split("keys create --name root --role admin --store")...)
-	if end.code != 0 || !strings.Contains(end.stdout, "KEY    tq_") || !strings.Contains(end.stderr, "not shown again") {
+	if end.code != 0 || !strings.Contains(end.stdout, "KEY     tq_") || !strings.Contains(end.stderr, "not shown again") {
+		t.Errorf("%v", end)
+	}
+	end = f.cli(t, w, split("keys create --name w --role worker --queue pictures --queue a:b --store")...)
+	if end.code != 0 || !strings.Contains(end.stdout, "QUEUES  pictures a:b") {
+		t.Errorf("%v", end)
+	}
+	if end := f.cli(t, w, split("keys create --name ci --role submit --queue pictures --store")...); end.code != 1 ||
+		!strings.Contains(end.stderr, "queues") || end.stdout != "" {
 		t.Errorf("%v", end)
 	}
 	if end := f.cli(t, w, split("keys create --name root --role king --store")...); end.code != 1 ||

@@ -20,9 +20,8 @@ import (
 // and until when an old secret is valid.
 
 const (
-	apiKeyColumns = "id, name, role, tiers, types, rate, burst, in_flight, hash, old_hash, old_until, created_at, " +
-		"created_by, rotated_at, expires_at, " +
-		"revoked_at, last_used_at"
+	apiKeyColumns = "id, name, role, tiers, types, queues, rate, burst, in_flight, hash, old_hash, old_until, " +
+		"created_at, created_by, rotated_at, expires_at, revoked_at, last_used_at"
 	apiKeys        = "SELECT " + apiKeyColumns + " FROM api_keys ORDER BY created_at, id"
 	apiKeyOf       = "SELECT " + apiKeyColumns + " FROM api_keys WHERE id = ?"
 	apiKeysVersion = "SELECT COALESCE(SUM(version), 0) FROM api_keys"
@@ -121,12 +120,15 @@ func (s *Store) keyInsert(k job.StoredKey) (insert string, args []any, err error
 	if err != nil {
 		return "", nil, err
 	}
-	insert = "INSERT INTO api_keys " +
-		"(id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, expires_at, version) " +
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + s.db.Dialect.Now + ", ?, ?, 1)"
+	queues, err := json.Marshal(orEmpty(k.Queues))
+	if err != nil {
+		return "", nil, err
+	}
+	insert = "INSERT INTO api_keys (id, name, role, tiers, types, queues, rate, burst, in_flight, hash, created_at, " +
+		"created_by, expires_at, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " + s.db.Dialect.Now + ", ?, ?, 1)"
 	return insert, []any{
-		k.ID, k.Name, string(k.Role), string(tiers), string(types), k.Rate, k.Burst, k.InFlight, k.Hash[:], k.CreatedBy,
-		database.OrNull(k.ExpiresAt),
+		k.ID, k.Name, string(k.Role), string(tiers), string(types), string(queues), k.Rate, k.Burst, k.InFlight, k.Hash[:],
+		k.CreatedBy, database.OrNull(k.ExpiresAt),
 	}, nil
 }
 
@@ -241,14 +243,15 @@ func (s *Store) UsedAPIKeys(ctx context.Context, ids []string, at time.Time) err
 	return nil
 }
 
-// apiKeyRow is an API key as it is read. A test compares it with the migrated schema. Tiers and Types are JSON
-// lists; a nil time means "never".
+// apiKeyRow is an API key as it is read. A test compares it with the migrated schema. Tiers, Types and Queues are
+// JSON lists. Nil Queues are an empty list: an earlier version has made the key. A nil time means "never".
 type apiKeyRow struct {
 	ID         string     `gorm:"type:char(16);primaryKey"`
 	Name       string     `gorm:"type:varchar(100);not null"`
 	Role       string     `gorm:"type:varchar(16);not null"`
 	Tiers      string     `gorm:"type:text;not null"`
 	Types      string     `gorm:"type:text;not null"`
+	Queues     *string    `gorm:"type:text"`
 	Rate       float64    `gorm:"type:double;not null"`
 	Burst      int        `gorm:"type:int;not null"`
 	InFlight   int        `gorm:"type:int;not null"`
@@ -284,6 +287,11 @@ func (r *apiKeyRow) key() (k job.StoredKey, err error) {
 	}
 	if err := json.Unmarshal([]byte(r.Types), &k.Types); err != nil {
 		return k, fmt.Errorf("read API key %s: its types: %w", r.ID, err)
+	}
+	if r.Queues != nil {
+		if err := json.Unmarshal([]byte(*r.Queues), &k.Queues); err != nil {
+			return k, fmt.Errorf("read API key %s: its queues: %w", r.ID, err)
+		}
 	}
 	return k, nil
 }

@@ -22,7 +22,8 @@ func aKey(n int) job.StoredKey {
 		Key: job.Key{
 			ID: fmt.Sprintf("abcdefghijklmn%02d", n), Name: "Zürich \x00 '; --", Role: job.RoleSubmit,
 			Tiers: []job.Tier{"PAID", "PUBLIC"}, Types: []string{"REPORT"},
-			Rate: 2.5, Burst: 7, InFlight: 1e9, CreatedBy: "boss", ExpiresAt: time.Date(2031, 5, 1, 10, 0, 0, 123e3, time.UTC),
+			Queues: []string{"pictures", "a.b:c-D_1"}, Rate: 2.5, Burst: 7, InFlight: 1e9, CreatedBy: "boss",
+			ExpiresAt: time.Date(2031, 5, 1, 10, 0, 0, 123e3, time.UTC),
 		},
 		Hash: [32]byte{1, 0, 255, byte(n)},
 	}
@@ -65,6 +66,7 @@ func TestAPIKeys(t *testing.T) {
 		if _, err := s.AddAPIKey(ctx, all); err != nil {
 			t.Fatal(err)
 		}
+		s.sql.Exec(t, "UPDATE api_keys SET queues = NULL WHERE id = 'b'") // as a process of an earlier version writes it
 		keys, err := s.APIKeys(ctx)
 		if diff := cmp.Diff([]job.StoredKey{want, all}, keys, stamps, cmpopts.EquateEmpty()); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -148,43 +150,51 @@ func TestUsedAPIKeys(t *testing.T) {
 	})
 }
 
-// A key whose row was damaged by hand is not valid, least of all for every tier. The other keys are still read,
-// because a revocation must take effect.
+// A key whose row was damaged by hand is not valid, least of all for every tier, type or queue. The other keys are
+// still read, because a revocation must take effect.
 func TestBrokenAPIKey(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s *store) {
-		ctx := t.Context()
-		bad, good := aKey(1), job.StoredKey{Key: job.Key{ID: "b", Name: "all", Role: job.RoleAdmin}, Hash: [32]byte{2}}
-		for _, k := range []job.StoredKey{bad, good} {
-			if _, err := s.AddAPIKey(ctx, k); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.sql.Exec(t, "UPDATE api_keys SET tiers = '[\"PUBLIC\"' WHERE id = '"+bad.ID+"'")
-		if _, err := s.RevokeAPIKey(ctx, good.ID); err != nil {
+	for _, column := range []string{"tiers", "types", "queues"} {
+		t.Run(column, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, s *store) { isRefusedWhenBroken(t, s, column) })
+		})
+	}
+}
+
+// isRefusedWhenBroken damages a list of a key, and checks that the key is refused.
+func isRefusedWhenBroken(t *testing.T, s *store, column string) {
+	ctx := t.Context()
+	bad, good := aKey(1), job.StoredKey{Key: job.Key{ID: "b", Name: "all", Role: job.RoleAdmin}, Hash: [32]byte{2}}
+	for _, k := range []job.StoredKey{bad, good} {
+		if _, err := s.AddAPIKey(ctx, k); err != nil {
 			t.Fatal(err)
 		}
-		keys, err := s.APIKeys(ctx)
-		if err != nil || len(keys) != 2 || keys[1].RevokedAt.IsZero() {
-			t.Fatalf("%+v, %v", keys, err)
-		}
-		if _, err := s.APIKey(ctx, bad.ID); err == nil || !strings.Contains(err.Error(), bad.ID) {
-			t.Errorf("asked for alone: %v", err)
-		}
-		_, err = s.RotateAPIKey(ctx, bad.ID, [32]byte{9}, time.Now())
-		if err == nil || !strings.Contains(err.Error(), bad.ID) {
-			t.Errorf("rotated: %v", err)
-		}
-		if keys, err := s.APIKeys(ctx); err != nil || !keys[0].RotatedAt.IsZero() {
-			t.Errorf("an error for a rotation that was made: %+v, %v", keys, err)
-		}
-		if k, err := s.RevokeAPIKey(ctx, bad.ID); err != nil || k.ID != bad.ID || k.Role != "" || k.RevokedAt.IsZero() {
-			t.Errorf("revoked: %+v, %v", k, err)
-		}
-		if k := keys[0]; k.ID != bad.ID || k.Role != "" || k.Hash != [32]byte{} || k.RevokedAt.IsZero() {
-			t.Errorf("%+v", k)
-		}
-	})
+	}
+	s.sql.Exec(t, "UPDATE api_keys SET "+column+" = '[\"PUBLIC\"' WHERE id = '"+bad.ID+"'")
+	if _, err := s.RevokeAPIKey(ctx, good.ID); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := s.APIKeys(ctx)
+	if err != nil || len(keys) != 2 || keys[1].RevokedAt.IsZero() {
+		t.Fatalf("%+v, %v", keys, err)
+	}
+	if _, err := s.APIKey(ctx, bad.ID); err == nil || !strings.Contains(err.Error(), bad.ID) {
+		t.Errorf("asked for alone: %v", err)
+	}
+	_, err = s.RotateAPIKey(ctx, bad.ID, [32]byte{9}, time.Now())
+	if err == nil || !strings.Contains(err.Error(), bad.ID) {
+		t.Errorf("rotated: %v", err)
+	}
+	if keys, err := s.APIKeys(ctx); err != nil || !keys[0].RotatedAt.IsZero() {
+		t.Errorf("an error for a rotation that was made: %+v, %v", keys, err)
+	}
+	if k, err := s.RevokeAPIKey(ctx, bad.ID); err != nil || k.ID != bad.ID || k.Role != "" || k.RevokedAt.IsZero() {
+		t.Errorf("revoked: %+v, %v", k, err)
+	}
+	if k := keys[0]; k.ID != bad.ID || k.Role != "" || k.Hash != [32]byte{} || k.RevokedAt.IsZero() {
+		t.Errorf("%+v", k)
+	}
 }
 
 func TestAPIKeysWithoutSQL(t *testing.T) {

@@ -19,6 +19,7 @@ type NewKey struct {
 	Role     string // submit, read-only, admin or worker
 	Tiers    []string
 	Types    []string
+	Queues   []string
 	Rate     float64
 	Burst    int
 	InFlight int
@@ -77,12 +78,13 @@ func shown(k *job.Key) []byte {
 		Role      job.Role   `json:"role"`
 		Tiers     []job.Tier `json:"tiers"`
 		Types     []string   `json:"types"`
+		Queues    []string   `json:"queues"`
 		Rate      float64    `json:"rate"`
 		Burst     int        `json:"burst"`
 		InFlight  int        `json:"inFlight"`
 		ExpiresAt *time.Time `json:"expiresAt"`
-	}{k.ID, k.Name, k.Role, append([]job.Tier{}, k.Tiers...), append([]string{}, k.Types...), k.Rate, k.Burst, k.InFlight,
-		nil}
+	}{k.ID, k.Name, k.Role, append([]job.Tier{}, k.Tiers...), append([]string{}, k.Types...),
+		append([]string{}, k.Queues...), k.Rate, k.Burst, k.InFlight, nil}
 	if !k.ExpiresAt.IsZero() {
 		at := k.ExpiresAt.UTC()
 		body.ExpiresAt = &at
@@ -92,8 +94,8 @@ func shown(k *job.Key) []byte {
 }
 
 func (k NewKey) key(now time.Time) job.Key {
-	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst,
-		InFlight: k.InFlight}
+	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Queues: k.Queues, Rate: k.Rate,
+		Burst: k.Burst, InFlight: k.InFlight}
 	for _, t := range k.Tiers {
 		made.Tiers = append(made.Tiers, job.Tier(t))
 	}

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxName     = 100
-	maxList     = 100 // tiers or types of a key
+	maxList     = 100 // tiers, types or queues of a key
 	maxRate     = 1e6
 	minRate     = 1e-3 // a lower rate than one request in a thousand seconds is a mistake
 	maxInFlight = 1e9
@@ -37,8 +37,14 @@ func check(k *job.Key, now time.Time) error {
 		return bad("tiers", "wants at most 100 different names of tiers: capital letters, digits and _, at most 31")
 	case len(k.Types) > maxList || !each(k.Types, job.IsTypeName):
 		return bad("types", "wants at most 100 different job types; a job type "+job.TypeNameRule)
-	case k.Role != job.RoleSubmit && k.Role != job.RoleAdmin && len(k.Tiers)+len(k.Types) > 0:
-		return bad("tiers", "and types are for keys that submit")
+	case len(k.Queues) > maxList || !each(k.Queues, job.IsQueueName):
+		return bad("queues", "wants at most 100 different names of queues: A-Z a-z 0-9 . _ : -, at most 80")
+	case k.Role == job.RoleReadOnly && len(k.Tiers) > 0:
+		return bad("tiers", "are for keys that submit, and for workers")
+	case k.Role != job.RoleSubmit && k.Role != job.RoleAdmin && len(k.Types) > 0:
+		return bad("types", "are for keys that submit")
+	case k.Role != job.RoleWorker && len(k.Queues) > 0:
+		return bad("queues", "are for keys of the role worker")
 	case math.IsNaN(k.Rate) || k.Rate != 0 && (k.Rate < minRate || k.Rate > maxRate):
 		return bad("rate", "must be 0.001 to 1000000 requests a second, or 0 for any number")
 	case k.Burst < 0 || k.Burst > maxRate:

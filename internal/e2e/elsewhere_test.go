@@ -213,6 +213,56 @@ func TestWorkersElsewhere_Keys(t *testing.T) {
 	}
 }
 
+// A worker's key that names a queue declares it by its first claim, at any process, and claims of no other queue. A key
+// that is bound to a tier gets jobs of this tier only, even if a better one waits.
+func TestWorkersElsewhere_BoundKeys(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_ROLES=api,recovery")
+	boss := s.makeKey("", http.MethodPost, "/admin/keys", adminKey)
+	other := c.start("TIERQ_ROLES=api")
+	key := func(members string) string {
+		return s.makeKey(boss.Key, http.MethodPost, "/admin/keys", `{"name":"k",`+members+`}`).Key
+	}
+	films := key(`"role":"worker","queues":["films"]`)
+	public := key(`"role":"worker","queues":["films"],"tiers":["PUBLIC"]`)
+	free := key(`"role":"worker"`)
+	ci := key(`"role":"submit"`)
+	claims := func(s *server, key, members string) answer {
+		return s.asks(key, http.MethodPost, "/api/worker/claim", `{"worker":"w",`+members+`}`)
+	}
+	wants(t, claims(s, free, `"queues":["films"]`), 404, "UNKNOWN_QUEUE")
+	wants(t, claims(s, films, `"queues":["main"]`), 403, "FORBIDDEN")
+	wants(t, claims(s, films, `"queues":["films","main"]`), 403, "FORBIDDEN")
+	wants(t, s.asks(boss.Key, http.MethodGet, "/admin/queues/films", ""), 404, "UNKNOWN_QUEUE") // a refusal declares none
+	wants(t, s.asks(boss.Key, http.MethodPost, "/admin/keys", `{"name":"x","role":"submit","queues":["films"]}`), 400,
+		"INVALID_REQUEST")
+	testkit.Eventually(t, 20*time.Second, "the other process knows the key, whose claim declares the queue", func() (bool,
+		string) {
+		a := claims(other, films, `"queues":["films"]`)
+		return a.status == http.StatusOK, string(a.body)
+	})
+	testkit.Eventually(t, 20*time.Second, "every process knows the queue", func() (bool, string) {
+		a := s.asks(boss.Key, http.MethodGet, "/admin/queues/films", "")
+		return a.status == http.StatusOK, string(a.body)
+	})
+	submit := func(tier string) string {
+		return accepted(t, s.asks(ci, http.MethodPost, "/"+tier+"/submit", `{"type":"RESIZE","queue":"films"}`))
+	}
+	paid, last := submit("paid"), submit("public")
+	wants(t, claims(s, public, `"queues":["films"],"tiers":["PAID"]`), 403, "FORBIDDEN")
+	if got := s.claims(public, "w", `"queues":["films"],"max":5`); len(got) != 1 || got[0].JobID != last {
+		t.Errorf("the key of one tier got %+v", got)
+	}
+	if got := s.claims(films, "w", `"queues":["films"],"max":5`); len(got) != 1 || got[0].JobID != paid {
+		t.Errorf("the key of all tiers got %+v", got)
+	}
+	testkit.Eventually(t, 20*time.Second, "the log of changes has the declaration", func() (bool, string) {
+		a := s.asks(boss.Key, http.MethodGet, "/admin/audit", "")
+		return bytes.Contains(a.body, []byte(`"action":"queue.put","target":"films"`)), string(a.body)
+	})
+}
+
 // An embedded server is killed while workers elsewhere hold jobs: nothing is lost, and the kill counts as one crash.
 func TestWorkersElsewhere_EmbeddedKill(t *testing.T) {
 	t.Parallel()

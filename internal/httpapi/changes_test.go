@@ -23,9 +23,11 @@ func TestChanges_AreRecorded(t *testing.T) {
 	}{
 		{"POST", "/admin/keys", `{"name":"ci","role":"worker"}`, admin, nil,
 			"key.create " + knownKey + ` done  {"id":"` + knownKey +
-				`","name":"ci","role":"worker","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,` + keyRest + `}`},
+				`","name":"ci","role":"worker","tiers":[],"types":[],"queues":[],"rate":0,"burst":0,"inFlight":0,` +
+				keyRest + `}`},
 		{"POST", "/admin/keys", `{"name":"ci","role":"worker"}`, admin, job.ErrUnavailable,
-			`key.create  refused  {"id":"","name":"ci","role":"worker","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,` +
+			`key.create  refused  {"id":"","name":"ci","role":"worker","tiers":[],"types":[],"queues":[],"rate":0,` +
+				`"burst":0,"inFlight":0,` +
 				strings.Replace(keyRest, `"2026-05-01T11:31:57.961931Z"`, "null", 1) + `}`},
 		{"POST", "/admin/keys", `{"name":"ci"}`, admin, nil, ""},
 		{"POST", "/admin/keys", `{"name":"ci","role":"admin"}`, submit, nil, ""},

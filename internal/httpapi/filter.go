@@ -55,13 +55,9 @@ func (q *listQuery) setType(value string) (err error) {
 	return err
 }
 
-// setQueue does not check that there is such a queue: the ended jobs of a deleted queue are still there.
-func (q *listQuery) setQueue(value string) error {
-	if value != job.MainQueue && (job.Queue{Name: value}).Check() != nil {
-		return reason("is not a queue's name")
-	}
-	q.Queue = value
-	return nil
+func (q *listQuery) setQueue(value string) (err error) {
+	q.Queue, err = filterQueue(value)
+	return err
 }
 
 func (q *listQuery) setCause(value string) (err error) {
@@ -102,6 +98,14 @@ func filterTier(value string) (job.Tier, error) {
 func filterType(value string) (string, error) {
 	if !job.IsTypeName(value) {
 		return "", reason("is not a job type's name: a job type " + job.TypeNameRule)
+	}
+	return value, nil
+}
+
+// filterQueue does not check that there is such a queue: the ended jobs of a deleted queue are still there.
+func filterQueue(value string) (string, error) {
+	if !job.IsQueueName(value) {
+		return "", reason("is not a queue's name")
 	}
 	return value, nil
 }

@@ -45,6 +45,10 @@ var keyShape = shape[keyAsked]{members: map[string]member[keyAsked]{
 	},
 	"tiers": func(k *keyAsked, v jsontext.Value) (err error) { k.Tiers, err = namesIn(v, filterTier); return err },
 	"types": func(k *keyAsked, v jsontext.Value) (err error) { k.Types, err = namesIn(v, filterType); return err },
+	"queues": func(k *keyAsked, v jsontext.Value) (err error) {
+		k.Queues, err = namesIn(v, filterQueue)
+		return err
+	},
 	"rate": func(k *keyAsked, v jsontext.Value) (err error) {
 		if k.Rate, err = strconv.ParseFloat(string(v), 64); v.Kind() != '0' || err != nil ||
 			!(k.Rate >= 0 && k.Rate <= maxRate) {

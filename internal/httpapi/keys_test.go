@@ -26,12 +26,38 @@ func TestKeys_Create(t *testing.T) {
 		t.Errorf("asked for %+v", r.ring.asked)
 	}
 	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+`","name":"web site","role":"submit","tiers":["PUBLIC","UNPAID"],"types":["SEND_EMAIL"],
-		"rate":2.5,"burst":7,"inFlight":100,`+strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-31T22:00:00.000000Z"`, 1)+`}`)
+		"queues":[],"rate":2.5,"burst":7,"inFlight":100,`+
+		strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-31T22:00:00.000000Z"`, 1)+`}`)
 	wantHeader(t, rec, "Cache-Control", "no-store")
 	rec = r.json("POST", "/admin/keys", `{"name":"x","role":"read-only","tiers":null,"expiresInSeconds":3600}`)
 	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+
-		`","name":"x","role":"read-only","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,`+
+		`","name":"x","role":"read-only","tiers":[],"types":[],"queues":[],"rate":0,"burst":0,"inFlight":0,`+
 		strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-01T12:31:57.961000Z"`, 1)+`}`)
+}
+
+// A worker's key is made, shown, listed and written to the log of changes with its queues and tiers.
+func TestKeys_OfWorkers(t *testing.T) {
+	r := newRooms(t)
+	r.behind(callers["admin"])
+	rec := r.json("POST", "/admin/keys",
+		`{"name":"thumbs","role":"worker","tiers":["PAID"],"queues":["pictures","main","a.b:c"]}`)
+	want := job.Key{
+		Name: "thumbs", Role: job.RoleWorker, Tiers: []job.Tier{job.Paid}, Queues: []string{"pictures", "main", "a.b:c"},
+		CreatedBy: mine,
+	}
+	if len(r.ring.asked) != 1 || !reflect.DeepEqual(r.ring.asked[0], want) {
+		t.Errorf("asked for %+v", r.ring.asked)
+	}
+	const body = `"name":"thumbs","role":"worker","tiers":["PAID"],"types":[],"queues":["pictures","main","a.b:c"],` +
+		`"rate":0,"burst":0,"inFlight":0,` + keyRest + `}`
+	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+`",`+body)
+	want.ID, want.CreatedAt = knownKey, aMoment
+	r.ring.keys = []job.Key{want}
+	wantJSON(t, r.do("GET", "/admin/keys", ""), 200, `{"items":[{"id":"`+knownKey+`",`+body+`]}`)
+	if len(r.told.changes) != 1 || !strings.Contains(string(r.told.changes[0].After),
+		`"queues":["pictures","main","a.b:c"]`) {
+		t.Errorf("the log of changes has %+v", r.told.changes)
+	}
 }
 
 // A key that is not valid is refused with the names of its wrong fields, before it is made.
@@ -46,6 +72,10 @@ func TestKeys_Refused(t *testing.T) {
 		`{"name":"x","role":"submit","tiers":["Paid "]}`:                                        "tiers",
 		`{"name":"x","role":"submit","tiers":[["PAID"]]}`:                                       "tiers",
 		`{"name":"x","role":"submit","types":["a b"]}`:                                          "types",
+		`{"name":"x","role":"worker","queues":"pictures"}`:                                      "queues",
+		`{"name":"x","role":"worker","queues":["a b"]}`:                                         "queues",
+		`{"name":"x","role":"worker","queues":[""]}`:                                            "queues",
+		`{"name":"x","role":"worker","queues":[7]}`:                                             "queues",
 		`{"name":"x","role":"submit","rate":-1}`:                                                "rate",
 		`{"name":"x","role":"submit","rate":1e999}`:                                             "rate",
 		`{"name":"x","role":"submit","rate":"1"}`:                                               "rate",
@@ -159,7 +189,7 @@ func TestKeys_TheTextIsShownOnce(t *testing.T) {
 	r.ring.err = nil
 	list := r.do("GET", "/admin/keys", "")
 	wantJSON(t, list, 200, `{"items":[{"id":"`+knownKey+
-		`","name":"x","role":"submit","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,`+
+		`","name":"x","role":"submit","tiers":[],"types":[],"queues":[],"rate":0,"burst":0,"inFlight":0,`+
 		strings.Replace(keyRest, `"lastUsedAt":null`, `"lastUsedAt":"2026-05-01T11:31:57.961931Z"`, 1)+`}]}`)
 	changes := r.do("GET", "/admin/audit", "")
 	secret := keyText[len("tq_"+knownKey+"_"):]

@@ -22,6 +22,8 @@ type meBody struct {
 	Tiers    []meTier  `json:"tiers"`  // that the caller may submit to, best first
 	Types    []string  `json:"types"`  // of jobs that the caller may submit
 
+	Queues []string `json:"queues,omitempty"` // to which a worker's key is bound
+
 	Webhook *webhookBody `json:"webhook,omitempty"` // for callers who submit with a key, or to an open server
 }
 
@@ -67,6 +69,7 @@ func (a *api) me(c *gin.Context) error {
 		body.Name, body.Role = orNull(key.Name), orNull(key.Role)
 	}
 	body.Tiers, body.Types = a.tiersOf(&caller), a.typesOf(&caller)
+	body.Queues = caller.Key.Queues
 	body.Webhook = a.webhookOf(&caller)
 	return write(c, http.StatusOK, &body)
 }

@@ -2,11 +2,8 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -28,8 +25,9 @@ const (
 type claimAsked struct {
 	job.WorkerClaim
 	reportsAsked
-	running int             // -1 = it does not say
-	info    *job.WorkerInfo // nil = the same
+	running  int             // -1 = it does not say
+	info     *job.WorkerInfo // nil = the same
+	keyTiers bool            // Tiers are those of the caller's key, because the claim names none
 }
 
 var claimShape = shape[claimAsked]{members: map[string]member[claimAsked]{
@@ -151,7 +149,7 @@ func (a *api) workerClaim(c *gin.Context) error {
 	leases, err := a.Leases.Claim(c.Request.Context(), asked.WorkerClaim)
 	switch {
 	case errors.Is(err, job.ErrBadTiers):
-		return invalid("tiers", told(err, job.ErrBadTiers))
+		return asked.badTiers(err)
 	case err != nil && !errors.Is(err, context.Canceled) && len(asked.reports) > 0:
 		// The answers to the reports must not be lost.
 		a.Log.Debug("a claim found no store", "err", err, "trace_id", traceOf(c))
@@ -196,34 +194,6 @@ func inDoubtClaim(err error) error {
 		}
 	}
 	return err
-}
-
-// checkClaim checks what a claim asks for. On an open server a claim declares the queues that it names.
-func (a *api) checkClaim(c *gin.Context, asked *claimAsked) error {
-	switch {
-	case asked.Worker == "":
-		return invalid("worker", "is missing")
-	case len(asked.Queues) == 0:
-		return invalid("queues", "is missing: the names of 1 to "+strconv.Itoa(maxClaimQueues)+" queues")
-	}
-	if asked.ID == "" {
-		id := make([]byte, 12)
-		_, _ = rand.Read(id) // never fails, says crypto/rand
-		asked.ID = hex.EncodeToString(id)
-	}
-	for _, name := range asked.Queues {
-		if _, known := a.Queues.Find(name); known {
-			continue
-		}
-		if !callerOf(c).Open {
-			return a.noQueue(unknownQueue, fieldError{"queues", "there is no queue " + shorten(name)})
-		}
-		_, err := a.Queues.StoreQueue(c.Request.Context(), job.Queue{Name: name}, 0)
-		if err != nil && !errors.Is(err, job.ErrChanged) { // changed: another claim has declared it
-			return badQueue(err)
-		}
-	}
-	return nil
 }
 
 func claimedOf(l *job.WorkerLease, now time.Time) claimedJob {

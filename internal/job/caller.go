@@ -27,8 +27,9 @@ type Key struct {
 	ID       string // 16 characters of a-z and 2-7; the owner of the jobs that it submits
 	Name     string // for people: 1 to 100 characters
 	Role     Role
-	Tiers    []Tier   // tiers that it may submit to; none = all
+	Tiers    []Tier   // tiers that it may submit to, or, with RoleWorker, whose jobs it may fetch; none = all
 	Types    []string // types of jobs that it may submit; none = all
+	Queues   []string // with RoleWorker: queues whose jobs it may fetch, declared or not; none = all declared ones
 	Rate     float64  // requests per second, where each entry of a batch counts; 0 = unlimited
 	Burst    int      // requests that may come at once; 0 = one second's worth, at least 1
 	InFlight int      // accepted jobs that have not ended, at most; 0 = unlimited
@@ -74,6 +75,26 @@ func (c *Caller) Admin() bool { return c.Open || c.Key.Role == RoleAdmin }
 
 // Works says whether the caller may fetch jobs and report their ends.
 func (c *Caller) Works() bool { return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleWorker }
+
+// MayFetch says whether the caller may fetch jobs of a queue.
+func (c *Caller) MayFetch(queue string) bool {
+	return c.Works() && (len(c.Key.Queues) == 0 || slices.Contains(c.Key.Queues, queue))
+}
+
+// MayDeclare says whether the caller's claim declares a queue that is not declared: the server is open, or the
+// caller's key names the queue.
+func (c *Caller) MayDeclare(queue string) bool {
+	return c.Open || c.Key.Role == RoleWorker && slices.Contains(c.Key.Queues, queue)
+}
+
+// FetchTiers returns the only tiers whose jobs the caller may fetch; none = all. The tiers of an admin's key bind its
+// submits only.
+func (c *Caller) FetchTiers() []Tier {
+	if c.Open || c.Key.Role != RoleWorker {
+		return nil
+	}
+	return c.Key.Tiers
+}
 
 // Submits says whether the caller may submit at all.
 func (c *Caller) Submits() bool { return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleSubmit }

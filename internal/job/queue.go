@@ -41,6 +41,9 @@ type QueueCount struct{ Ready, Scheduled, Running int64 }
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,79}$`)
 
+// IsQueueName says whether a queue can have this name: main, or a declared one.
+func IsQueueName(name string) bool { return queueName.MatchString(name) }
+
 // Check returns ErrBadQueue if the queue cannot be declared.
 func (q Queue) Check() error {
 	switch {
