@@ -53,8 +53,8 @@ type Fact struct{ Name, Value string }
 type Report struct {
 	Violations []Violation
 	Counts     Counts
-	// Explained counts executions beyond the first by their reason: the kind of a fault, or one of byHandler,
-	// byMaxTime and byLateClaim.
+	// Explained counts executions beyond the first by their reason: the kind of a fault, or one of byHandler to
+	// bySilence.
 	Explained map[string]int
 	Landed    map[string]int // faults by kind
 	Kills     int
@@ -71,6 +71,8 @@ const (
 	// byLateClaim: the attempt had less time than its plan gives it. The time counts from the claim, and the claim's
 	// answer was late because the machine was slow.
 	byLateClaim = "a late claim"
+	byReport    = "a worker's report"  // a worker of another program failed or released the job
+	bySilence   = "a worker's silence" // such a worker's lease had ended
 )
 
 // An invariant checks the evidence and reports violations. If it needs an exception for a Redis that forgot, its
@@ -83,6 +85,7 @@ var invariants = []invariant{
 	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal,
 	idempotentSubmit, keysExpire,
 	explained, oneAtATime, takenForDead, timeOrder, pollsMonotone, requeuesTold, lastLook,
+	outsideCalls, outsideResults, outsideLeases,
 	payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
 }
 
