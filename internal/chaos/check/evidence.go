@@ -72,8 +72,15 @@ type Run struct {
 	Why        string    // why the handler's context had ended when it failed; "" = it had not
 	// These are set for a run by a worker of another program, whose name is in Worker. Lease is the number of its lease;
 	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker.
-	Lease int
-	Held  time.Time
+	Lease   int
+	Held    time.Time
+	Unheard []Unheard // earlier copies of the claim that brought the job
+}
+
+// Unheard is a copy of a claim that reached a server and had no answer when its worker gave it up.
+type Unheard struct {
+	Server       string // its address
+	Sent, GaveUp time.Time
 }
 
 // WorkerCall is one call of a worker of another program about one lease.
@@ -107,7 +114,8 @@ type Fault struct {
 	Keeps                 Keeps // what the servers still know although Redis forgot it
 	// Froze is the address of the server whose process was frozen at From and went on at To; "" = no server was
 	// frozen.
-	Froze string
+	Froze  string
+	Server string // the address of the server whose process or connections the fault broke; "" = of no single server
 }
 
 // Keeps says which answers the servers stand by although their Redis forgot them, because SQL has them.

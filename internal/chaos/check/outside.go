@@ -26,7 +26,8 @@ func outsideCalls(b *book) {
 }
 
 func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
-	refused, reported := false, false // the worker was refused an end; it may have ended the attempt before this call
+	// The worker was refused an end; it may have ended the attempt before this call; a late copy took its lease.
+	refused, reported, retaken := false, false, false
 	for _, c := range calls {
 		switch {
 		case c.Stranger && c.HTTP == http.StatusOK:
@@ -37,7 +38,11 @@ func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
 				c.Word)
 		case c.lost():
 			refused = refused || c.ends()
-			if !reported && c.Answered.Before(r.Held) && !b.forgot(r.Began.Add(-claimLead), c.Answered) {
+			switch {
+			case reported, !c.Answered.Before(r.Held), b.forgot(r.Began.Add(-claimLead), c.Answered):
+			case b.retaken(r, c.Answered):
+				retaken = true
+			default:
 				b.say("S23", j.id, "%s of attempt %d by %s was refused at %s with %s, and its lease lives until %s", c.Verb,
 					r.Attempt, r.Worker, clock(c.Answered), c.Word, clock(r.Held))
 			}
@@ -52,7 +57,10 @@ func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
 		}
 		reported = reported || c.ends() && !c.Stranger && !c.lost()
 	}
-	if refused && !reported && !b.forgotWithin(j) {
+	if retaken {
+		b.report.Counts.Retaken++
+	}
+	if refused && !reported && !retaken && !b.forgotWithin(j) {
 		b.unchanged(j, r)
 	}
 }
@@ -117,6 +125,21 @@ func (b *book) unchanged(j *entry, r *Run) {
 				t.Outcome)
 		}
 	}
+}
+
+// retaken says whether a late copy of a worker's claim may have taken the lease of a run from it by a time. A claim waits
+// in the socket of a server that stands still, or in a server that does not reach Redis. Its worker gives it up, and
+// gets the jobs from another server by the same claim. Then the first server goes on: its claim counts as a repeat, so
+// that it gets the jobs under new leases, and gives them back because its worker has gone. The excuse needs a copy of
+// the claim that had no answer, and a fault of its server or of Redis that held it up.
+func (b *book) retaken(r *Run, until time.Time) bool {
+	return slices.ContainsFunc(r.Unheard, func(u Unheard) bool {
+		return slices.ContainsFunc(b.Faults, func(f Fault) bool {
+			of := f.Server == u.Server || f.Target == "redis"
+			return of && f.overlaps(u.Sent, u.GaveUp.Add(atWork)) && !f.To.Add(-thawSlack).After(until) &&
+				!f.To.Add(unanswered).Before(r.Began)
+		})
+	})
 }
 
 // by says whether an attempt of a history is the worker's. The servers put the id of the worker's key before its name.
@@ -204,6 +227,9 @@ func (b *book) reasonOutside(j *entry, before, r *Run) string {
 	}
 	if !r.Began.Before(before.Held) {
 		return bySilence
+	}
+	if b.retaken(before, r.Began) {
+		return byLateCopy
 	}
 	for i := range b.Faults {
 		if f := &b.Faults[i]; f.ForgetsAcked && f.overlaps(before.Began.Add(-claimLead), r.Began) {

@@ -107,9 +107,10 @@ type task struct {
 	Lease               string
 	LeaseForMs          int64
 
-	claimed time.Time // when the claim was sent that brought it
-	lease   int       // the number of its lease in the history
-	run     int       // the index of its run in the history
+	claimed time.Time       // when the claim was sent that brought it
+	unheard []check.Unheard // the claim's earlier copies without an answer
+	lease   int             // the number of its lease in the history
+	run     int             // the index of its run in the history
 }
 
 // claim sends a claim up to five times, always with the same id, until an answer comes.
@@ -118,12 +119,16 @@ func (o *outsider) claim(ctx context.Context, id string, most int) []task {
 		"worker": o.name, "claimId": id, "queues": []string{check.Queue}, "max": most, "wait": o.dice.IntN(2),
 		"leaseSeconds": int(leaseFor.Seconds()),
 	})
+	var unheard []check.Unheard
 	for try := range 5 {
-		sent := time.Now()
-		a := o.send(ctx, "claim", o.key, body, try == 0, o.dice)
+		sent, base := time.Now(), o.base(o.dice)
+		a := o.send(ctx, base, "claim", o.key, body, try == 0, o.dice)
 		var answer struct{ Jobs []task }
 		switch {
 		case a.status != http.StatusOK || json.Unmarshal(a.text, &answer) != nil:
+			if a.sent {
+				unheard = append(unheard, check.Unheard{Server: base, Sent: sent, GaveUp: time.Now()})
+			}
 			if ctx.Err() == nil {
 				o.Outside.Lost.Add(1)
 			}
@@ -131,7 +136,7 @@ func (o *outsider) claim(ctx context.Context, id string, most int) []task {
 			o.Outside.Dropped.Add(1)
 		default:
 			for i := range answer.Jobs {
-				answer.Jobs[i].claimed = sent
+				answer.Jobs[i].claimed, answer.Jobs[i].unheard = sent, unheard
 			}
 			return answer.Jobs
 		}
@@ -142,8 +147,9 @@ func (o *outsider) claim(ctx context.Context, id string, most int) []task {
 	return nil
 }
 
-// send sends one call to a random server. Of the first calls some hang up within 40 ms.
-func (o *outsider) send(ctx context.Context, verb string, key int, body []byte, first bool, dice *rand.Rand) answer {
+// send sends one call. Of the first calls some hang up within 40 ms.
+func (o *outsider) send(ctx context.Context, base, verb string, key int, body []byte, first bool,
+	dice *rand.Rand) answer {
 	if first && o.sometimes(dice, hangsUp) {
 		hurried, cancel := context.WithTimeout(ctx, time.Duration(1+dice.IntN(40))*time.Millisecond)
 		defer cancel()
@@ -153,7 +159,7 @@ func (o *outsider) send(ctx context.Context, verb string, key int, body []byte, 
 	if len(o.WorkerKeys) > 0 {
 		text = o.WorkerKeys[key].Text
 	}
-	return o.call(ctx, http.MethodPost, o.base(dice)+"/api/worker/"+verb, text, body, nil)
+	return o.call(ctx, http.MethodPost, base+"/api/worker/"+verb, text, body, nil)
 }
 
 // work does with a job what its worker may do: it works, with or without heartbeats, or is silent for too long. Then it
@@ -169,6 +175,7 @@ func (o *outsider) work(ctx context.Context, t *task, dice *rand.Rand) {
 	o.begin(t, &check.Run{
 		ID: t.JobID, Key: p.Key, Generation: t.Generation, Attempt: t.Attempt, Worker: o.name, Sum: sum,
 		Began: time.Now(), Held: t.claimed.Add(time.Duration(t.LeaseForMs) * time.Millisecond),
+		Unheard: t.unheard,
 	})
 	switch {
 	case o.sometimes(dice, silent):
@@ -244,7 +251,7 @@ func (o *outsider) tell(ctx context.Context, t *task, verb string, result []byte
 		body["error"], body["retryAfterSeconds"] = map[string]any{"message": "it was to fail"}, dice.IntN(2)
 	}
 	text, _ := json.Marshal(body)
-	a := o.send(ctx, verb, key, text, first, dice)
+	a := o.send(ctx, o.base(dice), verb, key, text, first, dice)
 	var answer struct{ Outcome string }
 	_ = json.Unmarshal(a.text, &answer) // a refusal has no outcome
 	c.HTTP, c.Word = a.status, answer.Outcome+a.body.ErrorCode
@@ -257,7 +264,7 @@ func (o *outsider) beat(ctx context.Context, t *task, dice *rand.Rand) job.Word 
 	body, _ := json.Marshal(map[string]any{"worker": o.name, "leases": []any{map[string]any{"lease": t.Lease}}})
 	for range 3 {
 		c := check.WorkerCall{Verb: "heartbeat", Sent: time.Now()}
-		a := o.send(ctx, "heartbeat", o.key, body, false, dice)
+		a := o.send(ctx, o.base(dice), "heartbeat", o.key, body, false, dice)
 		var answer struct {
 			Leases []struct {
 				Word       job.Word
