@@ -110,7 +110,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 			e.Plans[tier] = p
 		}
 	}
-	e.KeyLife, e.Outside = keyLife, outsideTimes
+	e.KeyLife, e.Outside, e.LateCopies = keyLife, outsideTimes, !c.walks(lateCopies)
 	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
 		return err
 	}

@@ -171,9 +171,11 @@ type Evidence struct {
 	// Outside has the times of the jobs of the type Elsewhere: HeartbeatTimeout is the length of a lease,
 	// MaxProcessingTime that of their queue. The rest is their tier's.
 	Outside job.Plan
-	Quiet   time.Time     // when the last fault was over
-	Rested  time.Time     // when everything was at rest; zero = it never was
-	Bound   time.Duration // how long after Quiet everything has to be at rest
+	// LateCopies: a late copy of a claim may take the leases of its worker away, which is known to happen.
+	LateCopies bool
+	Quiet      time.Time     // when the last fault was over
+	Rested     time.Time     // when everything was at rest; zero = it never was
+	Bound      time.Duration // how long after Quiet everything has to be at rest
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = the checker does not know when a key expires.
 	KeyLife time.Duration
 }

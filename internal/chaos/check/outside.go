@@ -127,14 +127,14 @@ func (b *book) unchanged(j *entry, r *Run) {
 	}
 }
 
-// retaken says whether a late copy of a worker's claim may have taken the lease of a run from it by a time. A claim waits
-// in the socket of a server that stands still, or in a server that does not reach Redis. Its worker gives it up, and
-// gets the jobs from another server by the same claim. Then the first server goes on: its claim counts as a repeat, so
-// that it gets the jobs under new leases, and gives them back because its worker has gone. The excuse needs a copy of
-// the claim that had no answer, and a fault of its server or of Redis that held it up.
+// retaken says whether a late copy of a worker's claim may have taken the lease of a run from it by a time. The worker
+// gave the copy up and got the jobs from another server by the same claim. A server executes the copy after that: the
+// copy counts as a repeat, so that the server gets the jobs under new leases, and gives them back because its worker has
+// gone. The excuse needs a copy without an answer, and a server that was still at work on it when the run began, or that
+// a fault held up.
 func (b *book) retaken(r *Run, until time.Time) bool {
-	return slices.ContainsFunc(r.Unheard, func(u Unheard) bool {
-		return slices.ContainsFunc(b.Faults, func(f Fault) bool {
+	return b.LateCopies && slices.ContainsFunc(r.Unheard, func(u Unheard) bool {
+		return r.Began.Before(u.GaveUp.Add(atWork)) || slices.ContainsFunc(b.Faults, func(f Fault) bool {
 			of := f.Server == u.Server || f.Target == "redis"
 			return of && f.overlaps(u.Sent, u.GaveUp.Add(atWork)) && !f.To.Add(-thawSlack).After(until) &&
 				!f.To.Add(unanswered).Before(r.Began)
