@@ -49,7 +49,8 @@ func (c *cluster) newLoad() (*client.Load, error) {
 }
 
 // rest revives all servers, waits until the system is at rest, lets the outsiders end, and collects the evidence.
-func (c *cluster) rest(ctx context.Context, load *client.Load, dismiss func()) (e check.Evidence, w check.Witness, err error) {
+func (c *cluster) rest(ctx context.Context, load *client.Load, dismiss func()) (e check.Evidence,
+	w check.Witness, err error) {
 	if err := c.mend(ctx); err != nil {
 		return e, w, err
 	}
@@ -160,7 +161,8 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	report.Fact("looks at the living Redis", "%d", len(w.Looks))
 	report.Fact("passes of the servers' audit", "%d, they mended %d", len(w.Passes), w.Repairs())
 	o := &c.load.Outside
-	report.Fact("workers of other programs", "%d jobs claimed, %d calls; %d vanished, %d late, %d released, %d ended twice",
+	report.Fact("workers of other programs",
+		"%d jobs claimed, %d calls; %d vanished, %d late, %d released, %d ended twice",
 		o.Jobs.Load(), len(e.Calls), o.Vanished.Load(), o.Silent.Load(), o.Released.Load(), o.Twice.Load())
 	report.Fact("their claims sent again", "%d without an answer, %d after one", o.Lost.Load(), o.Dropped.Load())
 	report.Fact("strangers, callbacks", "%d, %d", len(w.Strangers), len(w.Calls))

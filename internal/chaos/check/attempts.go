@@ -113,8 +113,8 @@ func (j *entry) wrote() bool {
 // Type is the job type whose handler records its runs.
 const Type = "CHAOS"
 
-// Elsewhere is the job type that no server runs, and Queue the declared queue of its jobs. Workers of other programs run
-// them and record their runs.
+// Elsewhere is the job type that no server runs, and Queue the declared queue of its jobs. Workers of other programs
+// run them and record their runs.
 const (
 	Elsewhere = "ELSEWHERE"
 	Queue     = "elsewhere"

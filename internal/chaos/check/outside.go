@@ -129,9 +129,9 @@ func (b *book) unchanged(j *entry, r *Run) {
 
 // retaken says whether a late copy of a worker's claim may have taken the lease of a run from it by a time. The worker
 // gave the copy up and got the jobs from another server by the same claim. A server executes the copy after that: the
-// copy counts as a repeat, so that the server gets the jobs under new leases, and gives them back because its worker has
-// gone. The excuse needs a copy without an answer, and a server that was still at work on it when the run began, or that
-// a fault held up.
+// copy counts as a repeat, so that the server gets the jobs under new leases, and gives them back because its worker
+// has gone. The excuse needs a copy without an answer, and a server that was still at work on it when the run began,
+// or that a fault held up.
 func (b *book) retaken(r *Run, until time.Time) bool {
 	return b.LateCopies && slices.ContainsFunc(r.Unheard, func(u Unheard) bool {
 		return r.Began.Before(u.GaveUp.Add(atWork)) || slices.ContainsFunc(b.Faults, func(f Fault) bool {
@@ -184,8 +184,8 @@ func (j *entry) sent(generation int, result string, before time.Time) bool {
 	return false
 }
 
-// outsideLeases is the part of S14 and L2 about workers of other programs: an attempt is taken for dead after the end of
-// its lease, and soon after it.
+// outsideLeases is the part of S14 and L2 about workers of other programs: an attempt is taken for dead after the end
+// of its lease, and soon after it.
 func outsideLeases(b *book) {
 	for i := range b.Outcomes {
 		o := &b.Outcomes[i]

@@ -79,8 +79,8 @@ func retaken(e *Evidence) {
 	e.outcome(vanished, 1).Tries[0].FinishedAt = at(8.95)
 	e.outcome(vanished, 1).StartedAt, e.outcome(vanished, 1).Tries[1].StartedAt = at(8.97), at(8.97)
 	r.Unheard = []Unheard{{Server: "a", Sent: at(0.9), GaveUp: at(1.9)}}
-	e.LateCopies, e.Faults = true, append(e.Faults, Fault{Kind: "F10", Target: "11", Server: "a", Froze: "a", From: at(0.8),
-		To: at(5.4), Repeats: true})
+	e.LateCopies, e.Faults = true, append(e.Faults, Fault{Kind: "F10", Target: "11", Server: "a", Froze: "a",
+		From: at(0.8), To: at(5.4), Repeats: true})
 }
 
 // A late copy of a claim that waited in a frozen server may take the jobs from its worker.
@@ -143,8 +143,8 @@ var seedsOfOutside = []seed{
 		c := e.call(handed, 2, "complete")
 		*c = WorkerCall{Verb: "fail", ID: id(handed), Generation: 1, Attempt: 2, Worker: "w2", Lease: 2, Sent: at(3.2),
 			Answered: at(3.3), HTTP: 200, Word: "FAILED"}
-		e.Calls = append(e.Calls, WorkerCall{Verb: "complete", ID: id(handed), Generation: 1, Attempt: 2, Worker: "w2", Lease: 2,
-			Result: "by w2", Sent: at(2.95), Answered: at(3)})
+		e.Calls = append(e.Calls, WorkerCall{Verb: "complete", ID: id(handed), Generation: 1, Attempt: 2, Worker: "w2",
+			Lease: 2, Result: "by w2", Sent: at(2.95), Answered: at(3)})
 	}),
 	outside("S23", "an accepted release that no history has", func(e *Evidence) {
 		o := e.outcome(handed, 1)
@@ -155,8 +155,8 @@ var seedsOfOutside = []seed{
 		c.Verb, c.Word = "fail", "RETRIED"
 	}),
 	outside("S23", "an end was accepted although another worker had the job", func(e *Evidence) {
-		e.Calls = append(e.Calls, WorkerCall{Verb: "fail", ID: id(vanished), Generation: 1, Attempt: 1, Worker: "w1", Lease: 3,
-			Sent: at(9.5), Answered: at(9.6), HTTP: 200, Word: "CANCELLED"})
+		e.Calls = append(e.Calls, WorkerCall{Verb: "fail", ID: id(vanished), Generation: 1, Attempt: 1, Worker: "w1",
+			Lease: 3, Sent: at(9.5), Answered: at(9.6), HTTP: 200, Word: "CANCELLED"})
 		e.outcome(vanished, 1).Outcome, e.outcome(vanished, 1).Dead = job.Cancelled, 0
 		e.call(vanished, 2, "fail").Word = "CANCELLED"
 	}),
@@ -196,8 +196,8 @@ var seedsOfOutside = []seed{
 	}),
 	outside("S23", "a lease was taken for no lease", func(e *Evidence) { e.call(handed, 1, "heartbeat").HTTP = 400 }),
 	outside("S17", "an end with another worker's key was accepted", func(e *Evidence) {
-		e.Calls = append(e.Calls, WorkerCall{Verb: "fail", ID: id(vanished), Generation: 1, Attempt: 2, Worker: "w2", Lease: 4,
-			Stranger: true, Sent: at(9.92), Answered: at(9.93), HTTP: 200, Word: "FAILED"})
+		e.Calls = append(e.Calls, WorkerCall{Verb: "fail", ID: id(vanished), Generation: 1, Attempt: 2, Worker: "w2",
+			Lease: 4, Stranger: true, Sent: at(9.92), Answered: at(9.93), HTTP: 200, Word: "FAILED"})
 	}),
 	outside("S18", "a poll showed a result that no worker had sent", func(e *Evidence) {
 		e.Polls = append(e.Polls, seen("a", vanished, 1, job.Processing, 9))

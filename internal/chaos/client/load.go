@@ -113,8 +113,10 @@ func New(o Options) (*Load, error) {
 		return nil, err
 	}
 	l := &Load{Options: o, history: h, pace: &pace{rate: o.Rate}, http: &http.Client{
-		Timeout:   o.Timeout,
-		Transport: &http.Transport{MaxIdleConnsPerHost: o.Submitters + o.Pollers + o.Outsiders, IdleConnTimeout: 10 * time.Second},
+		Timeout: o.Timeout,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: o.Submitters + o.Pollers + o.Outsiders, IdleConnTimeout: 10 * time.Second,
+		},
 	}}
 	l.left.Store(int64(o.Jobs))
 	return l, nil

@@ -25,8 +25,8 @@ type outsider struct {
 	busy atomic.Int64 // the jobs that it has
 }
 
-// These are the habits of an outsider. A share counts claims or jobs, from 0 to 1. Those marked with a star end with the
-// last fifth of the submits, so that the system comes to rest.
+// These are the habits of an outsider. A share counts claims or jobs, from 0 to 1. Those marked with a star end when
+// a fifth of the submits is left, so that the system comes to rest.
 const (
 	mostJobs  = 8
 	leaseFor  = 5 * time.Second // the shortest lease that a claim may ask for
