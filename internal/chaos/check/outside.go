@@ -228,13 +228,13 @@ func (b *book) reasonOutside(j *entry, before, r *Run) string {
 	if !r.Began.Before(before.Held) {
 		return bySilence
 	}
-	if b.retaken(before, r.Began) {
-		return byLateCopy
-	}
 	for i := range b.Faults {
 		if f := &b.Faults[i]; f.ForgetsAcked && f.overlaps(before.Began.Add(-claimLead), r.Began) {
 			return f.Kind
 		}
+	}
+	if b.retaken(before, r.Began) {
+		return byLateCopy
 	}
 	return ""
 }
