@@ -29,6 +29,7 @@ type Counts struct {
 	Lost         int // accepted, and in no store
 	Thawed       int // jobs that arrived late, when the frozen server that had their submits went on
 	Forgotten    int // accepted and in no store, after Redis had lost its memory and without a journal
+	Unheard      int // failures and releases that counted, and whose repeat by the server was refused
 	Retaken      int // leases that a late copy of their own claim took away
 	Replaced     int // generations that showed an end, and then the first one, which Redis had lost before SQL had it
 	// Doubled counts generations that ended twice: two outcomes in SQL, or one outcome and another end that a client

@@ -37,6 +37,11 @@ func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
 			b.say("S23", j.id, "%s of attempt %d, with the lease as it was handed out, was answered %s", c.Verb, r.Attempt,
 				c.Word)
 		case c.lost():
+			if b.counted(j, r, c) {
+				b.report.Counts.Unheard++
+				reported = true
+				continue
+			}
 			refused = refused || c.ends()
 			switch {
 			case reported, !c.Answered.Before(r.Held), b.forgot(r.Began.Add(-claimLead), c.Answered):
@@ -69,6 +74,24 @@ func (c *WorkerCall) ends() bool { return c.Verb != "heartbeat" }
 
 // lost says whether the call was refused because the lease was not held any more.
 func (c *WorkerCall) lost() bool { return c.HTTP == http.StatusConflict || c.Word == string(job.Lost) }
+
+// counted says whether a fail or a release that was refused had counted before: Redis executed it, and its answer to
+// the server was lost. The server repeated it after another worker had ended the job's next attempt, and the scripts
+// remember only the last report. The excuse needs the report in the history, at the time of the call, and a fault
+// beside SQL in that time.
+func (b *book) counted(j *entry, r *Run, c *WorkerCall) bool {
+	o := j.outcome(r.Generation)
+	if o == nil || !c.lost() || c.Stranger || !slices.ContainsFunc(b.Faults, func(f Fault) bool {
+		return f.Target != "mysql" && f.overlaps(c.Sent, c.Answered)
+	}) {
+		return false
+	}
+	want := map[string]string{"fail": string(job.HandlerError), "release": "RELEASED"}[c.Verb]
+	return slices.ContainsFunc(o.Tries, func(t job.Attempt) bool {
+		return t.Number == r.Attempt && r.by(&t) && t.Outcome == want && o.Attempt > t.Number &&
+			!t.FinishedAt.Before(c.Sent.Add(-apart)) && !t.FinishedAt.After(c.Answered.Add(apart))
+	})
+}
 
 // takenOver returns another run of the job that began after this one and before a time; nil = there is none.
 func (j *entry) takenOver(r *Run, before time.Time) *Run {
@@ -221,7 +244,8 @@ func outsideLeases(b *book) {
 // keeps its job whatever happens to the servers.
 func (b *book) reasonOutside(j *entry, before, r *Run) string {
 	for _, c := range j.calls[before.Lease] {
-		if (c.Verb == "fail" || c.Verb == "release") && !c.Stranger && !c.lost() && c.Sent.Before(r.Began) {
+		if (c.Verb == "fail" || c.Verb == "release") && !c.Stranger && (!c.lost() || b.counted(j, before, c)) &&
+			c.Sent.Before(r.Began) {
 			return byReport
 		}
 	}

@@ -98,6 +98,23 @@ func TestRetaken(t *testing.T) {
 	}
 }
 
+// A server repeats a report whose answer Redis did not get to it: the report counted, and the repeat is refused.
+func TestCounted(t *testing.T) {
+	e := sound()
+	elsewhere(&e)
+	c := e.call(handed, 1, "release")
+	c.HTTP, c.Word, c.Answered = 409, "LEASE_LOST", at(3.6)
+	e.Calls = without(e.Calls, func(c *WorkerCall) bool { return c.ID == id(handed) && c.Result == "by w1" })
+	e.Faults = append(e.Faults, Fault{Kind: "F15", Target: "redis", From: at(1.96), To: at(2.1)})
+	if r := Check(e); len(r.Violations) > 0 || r.Counts.Unheard != 1 {
+		t.Errorf("%d unheard; %v", r.Counts.Unheard, r.Violations)
+	}
+	e.Faults = without(e.Faults, func(f *Fault) bool { return f.Target == "redis" })
+	if r := Check(e); broken(r) != "S14 S23" {
+		t.Errorf("without a fault: %v", r.Violations)
+	}
+}
+
 // The checker has nothing against workers that release, are cut off, vanish and fail.
 func TestSoundOutside(t *testing.T) {
 	e := sound()
@@ -183,6 +200,7 @@ var seedsOfOutside = []seed{
 		c.HTTP, c.Word, c.Sent, c.Answered = 409, "LEASE_LOST", at(2.95), at(8)
 	}),
 	outside("S23", "a refused end is in the history", func(e *Evidence) {
+		e.Faults = without(e.Faults, func(f *Fault) bool { return f.Target == "redis" })
 		c := e.call(handed, 1, "release")
 		c.HTTP, c.Word, c.Answered = 409, "LEASE_LOST", at(6.5)
 		e.run(handed, 2).Began, e.run(handed, 2).Ended = at(6.3), at(6.4)

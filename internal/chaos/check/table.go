@@ -48,6 +48,9 @@ func (r *Report) Table(w io.Writer) {
 	if c.Forgotten > 0 {
 		row("forgotten with Redis", "%d (the journal was off)", c.Forgotten)
 	}
+	if c.Unheard > 0 {
+		row("reports refused that had counted", "%d", c.Unheard)
+	}
 	if c.Retaken > 0 {
 		row("leases taken away", "%d, by a late copy of their own claim", c.Retaken)
 	}
