@@ -78,18 +78,19 @@ func (c *WorkerCall) lost() bool { return c.HTTP == http.StatusConflict || c.Wor
 // counted says whether a fail or a release that was refused had counted before: Redis executed it, and its answer to
 // the server was lost. The server repeated it after another worker had ended the job's next attempt, and the scripts
 // remember only the last report. The excuse needs the report in the history, at the time of the call, and a fault
-// beside SQL in that time.
+// beside SQL within two seconds after Redis executed it.
 func (b *book) counted(j *entry, r *Run, c *WorkerCall) bool {
 	o := j.outcome(r.Generation)
-	if o == nil || !c.lost() || c.Stranger || !slices.ContainsFunc(b.Faults, func(f Fault) bool {
-		return f.Target != "mysql" && f.overlaps(c.Sent, c.Answered)
-	}) {
+	if o == nil || !c.lost() || c.Stranger {
 		return false
 	}
 	want := map[string]string{"fail": string(job.HandlerError), "release": "RELEASED"}[c.Verb]
 	return slices.ContainsFunc(o.Tries, func(t job.Attempt) bool {
 		return t.Number == r.Attempt && r.by(&t) && t.Outcome == want && o.Attempt > t.Number &&
-			!t.FinishedAt.Before(c.Sent.Add(-apart)) && !t.FinishedAt.After(c.Answered.Add(apart))
+			!t.FinishedAt.Before(c.Sent.Add(-apart)) && !t.FinishedAt.After(c.Answered.Add(apart)) &&
+			slices.ContainsFunc(b.Faults, func(f Fault) bool {
+				return f.Target != "mysql" && f.overlaps(t.FinishedAt.Add(-apart), t.FinishedAt.Add(atWork))
+			})
 	})
 }
 
