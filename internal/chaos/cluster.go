@@ -39,11 +39,13 @@ type cluster struct {
 	servers []*server
 	load    *client.Load
 
-	admin     string // the operator's key
-	keys      []client.Key
-	callbacks net.Listener
-	receiver  *http.Server
-	serving   sync.WaitGroup
+	admin string // the operator's key
+	keys  []client.Key
+	// workerKeys are those of the workers of other programs.
+	workerKeys []client.Key
+	callbacks  net.Listener
+	receiver   *http.Server
+	serving    sync.WaitGroup
 
 	closed sync.Once
 	abort  context.CancelFunc // ends the run
@@ -117,7 +119,7 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, c.makeKeys(ctx)
+	return c, errors.Join(c.makeKeys(ctx), c.declareQueue(ctx))
 }
 
 // startStores starts Redis and MariaDB, and makes the servers' database and user.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,8 +57,17 @@ func (c *cluster) makeKeys(ctx context.Context) error {
 		}
 		c.keys = append(c.keys, client.Key{ID: made.ID, Text: made.Key})
 	}
+	for n := range 2 {
+		var made struct{ ID, Key string }
+		body := fmt.Sprintf(`{"name":"chaos worker %d","role":"worker"}`, n)
+		if status, err := c.ask(ctx, c.servers[0].base(), http.MethodPost, "/admin/keys", c.admin, body, &made); err != nil ||
+			status != http.StatusCreated {
+			return fmt.Errorf("make a worker's key: %d %w", status, err)
+		}
+		c.workerKeys = append(c.workerKeys, client.Key{ID: made.ID, Text: made.Key})
+	}
 	return c.each(func(s *server) error {
-		for _, k := range c.keys {
+		for _, k := range slices.Concat(c.keys, c.workerKeys) {
 			status := 0
 			for end := time.Now().Add(20 * time.Second); status != http.StatusOK; {
 				if time.Now().After(end) || !hold(ctx, 50*time.Millisecond) {

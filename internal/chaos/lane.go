@@ -126,6 +126,9 @@ func (l *lane) once(ctx context.Context, k kind) {
 	evidence, err := k.inject(ctx, w)
 	f := check.Fault{Kind: k.id, What: k.what, Target: w.target, From: w.from, To: time.Now(), Evidence: evidence,
 		Kills: w.kills, Repeats: k.repeats, ForgetsAcked: k.forgets}
+	if l.s != nil {
+		f.Server = l.s.base()
+	}
 	if k.freezes {
 		f.Froze = l.s.base()
 	}

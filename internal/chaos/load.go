@@ -33,10 +33,12 @@ func (c *cluster) newLoad() (*client.Load, error) {
 		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs,
 		Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
 		MaxSleep: c.MaxSleep, KeyLife: keyLife,
+		Outsiders: outsiders, WorkerKeys: c.workerKeys,
 		Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
 	}
 	if c.Clean {
 		o.Rate /= refusals
+		o.Outsiders = 0
 		o.Mix = client.Mix{Once: mix.Once, Again: mix.Again, Batch: mix.Batch}
 	}
 	l, err := client.New(o)
@@ -46,8 +48,9 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	return l, err
 }
 
-// rest revives all servers, waits until the system is at rest, and collects the evidence.
-func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence, w check.Witness, err error) {
+// rest revives all servers, waits until the system is at rest, lets the outsiders end, and collects the evidence.
+func (c *cluster) rest(ctx context.Context, load *client.Load, dismiss func()) (e check.Evidence,
+	w check.Witness, err error) {
 	if err := c.mend(ctx); err != nil {
 		return e, w, err
 	}
@@ -61,6 +64,7 @@ func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence
 	if e.Rested, left = c.awaitRest(ctx, e.Bound); e.Rested.IsZero() {
 		c.say("not at rest: %s", left)
 	}
+	dismiss()
 	if err := load.Look(ctx, 2000); err != nil {
 		return e, w, fmt.Errorf("last look: %w", err)
 	}
@@ -107,10 +111,12 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 			e.Plans[tier] = p
 		}
 	}
-	e.KeyLife = keyLife
+	e.KeyLife, e.Outside, e.LateCopies = keyLife, outsideTimes, !c.walks(lateCopies)
 	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
 		return err
 	}
+	outside, calls := load.OutsideRuns()
+	e.Runs, e.Calls = append(e.Runs, outside...), calls
 	if err := client.ReadSQL(ctx, c.db, c.Journal || c.Embedded, e); err != nil {
 		return err
 	}
@@ -154,6 +160,11 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])
 	report.Fact("looks at the living Redis", "%d", len(w.Looks))
 	report.Fact("passes of the servers' audit", "%d, they mended %d", len(w.Passes), w.Repairs())
+	o := &c.load.Outside
+	report.Fact("workers of other programs",
+		"%d jobs claimed, %d calls; %d vanished, %d late, %d released, %d ended twice",
+		o.Jobs.Load(), len(e.Calls), o.Vanished.Load(), o.Silent.Load(), o.Released.Load(), o.Twice.Load())
+	report.Fact("their claims sent again", "%d without an answer, %d after one", o.Lost.Load(), o.Dropped.Load())
 	report.Fact("strangers, callbacks", "%d, %d", len(w.Strangers), len(w.Calls))
 	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
 		t := c.counts[name]

@@ -57,6 +57,25 @@ var mutationsOfWalks = []mutation{
 		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', key_ttl)", "id .. ' ' .. body)"}},
 	},
 	{
+		name: "a late end of another program's worker counts",
+		want: "S23",
+		over: 14 * time.Second,
+		mix:  func(m *client.Mix) { m.Elsewhere = 0.5 },
+		edits: []edit{
+			{"lua/complete.lua", "elseif lease.attempt == attempt and lease.token == token then", "else"},
+			{"lua/fail.lua", "elseif lease.attempt == attempt and lease.token == token then", "else"},
+		},
+	},
+	{
+		name: "a lease is every worker's",
+		want: "S17",
+		mix:  func(m *client.Mix) { m.Elsewhere = 0.5 },
+		edits: []edit{
+			{"internal/leasing/lease.go", "r.Sealer.Seal(ctx, text, key)", `r.Sealer.Seal(ctx, text, "")`},
+			{"internal/leasing/lease.go", "r.Sealer.Open(ctx, sealed, key)", `r.Sealer.Open(ctx, sealed, "")`},
+		},
+	},
+	{
 		name: "a changed plan is not stored",
 		want: "S22",
 		only: "F52 a",

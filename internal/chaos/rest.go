@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierq/tierq/internal/chaos/check"
 	"github.com/tierq/tierq/internal/queue"
 )
 
@@ -120,11 +121,17 @@ func (c *cluster) sets() []string {
 // size returns how many jobs a set has in all partitions together.
 func (c *cluster) size(ctx context.Context, set string) (sum int64, err error) {
 	for p := range c.Partitions {
-		n, err := c.rdb.ZCard(ctx, queue.Key(p, set)).Result()
-		if err != nil {
-			return 0, fmt.Errorf("count %s: %w", set, err)
+		keys := []string{queue.Key(p, set)}
+		if set == "queue" {
+			keys = append(keys, queue.QueueKey(p, check.Queue))
 		}
-		sum += n
+		for _, key := range keys {
+			n, err := c.rdb.ZCard(ctx, key).Result()
+			if err != nil {
+				return 0, fmt.Errorf("count %s: %w", set, err)
+			}
+			sum += n
+		}
 	}
 	return sum, nil
 }

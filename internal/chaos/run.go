@@ -184,14 +184,22 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 		lanes.Wait()
 		c.nurse(resting)
 	})
+	hired, leave := context.WithCancel(running)
+	var outsiders sync.WaitGroup
+	outsiders.Go(func() { load.Work(hired) })
+	dismiss := func() {
+		leave()
+		outsiders.Wait()
+	}
 	err = load.Run(running)
 	lanes.Wait()
 	if err == nil {
-		e, w, err = c.rest(resting, load)
+		e, w, err = c.rest(resting, load, dismiss)
 	} else {
 		err = fmt.Errorf("load: %w", err)
 	}
 	rested()
+	dismiss()
 	nurse.Wait()
 	if c.broken != nil {
 		return e, w, c.broken

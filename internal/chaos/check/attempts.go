@@ -105,8 +105,17 @@ func (b *book) lastWord(j *entry, o *Outcome) {
 	b.say("S5", j.id, "completed by attempt %d, which never came to its end", o.Attempt)
 }
 
-// wrote says whether the job is of the type whose handler records its runs.
-func (j *entry) wrote() bool { return j.submit != nil && j.submit.Type == Type }
+// wrote says whether the job is of a type whose runs are recorded.
+func (j *entry) wrote() bool {
+	return j.submit != nil && (j.submit.Type == Type || j.submit.Type == Elsewhere)
+}
 
 // Type is the job type whose handler records its runs.
 const Type = "CHAOS"
+
+// Elsewhere is the job type that no server runs, and Queue the declared queue of its jobs. Workers of other programs
+// run them and record their runs.
+const (
+	Elsewhere = "ELSEWHERE"
+	Queue     = "elsewhere"
+)

@@ -44,9 +44,10 @@ type entry struct {
 	trace             string
 	callback          bool // the server made it: a CALLBACK job
 	cancels, requeues []*Op
-	runs              []Run     // by generation, attempt and time
-	outcomes          []Outcome // by generation
-	polls             []*Poll   // by the time of the answer
+	runs              []Run                 // by generation, attempt and time
+	calls             map[int][]*WorkerCall // by lease, each by the time of sending
+	outcomes          []Outcome             // by generation
+	polls             []*Poll               // by the time of the answer
 	live              job.Status
 	liveGeneration    int
 }
@@ -67,6 +68,14 @@ func newBook(e Evidence) *book {
 	for i := range e.Runs {
 		j := b.job(e.Runs[i].ID)
 		j.runs = append(j.runs, e.Runs[i])
+	}
+	for i := range e.Calls {
+		c := &e.Calls[i]
+		j := b.job(c.ID)
+		if j.calls == nil {
+			j.calls = map[int][]*WorkerCall{}
+		}
+		j.calls[c.Lease] = append(j.calls[c.Lease], c)
 	}
 	for _, o := range e.Outcomes {
 		j := b.job(o.ID)
@@ -142,6 +151,9 @@ func (j *entry) sort() {
 		return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Attempt, y.Attempt), x.Began.Compare(y.Began))
 	})
 	slices.SortStableFunc(j.outcomes, func(x, y Outcome) int { return cmp.Compare(x.Generation, y.Generation) })
+	for _, calls := range j.calls {
+		slices.SortStableFunc(calls, func(x, y *WorkerCall) int { return x.Sent.Compare(y.Sent) })
+	}
 	slices.SortStableFunc(j.polls, func(x, y *Poll) int { return x.At.Compare(y.At) })
 }
 

@@ -70,6 +70,34 @@ type Run struct {
 	Ended      time.Time // zero: the handler did not reach its end
 	Result     string    // SHA-256 of the result; "" if the handler failed
 	Why        string    // why the handler's context had ended when it failed; "" = it had not
+	// These are set for a run by a worker of another program, whose name is in Worker. Lease is the number of its lease;
+	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker.
+	Lease   int
+	Held    time.Time
+	Unheard []Unheard // earlier copies of the claim that brought the job
+}
+
+// Unheard is a copy of a claim that reached a server and had no answer when its worker gave it up.
+type Unheard struct {
+	Server       string // its address
+	Sent, GaveUp time.Time
+}
+
+// WorkerCall is one call of a worker of another program about one lease.
+type WorkerCall struct {
+	Verb       string // heartbeat, complete, fail, release
+	ID         job.ID
+	Generation int
+	Attempt    int
+	Worker     string
+	Lease      int    // the number of the lease, which the worker's Run has too
+	Result     string // of a complete: SHA-256 of the result
+	Stranger   bool   // the call came with another worker's key
+	Sent       time.Time
+	Answered   time.Time     // when the answer came, or the worker gave up
+	HTTP       int           // 0 = no answer
+	Word       string        // of the answer: an outcome, the word about a heartbeat, or an error code
+	For        time.Duration // of a heartbeat that was answered with OK or CANCEL: how long the lease lives from then on
 }
 
 // Fault is a fault that landed. The evidence has no faults that missed.
@@ -86,7 +114,8 @@ type Fault struct {
 	Keeps                 Keeps // what the servers still know although Redis forgot it
 	// Froze is the address of the server whose process was frozen at From and went on at To; "" = no server was
 	// frozen.
-	Froze string
+	Froze  string
+	Server string // the address of the server whose process or connections the fault broke; "" = of no single server
 }
 
 // Keeps says which answers the servers stand by although their Redis forgot them, because SQL has them.
@@ -127,6 +156,7 @@ type Evidence struct {
 	Ops      []Op
 	Polls    []Poll
 	Runs     []Run
+	Calls    []WorkerCall // of the workers of other programs
 	Faults   []Fault
 	Outcomes []Outcome
 	Redis    []string          // what the audit of every partition found wrong at rest
@@ -138,9 +168,14 @@ type Evidence struct {
 	Tables  *Sums
 	Metrics *Sums // the sum of all servers' metrics; nil = some servers died and took their counts along
 	Plans   map[job.Tier]job.Plan
-	Quiet   time.Time     // when the last fault was over
-	Rested  time.Time     // when everything was at rest; zero = it never was
-	Bound   time.Duration // how long after Quiet everything has to be at rest
+	// Outside has the times of the jobs of the type Elsewhere: HeartbeatTimeout is the length of a lease,
+	// MaxProcessingTime that of their queue. The rest is their tier's.
+	Outside job.Plan
+	// LateCopies: a late copy of a claim may take the leases of its worker away, which is known to happen.
+	LateCopies bool
+	Quiet      time.Time     // when the last fault was over
+	Rested     time.Time     // when everything was at rest; zero = it never was
+	Bound      time.Duration // how long after Quiet everything has to be at rest
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = the checker does not know when a key expires.
 	KeyLife time.Duration
 }

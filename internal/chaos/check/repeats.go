@@ -51,6 +51,9 @@ func explained(b *book) {
 
 // reason returns why r followed before; "" = there is no reason.
 func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string {
+	if before.Lease > 0 {
+		return b.reasonOutside(j, before, r)
+	}
 	plan, planned := b.planOf(j)
 	if j.submit != nil && before.Attempt <= j.submit.Crashes && before.Ended.IsZero() {
 		return crash
@@ -166,6 +169,9 @@ func (b *book) planOf(j *entry) (plan job.Plan, ok bool) {
 		return plan, false
 	}
 	plan, ok = b.Plans[j.submit.Tier]
+	if j.submit.Type == Elsewhere {
+		plan.HeartbeatTimeout, plan.MaxProcessingTime = b.Outside.HeartbeatTimeout, b.Outside.MaxProcessingTime
+	}
 	return plan, ok
 }
 

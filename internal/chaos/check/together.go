@@ -11,7 +11,7 @@ const together = time.Second
 
 // oneAtATime is the second part of S5: while a handler runs, no other handler runs the same job. There are three
 // exceptions: a process that stands still cannot end its handler in time, a handler may ignore its context, and a
-// Redis that forgot may hand out a job again.
+// Redis that forgot may hand out a job again. A worker of another program may work on after the end of its lease.
 func oneAtATime(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -34,6 +34,9 @@ func oneAtATime(b *book) {
 
 // mayOverlap says whether a fault explains that one handler still ran when another began.
 func (b *book) mayOverlap(before, r *Run) bool {
+	if before.Lease > 0 && (!r.Began.Before(before.Held) || b.retaken(before, r.Began)) {
+		return true
+	}
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool {
 		frozen := (f.Kind == "F10" || f.Kind == "F12") && f.Target == before.Worker && f.overlaps(before.Began, before.Ended)
 		return frozen || f.ForgetsAcked && f.overlaps(before.Began.Add(-claimLead), r.Began)

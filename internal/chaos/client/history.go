@@ -24,6 +24,7 @@ type history struct {
 	polls  []check.Poll
 	same   map[view]streak
 	beside check.Witness
+	outside
 }
 
 // line is one entry of the file. The file has an op twice: when it is sent, and with its outcome. An op of which
@@ -37,6 +38,9 @@ type line struct {
 	Asked    *check.Asked    `json:"asked,omitempty"`
 	Stranger *check.Stranger `json:"stranger,omitempty"`
 	Called   *check.Call     `json:"called,omitempty"`
+
+	Ran  *check.Run        `json:"ran,omitempty"`  // by an outsider: when it begins, and when it ends
+	Told *check.WorkerCall `json:"told,omitempty"` // by an outsider
 }
 
 type view struct {

@@ -27,13 +27,15 @@ type Mix struct {
 	Call    float64 // names Receiver as its callbackUrl
 	Reuse   float64 // of the submits under an Idempotency-Key: the key is that of an earlier job, still valid or expired
 	Undo    float64 // of the accepted requeues: the requeued job is cancelled soon after
+	// Elsewhere jobs are for the outsiders. Without outsiders there are none.
+	Elsewhere float64
 }
 
 // DefaultMix returns a mix with some jobs of each kind but the hanging ones.
 func DefaultMix() Mix {
 	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03,
 		Call:  0.05,
-		Reuse: 0.2, Undo: 0.3}
+		Reuse: 0.2, Undo: 0.3, Elsewhere: 0.15}
 }
 
 // Options are what a load needs. The fields from Submitters on have defaults for their zero values.
@@ -51,6 +53,9 @@ type Options struct {
 	Keys     []Key
 	Admin    string // the API key for requeues
 	Receiver string // the URL that leads to the Load's ServeHTTP; "" = no job has a callback
+
+	Outsiders  int   // workers of other programs; Work runs them
+	WorkerKeys []Key // their API keys, of the role worker
 
 	Submitters int // 8
 	Pollers    int // 4
@@ -79,6 +84,7 @@ type Load struct {
 
 	Soon, Later atomic.Int64 // keys used again before they expired, and after
 	Again       atomic.Int64 // cancels of requeued jobs with an answer of 2xx
+	Outside     Outside
 }
 
 // New makes a load and opens the history's file.
@@ -107,8 +113,10 @@ func New(o Options) (*Load, error) {
 		return nil, err
 	}
 	l := &Load{Options: o, history: h, pace: &pace{rate: o.Rate}, http: &http.Client{
-		Timeout:   o.Timeout,
-		Transport: &http.Transport{MaxIdleConnsPerHost: o.Submitters + o.Pollers, IdleConnTimeout: 10 * time.Second},
+		Timeout: o.Timeout,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: o.Submitters + o.Pollers + o.Outsiders, IdleConnTimeout: 10 * time.Second,
+		},
 	}}
 	l.left.Store(int64(o.Jobs))
 	return l, nil

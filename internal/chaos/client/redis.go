@@ -31,6 +31,7 @@ func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *
 		for name, set := range s.Sets {
 			e.Places[name] += len(set)
 		}
+		e.Places["queue"] += len(s.Queue(check.Queue))
 		for counter, n := range s.Counters {
 			if counter != "acknowledged" { // this counter only grows
 				e.Places[counter] += int(n)

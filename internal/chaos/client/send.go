@@ -23,6 +23,7 @@ type answer struct {
 	sent   bool // a server may have seen the request
 	tag    string
 	body   reply
+	text   []byte // the whole body
 }
 
 // reply has the fields of all bodies that the load reads.
@@ -61,7 +62,7 @@ func (l *Load) call(ctx context.Context, method, url, key string, body []byte, h
 	if err != nil || json.Unmarshal(text, &a.body) != nil {
 		return a
 	}
-	a.status, a.tag = resp.StatusCode, resp.Header.Get("ETag")
+	a.status, a.tag, a.text = resp.StatusCode, resp.Header.Get("ETag"), text
 	if key != "" && (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden) {
 		l.shut()
 	}

@@ -25,6 +25,7 @@ type body struct {
 	Delay   float64         `json:"delaySeconds,omitempty"`
 	Once    string          `json:"idempotencyKey,omitempty"` // set in the entries of a batch only
 	Call    string          `json:"callbackUrl,omitempty"`
+	Queue   string          `json:"queue,omitempty"`
 }
 
 const (
@@ -94,18 +95,25 @@ func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	if is(l.Mix.Later) {
 		p.Later = 1
 	}
-	hangs := is(l.Mix.Hang)
+	kind, elsewhere := check.Type, l.Outsiders > 0 && is(l.Mix.Elsewhere)
+	if elsewhere { // outsiders do not know of "later"
+		kind, p.Later = check.Elsewhere, 0
+	}
+	hangs := !elsewhere && is(l.Mix.Hang)
 	if hangs {
 		p.HangMs = int(l.HangFor.Milliseconds())
 	}
 	text, _ := json.Marshal(p) // texts and numbers only: it cannot fail
 	w := wish{
 		op: check.Op{
-			Kind: "submit", Key: p.Key, Trace: p.Key, Tier: tier, Type: check.Type, Sum: Sum(text), Fails: max(p.Fail, p.Later),
+			Kind: "submit", Key: p.Key, Trace: p.Key, Tier: tier, Type: kind, Sum: Sum(text), Fails: max(p.Fail, p.Later),
 			Crashes: p.Crash, Hangs: hangs,
 		},
-		body: body{Type: check.Type, Payload: text},
+		body: body{Type: kind, Payload: text},
 		key:  key,
+	}
+	if elsewhere && is(0.5) { // else the type alone names the queue
+		w.body.Queue = check.Queue
 	}
 	if is(l.Mix.Delay) {
 		w.op.Delay = time.Duration(1+dice.IntN(int(l.MaxDelay.Milliseconds()))) * time.Millisecond
