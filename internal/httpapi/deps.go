@@ -142,7 +142,8 @@ type Queues interface {
 }
 
 // Schemas checks payloads by the JSON Schemas of queues. Compile returns a schema as it is stored, or an error that
-// says what is wrong with it. Check returns nil, an error that wraps job.ErrBadPayload, or that of an unreadable schema.
+// says what is wrong with it. Check returns nil, an error that wraps job.ErrBadPayload, or that of an unreadable
+// schema.
 type Schemas interface {
 	Compile(text []byte) (compact string, err error)
 	Check(schema string, payload []byte) error
