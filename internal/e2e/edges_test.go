@@ -110,7 +110,7 @@ func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed in
 			select {
 			case <-over:
 				last = true
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(25 * time.Millisecond):
 			}
 			began := time.Now()
 			status, err := submitAndPoll(honest, e.base)

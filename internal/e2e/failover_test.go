@@ -95,7 +95,7 @@ func (f *fleet) submitting(clients int) {
 				select {
 				case <-f.stop:
 					return
-				case <-time.After(10 * time.Millisecond):
+				case <-time.After(25 * time.Millisecond):
 				}
 				body := counting(f.file, i%30)
 				if i%4 == 0 {

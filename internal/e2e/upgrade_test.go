@@ -95,7 +95,7 @@ func roll(t *testing.T, next string) (refused, unknown int, slowest time.Duratio
 				return
 			case <-t.Context().Done():
 				return
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(25 * time.Millisecond):
 			}
 			began := time.Now()
 			_ = c.rdb.Set(t.Context(), "control", "", time.Minute).Err() // an error took its time too
