@@ -101,8 +101,8 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 
 // DeclareQueue declares a queue or replaces its declaration, on every instance within about a second: its Name, Limit
 // (0 = a quarter of the server's capacity), Types, Schemas and MaxRun. etag is the Queue.ETag that the change is based
-// on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The client does
-// not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
+// on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The client
+// does not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
 func (c *Client) DeclareQueue(ctx context.Context, q Queue, etag string) (Queue, error) {
 	body, err := json.Marshal(struct {
 		Limit   int                        `json:"limit"`
