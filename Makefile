@@ -22,7 +22,7 @@ REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 # Test binaries have no debugging information: linking them takes a third of the time less.
 TEST = test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)') $(CHOICE)
-# Proofs hunt for rare orders of steps, break things on purpose, or build for other machines. They take a quarter of all
+# Proofs hunt for rare orders of steps, break things on purpose, or build for other machines. They take a fifth of all
 # tests' time, so make test leaves them to make proofs. Where only a part was asked for, it has its proofs.
 PROOFS := TestChaos TestMutations TestPoolMutations TestJournalMutations TestMutationsAreCaught \
 	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-// Job is a job that the server has accepted: what was submitted, and how the job stands.
+// Job describes an accepted job: the members of its submit, and its status, result and error at the time of the call.
 type Job struct {
 	ID      string
 	Tier    client.Tier

@@ -118,11 +118,11 @@ func options(o job.Options) []byte {
 	return nil
 }
 
-// oneSubmits is up to how many submits get an insert of their own, whatever their number: a row more or less would
-// otherwise be up to three round trips more, which all of them wait for.
-const oneSubmits = 32
+// maxExact is the greatest number of submits that are always one INSERT. There is a statement for each number up to it:
+// split into database.Sizes, 31 rows would be five statements, and each submit of the group waits for all of them.
+const maxExact = 32
 
-// cut returns how many of the n remaining rows of a table the next statement takes.
+// cut returns how many of the n remaining rows the next INSERT into a table takes.
 func (all inserts) cut(table string, n int) int {
 	if _, exact := all[table][n]; exact {
 		return n
@@ -146,7 +146,7 @@ func buildInserts(d database.Dialect) inserts {
 	addInserts(all, attemptTable, d.KeepFirst, nil)
 	later := func(key string) string { return d.OnConflict(key) + laterStands(d) }
 	addInserts(all, acceptedTable, later, nil)
-	for n := range oneSubmits {
+	for n := range maxExact {
 		all[acceptedTable.name][n+1] = insertOf(acceptedTable, n+1, later, nil)
 	}
 	addInserts(all, keyTable, func(key string) string { return d.OnConflict(key) + firstJobHasIt(d) },

@@ -97,8 +97,11 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
 		return w
 	}
-	for _, insert := range a.inserts[acceptedTable.name] { // the number of rows is known only within the transaction
-		w.queries = append(w.queries, insert)
+	// The number of rows is known only within the transaction.
+	for size, insert := range a.inserts[acceptedTable.name] {
+		if size <= len(submits) {
+			w.queries = append(w.queries, insert)
+		}
 	}
 	return w
 }

@@ -29,31 +29,13 @@ func TestUpgrade_QueuesOfKeys(t *testing.T) {
 
 // keepsKeys stores a key, runs some statements of migration 13 by hand, and then the whole migration.
 func keepsKeys(t *testing.T, a *Archive, done []string) {
-	pool, err := a.db.Write.DB()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pool.Conn(t.Context()) // prepared statements belong to a connection
-	if err != nil {
-		t.Fatal(err)
-	}
 	const insert = "INSERT INTO api_keys (id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, " +
 		"created_by, version) VALUES ('abcdefghijklmnop', 'w', 'worker', '[]', '[]', 0, 0, 0, " +
 		"X'0000000000000000000000000000000000000000000000000000000000000000', '2026-05-01 10:00:00.000000', '', 1)"
-	for _, statement := range append([]string{insert}, done...) {
-		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	migrateAfter(t, a, append([]string{insert}, done...))
 	var name string
 	var queues sql.NullString
-	row := pool.QueryRowContext(t.Context(), "SELECT name, queues FROM api_keys WHERE id = 'abcdefghijklmnop'")
+	row := a.db.Write.Raw("SELECT name, queues FROM api_keys WHERE id = 'abcdefghijklmnop'").Row()
 	if err := row.Scan(&name, &queues); err != nil || name != "w" || queues.Valid {
 		t.Errorf("the key %q has the queues %+v, %v", name, queues, err)
 	}

@@ -255,6 +255,19 @@ func TestUpgrade_OneRowIsCutOff(t *testing.T) {
 func goesOn(t *testing.T, done []string) {
 	a := atVersion(t, databasetest.MariaDB(t), 10)
 	oldRow(t, a, rowID(0), 1, job.Completed)
+	migrateAfter(t, a, done)
+	const indexes = "SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics " +
+		"WHERE table_schema = DATABASE() AND table_name = 'job_results'"
+	var n int
+	if err := a.db.Write.Raw(indexes).Scan(&n).Error; err != nil || n != 4 {
+		t.Errorf("job_results has %d indexes, want 4, %v", n, err)
+	}
+	shows(t, a, map[job.ID]job.Status{rowID(0): job.Completed})
+}
+
+// migrateAfter executes some statements by hand, on one connection, and then migrates the database.
+func migrateAfter(t *testing.T, a *Archive, statements []string) {
+	t.Helper()
 	pool, err := a.db.Write.DB()
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +276,7 @@ func goesOn(t *testing.T, done []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, statement := range done {
+	for _, statement := range statements {
 		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
@@ -274,11 +287,4 @@ func goesOn(t *testing.T, done []string) {
 	if err := a.db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const indexes = "SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics " +
-		"WHERE table_schema = DATABASE() AND table_name = 'job_results'"
-	var n int
-	if err := a.db.Write.Raw(indexes).Scan(&n).Error; err != nil || n != 4 {
-		t.Errorf("job_results has %d indexes, want 4, %v", n, err)
-	}
-	shows(t, a, map[job.ID]job.Status{rowID(0): job.Completed})
 }

@@ -26,18 +26,20 @@ func leased() job.WorkerLease {
 	return l
 }
 
-// reader reads an answer and closes its connection at once: the request's context ends while the handler still runs.
-type reader struct {
+// hasty stands for a client that reads an answer and closes its connection at once: the request's context ends while
+// the handler still runs.
+type hasty struct {
 	http.ResponseWriter
 	leave context.CancelFunc
 }
 
-func (r reader) Write(b []byte) (int, error) {
+func (r hasty) Write(b []byte) (int, error) {
 	defer r.leave()
 	return r.ResponseWriter.Write(b)
 }
 
-// A worker that leaves once it has its answer keeps its jobs. One that leaves before gives them back.
+// If a worker closes its connection after it has read the answer to a claim, it keeps the jobs. If it closes the
+// connection before the answer, the server releases the jobs.
 func TestWorker_ClaimAndLeave(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"after the answer": false, "before": true} {
@@ -54,7 +56,7 @@ func TestWorker_ClaimAndLeave(t *testing.T) {
 				strings.NewReader(`{"worker":"w","queues":["main"]}`))
 			request.Header.Set("Content-Type", "application/json")
 			rec := httptest.NewRecorder()
-			r.ServeHTTP(reader{rec, leave}, request)
+			r.ServeHTTP(hasty{rec, leave}, request)
 			if len(r.leases.claims) != 1 || (len(r.leases.gaveBack) == 1) != before {
 				t.Errorf("%d claims, answered %d, gave back %v", len(r.leases.claims), rec.Code, r.leases.gaveBack)
 			}

@@ -168,7 +168,8 @@ func (a *api) workerClaim(c *gin.Context) error {
 	}
 	text, err := encode(&body)
 	if err == nil {
-		err = c.Request.Context().Err() // later it says no more: a worker may leave as soon as it has its answer
+		// After the answer this error would prove nothing: a worker may close its connection once it has read it.
+		err = c.Request.Context().Err()
 	}
 	if err == nil {
 		c.Writer.Header()["Content-Type"] = jsonType

@@ -24,9 +24,9 @@ type Checker struct {
 	compiled map[string]*jsonschema.Schema // by their texts
 }
 
-// most is how many compiled schemas a Checker keeps. The declared queues of a cluster have fewer, but each change of
-// one leaves a text that nobody asks for any more.
-const most = 4096
+// maxCompiled is how many compiled schemas a Checker keeps. A Checker that has so many drops all of them: most belong
+// to declarations of queues that were replaced since.
+const maxCompiled = 4096
 
 // Check returns nil if a payload fits a schema. If it does not, the error wraps a job.PayloadError for each field that
 // is wrong. An absent payload counts as null. Any other error says that the schema cannot be read.
@@ -66,7 +66,7 @@ func (c *Checker) schema(text string) (*jsonschema.Schema, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.compiled == nil || len(c.compiled) >= most {
+	if c.compiled == nil || len(c.compiled) >= maxCompiled {
 		c.compiled = map[string]*jsonschema.Schema{}
 	}
 	c.compiled[text] = s
@@ -83,8 +83,8 @@ func (*Checker) Compile(text []byte) (compact string, err error) {
 	return string(stored), err
 }
 
-// its is the address of a schema, for its own references.
-const its = "tierq:schema"
+// address is the URL under which a schema is compiled. The schema's references to its own parts begin with it.
+const address = "tierq:schema"
 
 func compile(text string) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
@@ -93,21 +93,21 @@ func compile(text string) (*jsonschema.Schema, error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(none{})
-	if err := c.AddResource(its, document); err != nil {
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(address, document); err != nil {
 		return nil, fmt.Errorf("is no JSON Schema: %w", err)
 	}
-	s, err := c.Compile(its)
+	s, err := c.Compile(address)
 	if err != nil {
-		return nil, fmt.Errorf("is no JSON Schema: %s", strings.ReplaceAll(err.Error(), its, ""))
+		return nil, fmt.Errorf("is no JSON Schema: %s", strings.ReplaceAll(err.Error(), address, ""))
 	}
 	return s, nil
 }
 
-// none loads no schema.
-type none struct{}
+// noLoader refuses to load a schema that another schema refers to.
+type noLoader struct{}
 
-func (none) Load(url string) (any, error) {
+func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s: a schema may refer to its own parts only", url)
 }
 

@@ -75,12 +75,12 @@ func TestChecker_Many(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	for n := range most + 10 {
+	for n := range maxCompiled + 10 {
 		if err := c.Check(`{"const":`+strings.Repeat(" ", n)+`7}`, []byte(`7`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(c.compiled) > most {
+	if len(c.compiled) > maxCompiled {
 		t.Errorf("%d schemas are kept", len(c.compiled))
 	}
 	t.Log(time.Since(began))

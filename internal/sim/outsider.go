@@ -16,9 +16,10 @@ import (
 type outsider struct {
 	*client
 	rng  *rand.Rand
-	name string // its tokens begin with it, and with a letter that no process' nonce begins with
+	name string // its tokens begin with its name; no process' nonce begins with the same letter
 }
 
+// outsiders is the first letter of the names of outsiders.
 const outsiders = "w"
 
 // work makes some claims, one after the other, and runs what they bring.
@@ -32,16 +33,16 @@ func (c *client) work() {
 	}
 }
 
-// any returns a process; nil when the run is over.
-func (o *outsider) any() (p *process) {
+// anyProcess returns a random process; nil = the run is over.
+func (o *outsider) anyProcess() (p *process) {
 	o.step("balance", func() { p = o.world.processes[o.rng.IntN(len(o.world.processes))] })
 	return p
 }
 
-// said calls processes until one answers; false = none did.
-func (o *outsider) said(tries int, call func(p *process) error) bool {
+// send makes a call up to tries times, each time to a random process, and reports whether one of them answered.
+func (o *outsider) send(tries int, call func(p *process) error) bool {
 	for range tries {
-		p := o.any()
+		p := o.anyProcess()
 		if p == nil {
 			return false
 		}
@@ -70,7 +71,7 @@ func (o *outsider) claim(id string) (leases []job.Lease) {
 		}
 		return err
 	}
-	if !o.said(4, ask) || o.rng.IntN(4) > 0 {
+	if !o.send(4, ask) || o.rng.IntN(4) > 0 {
 		return leases
 	}
 	// The answer reached its process and not the worker, who asks again. That process repeats its call and gives the
@@ -79,15 +80,15 @@ func (o *outsider) claim(id string) (leases []job.Lease) {
 	leases, late.Delivery = nil, fmt.Sprint("d", deliveries)
 	deliveries++
 	e.Delivery = fmt.Sprint("d", deliveries)
-	if o.said(4, ask) && o.rng.IntN(2) == 0 {
-		o.said(2, func(p *process) error {
+	if o.send(4, ask) && o.rng.IntN(2) == 0 {
+		o.send(2, func(p *process) error {
 			_, err := p.queue.Claim(context.Background(), partition,
 				job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: &late})
 			return err
 		})
 	}
 	for i := range first {
-		o.said(2, func(p *process) error {
+		o.send(2, func(p *process) error {
 			_, err := p.queue.Release(context.Background(), partition, []job.Release{{LeaseRef: first[i].Ref()}})
 			return err
 		})
@@ -108,7 +109,7 @@ func (o *outsider) run(l *job.Lease) {
 	case what <= 4:
 		for beat := range 1 + o.rng.IntN(4) {
 			<-time.After(ticks(o.rng, 2, 6))
-			o.said(2, func(p *process) error {
+			o.send(2, func(p *process) error {
 				b := job.Beat{LeaseRef: ref, Timeout: ticks(o.rng, 5, 25)}
 				if o.rng.IntN(2) == 0 {
 					b.Save, b.Checkpoint = beat+1, fmt.Appendf(nil, "%d", beat)
@@ -122,7 +123,7 @@ func (o *outsider) run(l *job.Lease) {
 	}
 	report := o.report(ref, partition)
 	for range 1 + o.rng.IntN(2) {
-		o.said(3, report)
+		o.send(3, report)
 	}
 }
 
