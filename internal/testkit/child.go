@@ -68,12 +68,12 @@ func (c *child) kill() error {
 	return nil
 }
 
-// freeze sends SIGSTOP and returns when every thread of the process has stopped.
+// freeze sends SIGSTOP and returns when every thread of the process has stopped. On a busy machine that takes seconds.
 func (c *child) freeze() error {
 	if err := c.signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze %d: %w", c.pid(), err)
 	}
-	return poll(5*time.Second, func() error {
+	return poll(20*time.Second, func() error {
 		if !stopped(c.pid()) {
 			return fmt.Errorf("freeze %d: it still runs", c.pid())
 		}
