@@ -104,7 +104,7 @@ func (a *attempt) finish(result json.RawMessage, err error) {
 		w.ended = append(w.ended, &report{attempt: a, text: text})
 	}
 	w.mu.Unlock()
-	signal(w.freed)
+	w.wakeClaimers()
 	signal(w.toSend)
 	signal(w.beatIt)
 }

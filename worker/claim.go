@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"time"
@@ -65,97 +64,11 @@ type claimAnswer struct {
 	Jobs         []claimed  `json:"jobs"`
 }
 
-// claims asks for jobs until ctx ends or an operator ends the worker. Calls after that have the context calls, and
-// handlers the context handlers. The error is the server's refusal of the first claim.
-func (w *Worker) claims(ctx, calls, handlers context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-w.term:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	start := fmt.Sprintf("%08x", rand.Uint32()) // claims of another process with this name have other ids
-	taken := false
-	for number := 1; ; number++ {
-		places := w.awaitPlace(ctx)
-		if places == 0 {
-			return nil
-		}
-		c := claimBody{
-			Worker: w.name, Queues: w.queues, Tiers: w.tiers, Max: min(places, mostClaim),
-			Wait: int64(claimWait / time.Second), Lease: int64(w.lease / time.Second), ID: fmt.Sprintf("%s-%d", start, number),
-			Info: w.info(),
-		}
-		answer, sent, err := w.claim(ctx, calls, &c, taken)
-		if err != nil {
-			return err
-		}
-		if answer == nil {
-			continue
-		}
-		taken = true
-		w.heard(answer.State)
-		if answer.State == "quiet" && answer.RetryAfterMs == 0 {
-			answer.RetryAfterMs = 1000
-		}
-		w.mu.Lock()
-		w.free -= len(answer.Jobs)
-		w.hungry = answer.RetryAfterMs == 0 && !w.terminated()
-		w.mu.Unlock()
-		for i := range answer.Jobs {
-			w.start(handlers, &answer.Jobs[i], sent)
-		}
-		signal(w.beatIt)
-		rest(ctx, ms(min(answer.RetryAfterMs, 60_000)))
-	}
-}
-
-// heard takes what the server asks of the worker.
-func (w *Worker) heard(state string) {
-	if state == "terminate" {
-		w.told.Do(func() { close(w.term) })
-	}
-}
-
-func (w *Worker) terminated() bool {
-	select {
-	case <-w.term:
-		return true
-	default:
-		return false
-	}
-}
-
-// awaitPlace waits for a free place, and returns how many there are; 0 if ctx has ended.
-func (w *Worker) awaitPlace(ctx context.Context) int {
-	for {
-		w.mu.Lock()
-		free := w.free
-		ends := ctx.Err() != nil || w.terminated()
-		w.hungry = !ends
-		w.mu.Unlock()
-		switch {
-		case ends:
-			signal(w.toSend)
-			return 0
-		case free > 0:
-			return free
-		}
-		select {
-		case <-w.freed:
-		case <-ctx.Done():
-		}
-	}
-}
-
 // claim makes a claim and repeats it until it is answered; the answer is nil if it was given up. It carries the
 // reports that wait. sent is when the call that was answered was sent. The error is the refusal of a first claim.
-func (w *Worker) claim(ctx, calls context.Context, c *claimBody, taken bool) (*claimAnswer, time.Time, error) {
+func (w *Worker) claim(ctx, calls context.Context, c *claimBody, by *claimer) (*claimAnswer, time.Time, error) {
 	first := time.Now()
-	carried := w.takeReports(true)
+	carried := w.takeReports(by)
 	for failures := 1; ; failures++ {
 		sent := time.Now()
 		c.Reports = texts(carried)
@@ -178,7 +91,7 @@ func (w *Worker) claim(ctx, calls context.Context, c *claimBody, taken bool) (*c
 		}
 		var refused *refusal
 		final := errors.As(err, &refused) && refused.final()
-		if final && !taken && !withReports && refused.Status != http.StatusNotFound {
+		if final && !by.taken && !withReports && refused.Status != http.StatusNotFound {
 			return nil, sent, fmt.Errorf("worker: %w", err)
 		}
 		if !final || !withReports {

@@ -31,7 +31,9 @@ type fakeServer struct {
 	carried int                       // reports that came with claims
 	state   string
 	leaseMs int
-	most    int // leases of one heartbeat
+	most    int         // leases of one heartbeat
+	asking  int         // claims that are under way
+	hold    func() bool // while it says so, claims wait
 
 	// fault decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
 	// lost; above, it is refused with this status.
@@ -42,7 +44,7 @@ func newFake(t *testing.T) *fakeServer {
 	s := &fakeServer{
 		t: t, claims: map[string][]string{}, out: map[string]map[string]any{}, ends: map[string]entry{}, leaseMs: 30_000,
 		counts: map[string]int{}, words: map[string]string{}, saved: map[string][]string{}, state: "run",
-		fault: func(string, int, []byte) int { return 0 },
+		fault: func(string, int, []byte) int { return 0 }, hold: func() bool { return false },
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
@@ -96,6 +98,8 @@ func (s *fakeServer) claim(ctx context.Context, body []byte) any {
 	s.read(body, &c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asking++
+	defer func() { s.asking-- }()
 	s.carried += len(c.Reports)
 	answers := s.end(c.Reports)
 	jobs := []map[string]any{}
@@ -105,13 +109,13 @@ func (s *fakeServer) claim(ctx context.Context, body []byte) any {
 		}
 	}
 	for end := time.Now().Add(time.Duration(c.Wait) * time.Second); len(jobs) == 0; {
-		for len(s.jobs) > 0 && len(jobs) < c.Max {
+		for !s.hold() && len(s.jobs) > 0 && len(jobs) < c.Max {
 			lease := s.jobs[0]["lease"].(string)
 			s.out[lease] = s.jobs[0]
 			jobs, s.jobs = append(jobs, s.jobs[0]), s.jobs[1:]
 			s.claims[c.ID] = append(s.claims[c.ID], lease)
 		}
-		if len(jobs) > 0 || ctx.Err() != nil || time.Now().After(end) || s.state == "terminate" {
+		if len(jobs) > 0 || ctx.Err() != nil || time.Now().After(end) && !s.hold() || s.state == "terminate" {
 			break
 		}
 		s.mu.Unlock()

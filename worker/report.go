@@ -22,25 +22,27 @@ type report struct {
 	replaced bool // it says only that the first one was refused
 }
 
-// takeReports takes the oldest reports that one call may carry. A claim carries the reports that were in no call yet. A
-// call without a claim carries the others, and all reports while the claimer is not hungry.
-func (w *Worker) takeReports(withClaim bool) []*report {
+// takeReports takes the oldest reports that one call may carry. A claim, which is made by a claimer, carries the reports
+// that were in no call yet. A call without a claim (by = nil) carries the others, and all reports while no claimer is
+// hungry.
+func (w *Worker) takeReports(by *claimer) []*report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	hungry := w.hungry()
 	var taken, left []*report
 	size := 0
 	for _, r := range w.ended {
 		full := len(taken) == mostReports || len(taken) > 0 &&
 			(size+len(r.text) > mostReportBytes || r.single || taken[0].single)
-		if full || withClaim && r.alone || !withClaim && w.hungry && !r.alone {
+		if full || by != nil && r.alone || by == nil && hungry && !r.alone {
 			left = append(left, r)
 			continue
 		}
 		taken, size = append(taken, r), size+len(r.text)
 	}
 	w.ended = left
-	if withClaim {
-		w.hungry = false
+	if by != nil {
+		by.hungry = false
 		signal(w.toSend)
 	}
 	return taken
@@ -63,7 +65,7 @@ func (w *Worker) putBack(reports []*report) {
 // reports sends the reports that no claim carries, until ctx ends.
 func (w *Worker) reports(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		batch := w.takeReports(false)
+		batch := w.takeReports(nil)
 		if len(batch) == 0 {
 			select {
 			case <-w.toSend:

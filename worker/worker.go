@@ -15,7 +15,7 @@
 // server counts it once.
 //
 //	worker.go   New and Run: who does what, and the order of the end; options.go has the options
-//	claim.go    asks for as many jobs as there are free places
+//	claimer.go  asks for as many jobs as there are free places; claim.go makes the calls
 //	attempt.go  a job that this worker holds: its handler, its clock, its report
 //	beat.go     heartbeats and checkpoints
 //	report.go   reports that no claim carries
@@ -51,13 +51,15 @@ type Worker struct {
 	wrong    error // the first error in an argument, which Run returns
 	begun    atomic.Bool
 
-	mu     sync.Mutex
-	held   map[string]*attempt // by lease, until the server has answered their report
-	free   int                 // places without a running handler
-	ended  []*report           // reports that no call carries yet
-	hungry bool                // the claimer makes a claim as soon as a place is free, and takes reports along
+	mu    sync.Mutex
+	held  map[string]*attempt // by lease, until the server has answered their report
+	free  int                 // places without a running handler
+	asked int                 // of these, what the claims under way may fill
+	busy  bool                // the last claim got as many jobs as it asked for
+	ended []*report           // reports that no call carries yet
 
-	freed  chan struct{} // holds one when a place became free
+	claimers [2]*claimer
+
 	toSend chan struct{} // holds one when a report may wait
 	beatIt chan struct{} // holds one when there is something new for heartbeats
 	term   chan struct{} // closed when the server told the worker to terminate
@@ -70,7 +72,7 @@ func New(baseURL string, queues []string, opts ...Option) *Worker {
 	w := &Worker{
 		http: &http.Client{Transport: transport()}, queues: queues, places: 10, drain: 25 * time.Second,
 		log: slog.Default(), name: ownName(), handlers: map[string]handler{}, held: map[string]*attempt{},
-		freed: make(chan struct{}, 1), toSend: make(chan struct{}, 1), beatIt: make(chan struct{}, 1),
+		toSend: make(chan struct{}, 1), beatIt: make(chan struct{}, 1),
 		term: make(chan struct{}),
 	}
 	u, err := url.Parse(baseURL)
@@ -90,6 +92,9 @@ func New(baseURL string, queues []string, opts ...Option) *Worker {
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w.http = &own
 	w.free = w.places
+	for i := range w.claimers {
+		w.claimers[i] = &claimer{w: w, second: i > 0, taken: i > 0, freed: make(chan struct{}, 1)}
+	}
 	return w
 }
 

@@ -54,6 +54,24 @@ func TestRun_ReportsTravelWithClaims(t *testing.T) {
 	}
 }
 
+// While jobs wait, two claims are under way: the server of this test does not answer the second one before it has a
+// third. An idle worker makes one.
+func TestRun_TwoClaims(t *testing.T) {
+	t.Parallel()
+	s := newFake(t)
+	for n := range 100 {
+		s.add(fmt.Sprint(n), "RESIZE", `{}`)
+	}
+	two := false
+	s.hold = func() bool {
+		two = two || s.asking == 2
+		return s.counts["claim"] >= 2 && !two
+	}
+	s.worker(func(w *Worker) { Handle(w, "RESIZE", double) }, WithConcurrency(10))
+	s.until("100 reports", func() bool { return len(s.ends) == 100 })
+	s.until("one claim waits", func() bool { return s.asking == 1 })
+}
+
 func TestHandle_Ends(t *testing.T) {
 	t.Parallel()
 	s := newFake(t)
@@ -124,7 +142,7 @@ func untilEnded(ctx context.Context, _ size) (any, error) {
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	s := newFake(t)
-	s.leaseMs = 300
+	s.leaseMs = 1500 // a busy machine must not let one run out
 	s.words["lease-lost"] = "LOST"
 	causes := make(chan string, 20)
 	for _, id := range []string{"a", "b", "c", "d", "lost"} {
@@ -138,7 +156,7 @@ func TestHeartbeats(t *testing.T) {
 			return out, err
 		})
 	})
-	s.until("heartbeats of four jobs", func() bool { return s.counts["heartbeat"] > 6 })
+	s.until("heartbeats of four jobs", func() bool { return s.counts["heartbeat"] > 3 })
 	s.with(func() { s.words["lease-a"] = "CANCEL" })
 	if got := s.reported("a"); got != `{"lease":"","failed":{"error":{"message":"job cancelled"}}}` {
 		t.Errorf("after CANCEL: %s", got)
