@@ -10,7 +10,8 @@
 -- ARGV[6] names: of the queues, with a space between them
 -- ARGV[7] band: the step between the scores of two tiers, which then do not overlap | 0 tiers may overlap
 -- ARGV[8] low: the lowest score to hand out | '-inf' any score
--- ARGV[9] delivery: the name of the answer that a worker elsewhere waits for | '-' the claim is the process' own
+-- ARGV[9] delivery: '<repeat>-<name>': how often a worker elsewhere had sent its claim before, and the name of the
+--        answer that it waits for | '-' the claim is the process' own
 -- ARGV[10] not_after: a time of Redis in ms; a claim by id that comes later does nothing | 0 any time
 -- per tier (n = 11, 14, ...):
 -- ARGV[n+0] tier: the name of the tier | '*' any tier that has no arguments of its own
@@ -20,8 +21,9 @@
 --        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY | LATE
 --        (not_after has passed)
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. So does the last
---        delivery of a claim by id, and an earlier one. Another delivery of an id that found jobs within 60 s answers
---        those that still run: with new tokens, so that a late release of an earlier answer finds them taken
+--        delivery of a claim by id, and an earlier one: one that was answered before, or that has a lower repeat.
+--        Another delivery of an id that found jobs within 60 s answers those that still run: with new tokens, so that a
+--        late release of an earlier answer finds them taken
 -- Over several queues the best tier comes first. Inside a tier the queue with the oldest job comes first, and another
 -- queue when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order.
 local queue, queues, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
@@ -32,14 +34,16 @@ local names, band, low, delivery, not_after = ARGV[6], tonumber(ARGV[7]), ARGV[8
 -- claims has the number of the process' last claim, or the deliveries of the claim by id with a comma between them, the
 -- last one at the end; then the ids.
 local claim_id = string.match(number, '^~(.*)$')
+local function repeat_of(name) return tonumber(string.match(name, '^(%d+)-') or 0) end
 local known, last_ids = string.match(redis.call('GET', claims) or '', '^(%S+)(.*)$')
 local is_repeat, token = known == number, nonce .. ':' .. number
 local last_token = token
 if claim_id then
   if time_ms() > not_after then return {'LATE'} end
   local latest = known and string.match(known, '[^,]+$')
-  local is_earlier = known and string.find(',' .. known .. ',', ',' .. delivery .. ',', 1, true)
-  if is_earlier and latest ~= delivery then return {'EMPTY'} end
+  local was_answered = known and string.find(',' .. known .. ',', ',' .. delivery .. ',', 1, true)
+  local is_overtaken = latest and repeat_of(delivery) < repeat_of(latest)
+  if was_answered and latest ~= delivery or is_overtaken then return {'EMPTY'} end
   is_repeat, token = latest ~= nil, nonce .. ':' .. claim_id .. '.' .. delivery
   last_token = nonce .. ':' .. claim_id .. '.' .. (latest or '')
 elseif known and tonumber(number) < tonumber(known) then

@@ -28,6 +28,7 @@ type claimBody struct {
 	Wait    int64             `json:"wait"` // seconds
 	Lease   int64             `json:"leaseSeconds,omitempty"`
 	ID      string            `json:"claimId"`
+	Repeat  int               `json:"repeat,omitempty"` // how often the claim was sent before
 	Info    infoBody          `json:"info"`
 	Reports []json.RawMessage `json:"reports,omitempty"`
 }
@@ -81,6 +82,7 @@ func (w *Worker) claim(ctx, calls context.Context, c *claimBody, by *claimer) (*
 			}
 			return &answer, sent, nil
 		}
+		c.Repeat++
 		// The reports go alone from here: if they are why the claim is refused, the next one is not.
 		w.putBack(carried)
 		withReports := len(carried) > 0

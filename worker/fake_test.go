@@ -29,6 +29,7 @@ type fakeServer struct {
 	words   map[string]string         // the answer to a lease's heartbeats; "" = OK
 	saved   map[string][]string       // checkpoints, by lease, with their numbers
 	carried int                       // reports that came with claims
+	repeats map[string]int            // of each claim, by its id, one more than it says
 	state   string
 	leaseMs int
 	most    int         // leases of one heartbeat
@@ -43,7 +44,7 @@ type fakeServer struct {
 func newFake(t *testing.T) *fakeServer {
 	s := &fakeServer{
 		t: t, claims: map[string][]string{}, out: map[string]map[string]any{}, ends: map[string]entry{}, leaseMs: 30_000,
-		counts: map[string]int{}, words: map[string]string{}, saved: map[string][]string{}, state: "run",
+		repeats: map[string]int{}, counts: map[string]int{}, words: map[string]string{}, saved: map[string][]string{}, state: "run",
 		fault: func(string, int, []byte) int { return 0 }, hold: func() bool { return false },
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -70,7 +71,9 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	verb := path.Base(r.URL.Path)
 	s.mu.Lock()
-	s.counts[verb]++
+	if s.counts[verb]++; verb == "claim" {
+		s.numbered(body)
+	}
 	fault := s.fault(verb, s.counts[verb], body)
 	s.mu.Unlock()
 	if fault > 1 {
@@ -91,6 +94,16 @@ func (s *fakeServer) read(body []byte, into any) {
 	if err := json.Unmarshal(body, into); err != nil {
 		s.t.Errorf("%v in %s", err, body)
 	}
+}
+
+// numbered checks that a claim says how often it was sent before.
+func (s *fakeServer) numbered(body []byte) {
+	var c claimBody
+	s.read(body, &c)
+	if c.Repeat < s.repeats[c.ID] {
+		s.t.Errorf("claim %s says repeat %d again", c.ID, c.Repeat)
+	}
+	s.repeats[c.ID] = c.Repeat + 1
 }
 
 func (s *fakeServer) claim(ctx context.Context, body []byte) any {

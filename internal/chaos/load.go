@@ -111,7 +111,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 			e.Plans[tier] = p
 		}
 	}
-	e.KeyLife, e.Outside, e.LateCopies = keyLife, outsideTimes, !c.walks(lateCopies)
+	e.KeyLife, e.Outside = keyLife, outsideTimes
 	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
 		return err
 	}

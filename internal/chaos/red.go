@@ -11,7 +11,6 @@ type walk string
 
 const (
 	noRetention walk = "no retention"
-	lateCopies  walk = "late copies of claims"
 )
 
 // knownRed are the walks on which tierq is known to break a promise. A run leaves them out and reports that. The
@@ -22,8 +21,6 @@ var knownRed = []struct {
 }{
 	{noRetention, "with a retention of 0 a late copy of a submit finds nothing to collide with, as DEPLOY.md says; " +
 		"nothing outside of a server shows which submits it sent twice"},
-	{lateCopies, "a claim that its worker gave up, and that a server executes after the repeat, takes the jobs from the " +
-		"worker; the checker allows it, and counts it"},
 }
 
 // walks says whether this run makes a walk.

@@ -19,6 +19,7 @@ const (
 	claimLease     = 30 * time.Second
 	leastLease     = 5    // seconds
 	mostLease      = 3600 // seconds
+	mostRepeats    = 1000 // of a claim, within the minute in which it is remembered
 )
 
 // claimAsked is the body of a claim, with the reports that it carries.
@@ -33,6 +34,10 @@ type claimAsked struct {
 var claimShape = shape[claimAsked]{members: map[string]member[claimAsked]{
 	"worker":  func(a *claimAsked, v jsontext.Value) (err error) { a.Worker, err = workerName(v); return err },
 	"claimId": func(a *claimAsked, v jsontext.Value) (err error) { a.ID, err = workerName(v); return err },
+	"repeat": func(a *claimAsked, v jsontext.Value) (err error) {
+		a.Repeat, err = wholeNumber(v, 0, mostRepeats)
+		return err
+	},
 	"queues": func(a *claimAsked, v jsontext.Value) (err error) {
 		a.Queues, err = texts(v, maxClaimQueues)
 		return err

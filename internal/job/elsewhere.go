@@ -10,6 +10,7 @@ type WorkerClaim struct {
 	Key    string // the id of the caller's API key; "" = none
 	Worker string // the worker's own name
 	ID     string // the claim's
+	Repeat int    // how often the worker had sent the claim before
 	Queues []string
 	Tiers  []Tier // none = all
 	Max    int

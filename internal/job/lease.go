@@ -71,11 +71,13 @@ type ClaimRequest struct {
 }
 
 // Elsewhere says for which worker outside tierq's processes a claim is. Its Number does not count. A repeat with the
-// same Delivery gets the same leases. Another Delivery of the same Worker and ID, within 60 s, gets those of the last
-// answer's jobs that still run, under new tokens; an earlier one then gets none.
+// same Repeat and Delivery gets the same leases. Another Delivery of the same Worker and ID, within 60 s, gets those of
+// the last answer's jobs that still run, under new tokens. An earlier one then gets none: one that was answered before,
+// or that has a lower Repeat.
 type Elsewhere struct {
 	Worker string // in tokens and histories; without blanks, and without ':'
 	ID     string // of the claim; without blanks, ':' and ','
+	Repeat int    // how often the worker had sent the claim before
 	// Delivery names the answer that the worker waits for: the repeats of one call have the same. Without blanks, ':',
 	// '.' and ','.
 	Delivery string

@@ -17,12 +17,13 @@ import (
 
 // Claim returns leases for a worker. If no job is there it waits for one, in the order of the claims that wait, until
 // c.Wait is over, an operator asks the worker to claim nothing, or the room drains: then it returns none. A repeat with
-// the same c.ID within 60 s gets those of the first answer's jobs that still run. The error is job.ErrBadTiers for
+// the same c.ID within 60 s gets those of the first answer's jobs that still run; one with a lower c.Repeat than the
+// last gets none. The error is job.ErrBadTiers for
 // tiers that do not follow each other. When ctx ends, Claim returns its error, and the jobs that it took meanwhile are
 // released.
 func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
 	e := job.Elsewhere{
-		Worker: holder(c.Key, c.Worker), ID: c.ID, Delivery: newDelivery(), Queues: c.Queues, Lease: c.Lease,
+		Worker: holder(c.Key, c.Worker), ID: c.ID, Repeat: c.Repeat, Delivery: newDelivery(), Queues: c.Queues, Lease: c.Lease,
 		Low: math.Inf(-1),
 	}
 	high := math.Inf(1)

@@ -21,7 +21,8 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	lease := func(p job.Plan) time.Duration { return p.HeartbeatTimeout }
 	if e := r.Elsewhere; e != nil {
 		script = script.with(partition, "claims", claimsSuffix(e.Worker+"~"+e.ID))
-		nonce, number, from, low, delivery = e.Worker, "~"+e.ID, e.Queues, e.Low, e.Delivery
+		nonce, number, from, low = e.Worker, "~"+e.ID, e.Queues, e.Low
+		delivery = strconv.Itoa(e.Repeat) + "-" + e.Delivery
 		notAfter = q.clock.notAfter(partition, claimFresh)
 		lease = func(job.Plan) time.Duration { return e.Lease }
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,15 @@ import (
 // elsewhere claims up to most jobs of some queues for a worker elsewhere.
 func elsewhere(t *testing.T, e *queuetest.Env, id, delivery string, most int, queues ...string) []job.Lease {
 	t.Helper()
+	return repeated(t, e, id, 0, delivery, most, queues...)
+}
+
+// repeated is elsewhere for a claim that its worker had sent some times before.
+func repeated(t *testing.T, e *queuetest.Env, id string, repeat int, delivery string, most int,
+	queues ...string) []job.Lease {
+	t.Helper()
 	reply, err := e.Claim(t.Context(), 0, job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: &job.Elsewhere{
-		Worker: "key.w", ID: id, Delivery: delivery, Queues: queues, Lease: 20 * time.Second, Low: math.Inf(-1),
+		Worker: "key.w", ID: id, Repeat: repeat, Delivery: delivery, Queues: queues, Lease: 20 * time.Second, Low: math.Inf(-1),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +50,7 @@ func TestClaimByID(t *testing.T) {
 			t.Fatalf("main has %+v", got)
 		}
 		first := elsewhere(t, e, "a", "1", 2, "main", "films")
-		if len(first) != 2 || first[0].ID != ids[0] || first[0].Token != "key.w:a.1" || first[0].Worker != "key.w" {
+		if len(first) != 2 || first[0].ID != ids[0] || first[0].Token != "key.w:a.0-1" || first[0].Worker != "key.w" {
 			t.Fatalf("first %+v", first)
 		}
 		if twice := elsewhere(t, e, "a", "1", 2, "main", "films"); fmt.Sprint(twice) != fmt.Sprint(first) {
@@ -50,7 +58,7 @@ func TestClaimByID(t *testing.T) {
 		}
 		before := e.Now(t)
 		again := elsewhere(t, e, "a", "2", 2, "main", "films")
-		if len(again) != 2 || again[0].ID != ids[0] || again[0].Attempt != 1 || again[0].Token != "key.w:a.2" {
+		if len(again) != 2 || again[0].ID != ids[0] || again[0].Attempt != 1 || again[0].Token != "key.w:a.0-2" {
 			t.Fatalf("again %+v", again)
 		}
 		deadline := int64(e.Redis.ZScore(t.Context(), queue.Key(0, "heartbeat_deadlines"), string(ids[0])).Val())
@@ -78,6 +86,32 @@ func TestClaimByID(t *testing.T) {
 		lost("a release of the second answer", again[1], job.Lost)
 		if names := e.Redis.Keys(t.Context(), "{tierq:0}:claims:*").Val(); len(names) != 2 {
 			t.Errorf("claims are kept under %v", names)
+		}
+	})
+}
+
+// A process that stood still may execute a worker's claim after another process has answered the worker's repeat. The
+// leases of the repeat stay the worker's.
+func TestClaimByID_Overtaken(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, declare([]string{"films"}), func(t *testing.T, e *queuetest.Env) {
+		s := queuetest.Job(job.Paid)
+		s.Queue = "films"
+		other := queuetest.Job(job.Paid)
+		other.Queue = "films"
+		ids := e.PutAll(t, s, other)
+		got := repeated(t, e, "a", 10, "x", 1, "films")
+		if len(got) != 1 || got[0].ID != ids[0] {
+			t.Fatalf("the tenth repeat got %+v", got)
+		}
+		for _, repeat := range []int{0, 9} {
+			if late := repeated(t, e, "a", repeat, "y", 1, "films"); len(late) > 0 {
+				t.Errorf("repeat %d, overtaken, got %+v", repeat, late)
+			}
+		}
+		e.Finish(t, got[0])
+		if next := repeated(t, e, "b", 0, "x", 1, "films"); len(next) != 1 || next[0].ID != ids[1] {
+			t.Errorf("the next claim got %+v", next)
 		}
 	})
 }
@@ -189,7 +223,8 @@ var elsewhereMutations = []mutation{
 		"is_repeat, token = latest ~= nil, nonce .. ':' .. claim_id .. '.' .. delivery",
 		"is_repeat, token = latest ~= nil, nonce .. ':' .. claim_id .. '.' .. (latest or delivery)", false,
 	},
-	{"an earlier delivery claims", "claim", "if is_earlier and latest ~= delivery then return {'EMPTY'} end", "", false},
+	{"an earlier delivery claims", "claim", "was_answered and latest ~= delivery or", "", false},
+	{"an overtaken copy claims", "claim", "or is_overtaken", "", false},
 	{"a late claim claims", "claim", "if time_ms() > not_after then return {'LATE'} end", "", false},
 	{"the same call has new tokens", "claim", "if token == last_token then return end", "", false},
 	{"a repeat asks no token", "claim", "lease and lease.token == last_token and", "lease and", false},
@@ -223,8 +258,13 @@ func tellElsewhereWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []
 	return s.lines
 }
 
+// by claims by id. A delivery may begin with how often the claim was sent before, and '-'.
 func (s *telling) by(id, delivery string, most, least int, queues ...string) {
 	e := &job.Elsewhere{Worker: "w", ID: id, Delivery: delivery, Queues: queues, Lease: time.Minute, Low: math.Inf(-1)}
+	if repeat, name, numbered := strings.Cut(delivery, "-"); numbered {
+		e.Repeat, _ = strconv.Atoi(repeat)
+		e.Delivery = name
+	}
 	if least > 0 {
 		e.Low = float64(int64(least) * s.Env.Options.PriorityBase)
 	}
@@ -260,7 +300,10 @@ func (s *telling) tellElsewhere() {
 	s.by("c", "1", 5, 2, "films", "a:b")
 	s.write("fail", 3)
 	s.by("c", "2", 5, 2, "films", "a:b")
+	s.by("c", "3-3", 5, 2, "films", "a:b")
+	s.by("c", "2-4", 5, 2, "films", "a:b") // overtaken
 	s.by("d", "1", 5, 0, "films", "a:b")
+	s.by("c", "4-5", 5, 2, "films", "a:b") // what d has now is not among it
 	s.late()
 	s.drain(true)
 }

@@ -176,6 +176,7 @@ func (w *walk) claimByID() {
 	e := &job.Elsewhere{
 		Worker:   rapid.SampledFrom([]string{"w1", "key.w2"}).Draw(w.T, "worker"),
 		ID:       rapid.SampledFrom([]string{"x", "y", "z"}).Draw(w.T, "id"),
+		Repeat:   rapid.SampledFrom([]int{0, 1, 10}).Draw(w.T, "repeat"),
 		Delivery: rapid.SampledFrom([]string{"1", "2", "3"}).Draw(w.T, "delivery"),
 		Queues:   rapid.SampledFrom([][]string{{"films"}, {"main", "a:b"}, {"films", "main"}}).Draw(w.T, "queues"),
 		Lease:    time.Hour, Low: math.Inf(-1),
@@ -186,7 +187,7 @@ func (w *walk) claimByID() {
 	}
 	reply, err := w.processes[process].Claim(w.t.Context(), 0,
 		job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: e})
-	w.claimed(reply, err, w.model.ClaimByID(e.Worker, e.ID, e.Delivery, e.Queues, most, least))
+	w.claimed(reply, err, w.model.ClaimByID(e, most, least))
 }
 
 func (w *walk) claimed(reply job.ClaimReply, err error, want []queuetest.ModelLease) {

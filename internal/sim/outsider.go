@@ -57,12 +57,18 @@ func (o *outsider) send(tries int, call func(p *process) error) bool {
 func (o *outsider) claim(id string) (leases []job.Lease) {
 	e := job.Elsewhere{Worker: o.name, ID: id, Queues: []string{job.MainQueue, otherQueue},
 		Lease: ticks(o.rng, 5, 25), Low: math.Inf(-1)}
-	partition, most, deliveries := o.rng.IntN(o.world.plan.partitions), 1+o.rng.IntN(3), 0
+	partition, most, sent := o.rng.IntN(o.world.plan.partitions), 1+o.rng.IntN(3), 0
+	numbers := o.rng.IntN(4) > 0 // not all workers number their repeats
+	next := func() {
+		if sent++; numbers {
+			e.Repeat = sent - 1
+		}
+		e.Delivery = fmt.Sprint("d", sent)
+	}
 	ask := func(p *process) error {
 		// A process repeats its call under the same delivery. A repeat of the worker is another call, with its own.
-		if deliveries == 0 || o.rng.IntN(3) > 0 {
-			deliveries++
-			e.Delivery = fmt.Sprint("d", deliveries)
+		if sent == 0 || o.rng.IntN(3) > 0 {
+			next()
 		}
 		reply, err := p.queue.Claim(context.Background(), partition,
 			job.ClaimRequest{Max: most, Bound: math.Inf(1), Elsewhere: &e})
@@ -75,11 +81,13 @@ func (o *outsider) claim(id string) (leases []job.Lease) {
 		return leases
 	}
 	// The answer reached its process and not the worker, who asks again. That process repeats its call and gives the
-	// jobs back, both too late.
+	// jobs back, both too late. Or a process that stood still makes the call only now.
 	first, late := leases, e
-	leases, late.Delivery = nil, fmt.Sprint("d", deliveries)
-	deliveries++
-	e.Delivery = fmt.Sprint("d", deliveries)
+	leases = nil
+	if numbers && o.rng.IntN(2) == 0 {
+		late.Delivery = "late"
+	}
+	next()
 	if o.send(4, ask) && o.rng.IntN(2) == 0 {
 		o.send(2, func(p *process) error {
 			_, err := p.queue.Claim(context.Background(), partition,

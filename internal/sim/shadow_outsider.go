@@ -28,7 +28,8 @@ func (s *shadow) claimElsewhere(partition int, argv []string, reply any) {
 	switch {
 	case now > number(argv[9]):
 		want = string(job.Late)
-	case last != nil && slices.Contains(last.deliveries[:len(last.deliveries)-1], delivery):
+	case last != nil && (slices.Contains(last.deliveries[:len(last.deliveries)-1], delivery) ||
+		repeatOf(delivery) < repeatOf(last.deliveries[len(last.deliveries)-1])):
 		want = string(job.Empty)
 	}
 	jobs, isWord := handedOut(reply)
@@ -60,6 +61,12 @@ func (s *shadow) claimElsewhere(partition int, argv []string, reply any) {
 		s.elsewhere[at] = &byID{[]string{delivery}, ids, claimKept}
 		s.w.fault("claimed elsewhere")
 	}
+}
+
+// repeatOf returns how often the worker had sent its claim before a delivery.
+func repeatOf(delivery string) (n int) {
+	_, _ = fmt.Sscanf(delivery, "%d-", &n)
+	return n
 }
 
 // maxScore is above all scores: no outsider of a run asks for some tiers only.

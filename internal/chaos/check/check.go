@@ -30,7 +30,6 @@ type Counts struct {
 	Thawed       int // jobs that arrived late, when the frozen server that had their submits went on
 	Forgotten    int // accepted and in no store, after Redis had lost its memory and without a journal
 	Unheard      int // failures and releases that counted, and whose repeat by the server was refused
-	Retaken      int // leases that a late copy of their own claim took away
 	Replaced     int // generations that showed an end, and then the first one, which Redis had lost before SQL had it
 	// Doubled counts generations that ended twice: two outcomes in SQL, or one outcome and another end that a client
 	// saw or a handler made.
@@ -56,7 +55,7 @@ type Report struct {
 	Violations []Violation
 	Counts     Counts
 	// Explained counts executions beyond the first by their reason: the kind of a fault, or one of byHandler to
-	// byLateCopy.
+	// bySilence.
 	Explained map[string]int
 	Landed    map[string]int // faults by kind
 	Kills     int
@@ -75,7 +74,6 @@ const (
 	byLateClaim = "a late claim"
 	byReport    = "a worker's report"  // a worker of another program failed or released the job
 	bySilence   = "a worker's silence" // such a worker's lease had ended
-	byLateCopy  = "a late copy of a worker's claim"
 )
 
 // An invariant checks the evidence and reports violations. If it needs an exception for a Redis that forgot, its

@@ -72,15 +72,8 @@ type Run struct {
 	Why        string    // why the handler's context had ended when it failed; "" = it had not
 	// These are set for a run by a worker of another program, whose name is in Worker. Lease is the number of its lease;
 	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker.
-	Lease   int
-	Held    time.Time
-	Unheard []Unheard // earlier copies of the claim that brought the job
-}
-
-// Unheard is a copy of a claim that reached a server and had no answer when its worker gave it up.
-type Unheard struct {
-	Server       string // its address
-	Sent, GaveUp time.Time
+	Lease int
+	Held  time.Time
 }
 
 // WorkerCall is one call of a worker of another program about one lease.
@@ -171,11 +164,9 @@ type Evidence struct {
 	// Outside has the times of the jobs of the type Elsewhere: HeartbeatTimeout is the length of a lease,
 	// MaxProcessingTime that of their queue. The rest is their tier's.
 	Outside job.Plan
-	// LateCopies: a late copy of a claim may take the leases of its worker away, which is known to happen.
-	LateCopies bool
-	Quiet      time.Time     // when the last fault was over
-	Rested     time.Time     // when everything was at rest; zero = it never was
-	Bound      time.Duration // how long after Quiet everything has to be at rest
+	Quiet   time.Time     // when the last fault was over
+	Rested  time.Time     // when everything was at rest; zero = it never was
+	Bound   time.Duration // how long after Quiet everything has to be at rest
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = the checker does not know when a key expires.
 	KeyLife time.Duration
 }

@@ -26,8 +26,7 @@ func outsideCalls(b *book) {
 }
 
 func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
-	// The worker was refused an end; it may have ended the attempt before this call; a late copy took its lease.
-	refused, reported, retaken := false, false, false
+	refused, reported := false, false // the worker was refused an end; it may have ended the attempt before this call
 	for _, c := range calls {
 		switch {
 		case c.Stranger && c.HTTP == http.StatusOK:
@@ -43,11 +42,7 @@ func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
 				continue
 			}
 			refused = refused || c.ends()
-			switch {
-			case reported, !c.Answered.Before(r.Held), b.forgot(r.Began.Add(-claimLead), c.Answered):
-			case b.retaken(r, c.Answered):
-				retaken = true
-			default:
+			if !reported && c.Answered.Before(r.Held) && !b.forgot(r.Began.Add(-claimLead), c.Answered) {
 				b.say("S23", j.id, "%s of attempt %d by %s was refused at %s with %s, and its lease lives until %s", c.Verb,
 					r.Attempt, r.Worker, clock(c.Answered), c.Word, clock(r.Held))
 			}
@@ -62,10 +57,7 @@ func (b *book) judgeCalls(j *entry, r *Run, calls []*WorkerCall) {
 		}
 		reported = reported || c.ends() && !c.Stranger && !c.lost()
 	}
-	if retaken {
-		b.report.Counts.Retaken++
-	}
-	if refused && !reported && !retaken && !b.forgotWithin(j) {
+	if refused && !reported && !b.forgotWithin(j) {
 		b.unchanged(j, r)
 	}
 }
@@ -149,21 +141,6 @@ func (b *book) unchanged(j *entry, r *Run) {
 				t.Outcome)
 		}
 	}
-}
-
-// retaken says whether a late copy of a worker's claim may have taken the lease of a run from it by a time. The worker
-// gave the copy up and got the jobs from another server by the same claim. A server executes the copy after that: the
-// copy counts as a repeat, so that the server gets the jobs under new leases, and gives them back because its worker
-// has gone. The excuse needs a copy without an answer, and a server that was still at work on it when the run began,
-// or that a fault held up.
-func (b *book) retaken(r *Run, until time.Time) bool {
-	return b.LateCopies && slices.ContainsFunc(r.Unheard, func(u Unheard) bool {
-		return r.Began.Before(u.GaveUp.Add(atWork)) || slices.ContainsFunc(b.Faults, func(f Fault) bool {
-			of := f.Server == u.Server || f.Target == "redis"
-			return of && f.overlaps(u.Sent, u.GaveUp.Add(atWork)) && !f.To.Add(-thawSlack).After(until) &&
-				!f.To.Add(unanswered).Before(r.Began)
-		})
-	})
 }
 
 // by says whether an attempt of a history is the worker's. The servers put the id of the worker's key before its name.
@@ -257,9 +234,6 @@ func (b *book) reasonOutside(j *entry, before, r *Run) string {
 		if f := &b.Faults[i]; f.ForgetsAcked && f.overlaps(before.Began.Add(-claimLead), r.Began) {
 			return f.Kind
 		}
-	}
-	if b.retaken(before, r.Began) {
-		return byLateCopy
 	}
 	return ""
 }

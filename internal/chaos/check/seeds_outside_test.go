@@ -78,24 +78,8 @@ func retaken(e *Evidence) {
 	e.outcome(vanished, 1).FirstTriedAt = at(3.9)
 	e.outcome(vanished, 1).Tries[0].FinishedAt = at(8.95)
 	e.outcome(vanished, 1).StartedAt, e.outcome(vanished, 1).Tries[1].StartedAt = at(8.97), at(8.97)
-	r.Unheard = []Unheard{{Server: "a", Sent: at(0.9), GaveUp: at(1.9)}}
-	e.LateCopies, e.Faults = true, append(e.Faults, Fault{Kind: "F10", Target: "11", Server: "a", Froze: "a",
-		From: at(0.8), To: at(5.4), Repeats: true})
-}
-
-// A late copy of a claim that waited in a frozen server may take the jobs from its worker.
-func TestRetaken(t *testing.T) {
-	e := sound()
-	elsewhere(&e)
-	retaken(&e)
-	if r := Check(e); len(r.Violations) > 0 || r.Counts.Retaken != 1 {
-		t.Errorf("%d retaken; %v", r.Counts.Retaken, r.Violations)
-	}
-	r := e.run(vanished, 1)
-	r.Unheard[0].Server, r.Unheard[0].GaveUp = "b", at(3.95)
-	if r := Check(e); len(r.Violations) > 0 || r.Counts.Retaken != 1 {
-		t.Errorf("at work when the run began: %d retaken; %v", r.Counts.Retaken, r.Violations)
-	}
+	e.Faults = append(e.Faults, Fault{Kind: "F10", Target: "11", Server: "a", Froze: "a", From: at(0.8), To: at(5.4),
+		Repeats: true})
 }
 
 // A server repeats a report whose answer Redis did not get to it: the report counted, and the repeat is refused.
@@ -185,15 +169,7 @@ var seedsOfOutside = []seed{
 		c := e.call(vanished, 1, "heartbeat")
 		c.Sent, c.Answered = at(4), at(4.1)
 	}),
-	outside("S23", "a lease was refused, and the server of the claim's other copy had no fault", func(e *Evidence) {
-		retaken(e)
-		e.Faults = without(e.Faults, func(f *Fault) bool { return f.Target == "redis" })
-		e.Faults[len(e.Faults)-1].Server = "another"
-	}),
-	outside("S23", "a late copy of a claim took the lease, where that is not known", func(e *Evidence) {
-		retaken(e)
-		e.LateCopies = false
-	}),
+	outside("S23", "a late copy of a claim took the lease", retaken),
 	outside("S23", "a refused end made the outcome", func(e *Evidence) {
 		e.Calls = without(e.Calls, func(c *WorkerCall) bool { return c.ID == id(handed) && c.Attempt == 2 && c.HTTP == 0 })
 		c := e.call(handed, 2, "complete")

@@ -51,9 +51,6 @@ func (r *Report) Table(w io.Writer) {
 	if c.Unheard > 0 {
 		row("reports refused that had counted", "%d", c.Unheard)
 	}
-	if c.Retaken > 0 {
-		row("leases taken away", "%d, by a late copy of their own claim", c.Retaken)
-	}
 	if c.Replaced > 0 {
 		row("ends replaced", "%d, by the first end, which Redis had lost before SQL had it", c.Replaced)
 	}

@@ -34,7 +34,7 @@ func oneAtATime(b *book) {
 
 // mayOverlap says whether a fault explains that one handler still ran when another began.
 func (b *book) mayOverlap(before, r *Run) bool {
-	if before.Lease > 0 && (!r.Began.Before(before.Held) || b.retaken(before, r.Began)) {
+	if before.Lease > 0 && !r.Began.Before(before.Held) {
 		return true
 	}
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool {

@@ -107,28 +107,24 @@ type task struct {
 	Lease               string
 	LeaseForMs          int64
 
-	claimed time.Time       // when the claim was sent that brought it
-	unheard []check.Unheard // the claim's earlier copies without an answer
-	lease   int             // the number of its lease in the history
-	run     int             // the index of its run in the history
+	claimed time.Time // when the claim was sent that brought it
+	lease   int       // the number of its lease in the history
+	run     int       // the index of its run in the history
 }
 
 // claim sends a claim up to five times, always with the same id, until an answer comes.
 func (o *outsider) claim(ctx context.Context, id string, most int) []task {
-	body, _ := json.Marshal(map[string]any{
-		"worker": o.name, "claimId": id, "queues": []string{check.Queue}, "max": most, "wait": o.dice.IntN(2),
-		"leaseSeconds": int(leaseFor.Seconds()),
-	})
-	var unheard []check.Unheard
+	seconds := o.dice.IntN(2)
 	for try := range 5 {
-		sent, base := time.Now(), o.base(o.dice)
-		a := o.send(ctx, base, "claim", o.key, body, try == 0, o.dice)
+		body, _ := json.Marshal(map[string]any{
+			"worker": o.name, "claimId": id, "repeat": try, "queues": []string{check.Queue}, "max": most, "wait": seconds,
+			"leaseSeconds": int(leaseFor.Seconds()),
+		})
+		sent := time.Now()
+		a := o.send(ctx, o.base(o.dice), "claim", o.key, body, try == 0, o.dice)
 		var answer struct{ Jobs []task }
 		switch {
 		case a.status != http.StatusOK || json.Unmarshal(a.text, &answer) != nil:
-			if a.sent {
-				unheard = append(unheard, check.Unheard{Server: base, Sent: sent, GaveUp: time.Now()})
-			}
 			if ctx.Err() == nil {
 				o.Outside.Lost.Add(1)
 			}
@@ -136,7 +132,7 @@ func (o *outsider) claim(ctx context.Context, id string, most int) []task {
 			o.Outside.Dropped.Add(1)
 		default:
 			for i := range answer.Jobs {
-				answer.Jobs[i].claimed, answer.Jobs[i].unheard = sent, unheard
+				answer.Jobs[i].claimed = sent
 			}
 			return answer.Jobs
 		}
@@ -175,7 +171,6 @@ func (o *outsider) work(ctx context.Context, t *task, dice *rand.Rand) {
 	o.begin(t, &check.Run{
 		ID: t.JobID, Key: p.Key, Generation: t.Generation, Attempt: t.Attempt, Worker: o.name, Sum: sum,
 		Began: time.Now(), Held: t.claimed.Add(time.Duration(t.LeaseForMs) * time.Millisecond),
-		Unheard: t.unheard,
 	})
 	switch {
 	case o.sometimes(dice, silent):

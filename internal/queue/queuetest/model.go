@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -51,6 +52,7 @@ type ModelLease struct {
 // ModelClaim is a process' last claim.
 type ModelClaim struct {
 	Number     int64
+	Repeat     int      // of a claim by id: the highest
 	Deliveries []string // of a claim by id, the last one at the end
 	Leases     []ModelLease
 }
@@ -205,22 +207,22 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 
 // ClaimByID returns leases for a worker that names its claim, of jobs with at least the priority least. The last
 // delivery gets the same leases again, an earlier one none; another one gets the jobs of the last answer that still
-// run, under another token.
-func (m *Model) ClaimByID(worker, id, delivery string, queues []string, most, least int) (leases []ModelLease) {
+// run, under another token. One with a lower repeat than the last one's is an earlier one too.
+func (m *Model) ClaimByID(e *job.Elsewhere, most, least int) (leases []ModelLease) {
 	if m.claims == nil {
 		m.claims = map[string]ModelClaim{}
 	}
-	name := worker + "~" + id
+	name, delivery := e.Worker+"~"+e.ID, strconv.Itoa(e.Repeat)+"-"+e.Delivery
 	last, again := m.claims[name]
-	token := worker + ":" + id + "." + delivery
+	token := e.Worker + ":" + e.ID + "." + delivery
 	if !again {
-		if leases = m.lease(m.best(queues, most, least), token); len(leases) > 0 { // else nothing is remembered of it
-			m.claims[name] = ModelClaim{Deliveries: []string{delivery}, Leases: leases}
+		if leases = m.lease(m.best(e.Queues, most, least), token); len(leases) > 0 { // else nothing is remembered of it
+			m.claims[name] = ModelClaim{Repeat: e.Repeat, Deliveries: []string{delivery}, Leases: leases}
 		}
 		return leases
 	}
 	same := last.Deliveries[len(last.Deliveries)-1] == delivery
-	if !same && slices.Contains(last.Deliveries, delivery) {
+	if !same && slices.Contains(last.Deliveries, delivery) || e.Repeat < last.Repeat {
 		return nil
 	}
 	for _, l := range last.Leases {
@@ -234,7 +236,7 @@ func (m *Model) ClaimByID(worker, id, delivery string, queues []string, most, le
 		leases = append(leases, l)
 	}
 	if !same {
-		m.claims[name] = ModelClaim{Deliveries: append(last.Deliveries, delivery), Leases: leases}
+		m.claims[name] = ModelClaim{Repeat: e.Repeat, Deliveries: append(last.Deliveries, delivery), Leases: leases}
 	}
 	return leases
 }

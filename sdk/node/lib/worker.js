@@ -153,6 +153,7 @@ export class Worker {
         return { ...answer, sent };
       } catch (e) {
         if (!(e instanceof TierqError)) throw e;
+        body.repeat = failures; // how often the claim was sent before
         // The reports go alone from here: if they are why the claim is refused, the next one is not.
         const withReports = carried.length > 0;
         this.#reports.putBack(carried);

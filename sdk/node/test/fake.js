@@ -18,6 +18,7 @@ export class Fake {
   leaseMs = 30_000;
   keys = new Map(); // submitted jobs, by Idempotency-Key
   polls = []; // the answers to polls, in their order; the last one repeats
+  repeats = new Map(); // the last one of each claim
   wrong = [];
   stops = []; // what to do before the server ends
   // Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is lost;
@@ -53,6 +54,7 @@ export class Fake {
     const { pathname } = new URL(q.url, this.url);
     const verb = pathname.startsWith('/api/worker/') ? pathname.split('/').pop() : `${q.method} ${pathname}`;
     this.counts[verb] = (this.counts[verb] ?? 0) + 1;
+    if (verb === 'claim') this.numbered(JSON.parse(body));
     const fault = this.fault(verb, this.counts[verb], body);
     if (fault > 1) return answer(a, fault, { status: fault, errorCode: 'REFUSED', detail: 'by the test' });
     const serve = { claim: this.claim, heartbeat: this.heartbeat, report: this.report }[verb];
@@ -60,6 +62,12 @@ export class Fake {
     const said = serve ? await serve.call(this, JSON.parse(body), gone) : this.client(q, verb, body);
     if (fault === 1) return q.socket.destroy();
     return answer(a, 200, said);
+  }
+
+  // Checks that a claim says how often it was sent before.
+  numbered({ claimId, repeat = 0 }) {
+    if (repeat <= (this.repeats.get(claimId) ?? -1)) this.wrong.push(`claim ${claimId} says repeat ${repeat} again`);
+    this.repeats.set(claimId, repeat);
   }
 
   async claim(body, gone) {

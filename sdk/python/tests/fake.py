@@ -26,6 +26,7 @@ class Fake:
         # lost; above, it is refused with this status.
         self.fault = lambda verb, n, body: 0
         self.wrong = []
+        self.repeats = {}  # the last one of each claim
         fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -68,6 +69,8 @@ class Fake:
         verb = path.rsplit("/", 1)[-1] if path.startswith("/api/worker/") else request.command + " " + path
         with self.lock:
             self.counts[verb] = self.counts.get(verb, 0) + 1
+            if verb == "claim":
+                self.numbered(json.loads(body))
             fault = self.fault(verb, self.counts[verb], body)
         if fault > 1:
             said = {"status": fault, "errorCode": "REFUSED", "detail": "by the test"}
@@ -88,6 +91,13 @@ class Fake:
         request.send_header("Content-Length", str(len(text)))
         request.end_headers()
         request.wfile.write(text)
+
+    def numbered(self, claim):
+        """Checks that a claim says how often it was sent before."""
+        id, repeat = claim["claimId"], claim.get("repeat", 0)
+        if repeat <= self.repeats.get(id, -1):
+            self.wrong.append("claim %s says repeat %d again" % (id, repeat))
+        self.repeats[id] = repeat
 
     def claim(self, body):
         with self.lock:

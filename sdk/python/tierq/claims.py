@@ -106,6 +106,7 @@ class Claims:
                 self._reports.acknowledge(carried, answer.get("reported") or [])
                 return answer, sent
             except TierqError as e:
+                body["repeat"] = body.get("repeat", 0) + 1  # how often the claim was sent before
                 # The reports go alone from here: if they are why the claim is refused, the next one is not.
                 with_reports, carried = bool(carried), self._reports.put_back(carried)
                 failures += 1

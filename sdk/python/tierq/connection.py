@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import selectors
 import socket
 import ssl
 from typing import Any, Dict, Optional, Tuple
@@ -41,17 +42,11 @@ class Connection:
     def call(self, method: str, path: str, body: Optional[bytes], timeout: float,
              headers: Optional[Dict[str, str]] = None) -> Tuple[int, Any, bytes]:
         """Makes one call, and returns the answer's status, headers and body. The error is an Unavailable."""
-        for fresh in (False, True):
-            used = self._conn is not None
-            try:
-                return self._try(method, path, body, timeout, headers)
-            except (OSError, http.client.HTTPException) as e:
-                self.close()
-                closed = isinstance(e, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError))
-                if self._aborted or fresh or not used or not closed:
-                    raise Unavailable("%s %s: %s" % (method, path, e or type(e).__name__)) from e
-                # The server has closed the connection while nothing was sent: once more, on another.
-        raise AssertionError("not reached")
+        try:
+            return self._try(method, path, body, timeout, headers)
+        except (OSError, http.client.HTTPException) as e:
+            self.close()
+            raise Unavailable("%s %s: %s" % (method, path, e or type(e).__name__)) from e
 
     def _try(self, method: str, path: str, body: Optional[bytes], timeout: float,
              headers: Optional[Dict[str, str]]) -> Tuple[int, Any, bytes]:
@@ -63,6 +58,8 @@ class Connection:
             else:
                 self._conn = http.client.HTTPConnection(to.host, to.port, timeout=timeout)
         conn = self._conn
+        if conn.sock is not None and _dropped(conn.sock):
+            conn.close()
         if conn.sock is None:
             conn.timeout = min(timeout, 10.0)
             conn.connect()
@@ -92,6 +89,13 @@ class Connection:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+
+
+def _dropped(sock: socket.socket) -> bool:
+    """Says whether the server has closed a connection on which no answer is due."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def refusal(verb: str, status: int, headers: Any, body: bytes, kind: type = TierqError) -> TierqError:
