@@ -23,13 +23,14 @@ type reading struct {
 
 func (r *reading) now() time.Time { return r.redis.Add(time.Since(r.at)) }
 
-// goodReading is for how long a quick reading is preferred to a slower, later one.
-const goodReading = time.Minute
+// drift is how much two clocks may move apart in a second, as NTP's daemons and hardware promise with room to spare.
+const drift = 200 * time.Microsecond
 
-// better says whether the reading r replaces an old one. The quicker reading is the more exact one. But if the two
-// readings differ by more than their round trips explain, the server's clock was set, and the new reading wins.
+// better says whether the reading r replaces an old one. Half of its round trip is how wrong a reading may be, and with
+// its age the old one may be wrong by the drift too: the more exact one wins. But if the two readings differ by more
+// than their round trips explain, the server's clock was set, and the new reading wins.
 func (r *reading) better(old *reading) bool {
-	if old == nil || r.took <= old.took || r.at.Sub(old.at) > goodReading {
+	if old == nil || r.took/2 <= old.took/2+time.Duration(r.at.Sub(old.at).Seconds()*float64(drift)) {
 		return true
 	}
 	apart := r.redis.Sub(old.redis) - r.at.Sub(old.at)
