@@ -49,7 +49,7 @@ var queueMutations = []mutation{
 	{"cancel looks into main", "cancel", "key_of(class.queue, queue, queues)", "queue", true},
 	{
 		"claim looks into main", "claim",
-		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto", "'ZRANGEBYSCORE', queue, low, upto", true,
+		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto", "'ZRANGEBYSCORE', queue, low, upto", false,
 	},
 	{
 		"claim leaves it in its queue", "claim",
@@ -113,7 +113,8 @@ func (s *telling) tellQueues() {
 	// 0 and 3: the queue with the oldest job of the best tier first
 	s.next(2)
 	s.bounded(5, float64(2*s.Env.Options.PriorityBase+now)) // 2, which is PAID; not 9, which arrived later
-	s.next(1)                                               // 9, of main
+	s.Env.Redis.Del(s.Context(), queue.Key(0, "doorbell"), queue.Key(0, "doorbell")+":films")
+	s.next(1) // 9, of main; what films has is rung for
 	s.write("fail", 0)
 	s.write("release", 3)
 	s.cancel(4, 0)
@@ -135,6 +136,14 @@ func (s *telling) tellQueues() {
 	}
 	s.restore(row(10, "films"), row(11, "a:b", ran), row(12, "films", due), row(13, "a:b", toCancel))
 	s.next(1)
+	s.next(20)
+	s.into("films", job.Unpaid, 0, 14)
+	s.into("films", job.Unpaid, 0, 15)
+	bound := 0.0 // if a mutation has put them elsewhere
+	for _, first := range s.Env.Redis.ZRangeWithScores(s.Context(), queue.QueueKey(0, "films"), 0, 0).Val() {
+		bound = first.Score
+	}
+	s.bounded(5, bound) // 14, not 15
 	s.next(20)
 	s.drain(true)
 }
