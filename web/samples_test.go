@@ -101,6 +101,8 @@ func (s samples) snapshot() *Snapshot {
 		snap.Workers = append(snap.Workers, Worker{
 			Name: s.text(fmt.Sprintf("node-%d-4711-58aeba3b", i+1)), Host: s.text(fmt.Sprintf("node-%d", i+1)), PID: 4711 + i,
 			Version: s.text("0.7.0"), Slots: 16, Running: 16 - i*4,
+			State:     s.text([]string{"server", "server, quiet", "server, terminate asked"}[i]),
+			Asked:     []string{"run", "quiet", "terminate"}[i],
 			StartedAt: s.now.Add(-time.Hour), SeenAt: s.now.Add(-400 * time.Millisecond),
 		})
 	}

@@ -108,6 +108,7 @@ type Watch struct {
 type Worker struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"` // the worker's kind, and what an operator asks of it
+	Asked     string    `json:"asked"` // run, quiet or terminate
 	Host      string    `json:"host"`
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"`
@@ -117,6 +118,12 @@ type Worker struct {
 	StartedAt time.Time `json:"startedAt"`
 	SeenAt    time.Time `json:"seenAt"`
 }
+
+// Quiets says whether an operator may ask the worker to claim nothing more.
+func (w Worker) Quiets() bool { return w.Asked != "quiet" && w.Asked != "terminate" }
+
+// Ends says whether an operator may ask the worker to end.
+func (w Worker) Ends() bool { return w.Asked != "terminate" }
 
 // Queue is one queue, over all tiers.
 type Queue struct {
