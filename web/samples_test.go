@@ -109,7 +109,7 @@ func (s samples) snapshot() *Snapshot {
 	snap.Queues = []Queue{
 		{Queue: "main", Depth: 3408, Scheduled: 12, InFlight: 36, Workers: 3},
 		{Queue: "films", Depth: 4, InFlight: 2, Workers: 1, Paused: s.now.Add(-time.Minute)},
-		{Queue: "thumbnails:low", Depth: 12041},
+		{Queue: "thumbnails:low", Depth: 12041}, {Queue: "pictures", Depth: 2, Workers: 3, Push: true},
 	}
 	for i, kind := range []string{"crashed", "stuck", "dead", "gate", "crashed", "requeue"} {
 		f := FeedItem{ID: fmt.Sprintf("7-%d", 90-i), At: s.now.Add(-time.Duration(i*47) * time.Second), Kind: kind,

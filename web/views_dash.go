@@ -133,15 +133,18 @@ type Queue struct {
 	InFlight  int64     `json:"inFlight"`
 	Workers   int       `json:"workers"`         // processes that claim its jobs
 	Paused    time.Time `json:"paused,omitzero"` // since when; zero = it is not paused
+	Push      bool      `json:"push,omitempty"`  // its jobs are posted to a URL
 }
 
-// State says in a word what keeps the queue's jobs from running; "" = nothing.
+// State says in a word what keeps the queue's jobs from running, or else that they are posted; "" = neither.
 func (q Queue) State() string {
 	switch {
 	case !q.Paused.IsZero():
 		return "paused"
 	case q.Workers == 0 && q.Depth > 0:
 		return "no worker takes its jobs"
+	case q.Push:
+		return "push"
 	}
 	return ""
 }

@@ -51,6 +51,8 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	}
 	for _, q := range o.queues.stats(v.workers) {
 		one := web.Queue{Queue: q.Queue, Depth: q.Depth, Scheduled: q.Scheduled, InFlight: q.InFlight, Workers: q.Workers}
+		of, _ := o.queues.Find(q.Queue)
+		one.Push = of.Push.On()
 		if q.Paused != nil {
 			one.Paused = *q.Paused
 		}

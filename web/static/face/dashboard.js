@@ -72,7 +72,7 @@ const drawQueues = write && list($("queues"), $("queue-row"), (row, q) => {
   put(row, "queue", q.queue);
   for (const f of ["depth", "scheduled", "inFlight"]) put(row, f, count(q[f]));
   put(row, "workers", q.workers);
-  put(row, "state", q.paused ? "paused" : q.workers === 0 && q.depth > 0 ? "no worker takes its jobs" : "");
+  put(row, "state", q.paused ? "paused" : q.workers === 0 && q.depth > 0 ? "no worker takes its jobs" : q.push ? "push" : "");
 });
 
 const drawFeed = write && list($("feed"), $("feed-row"), (row, f) => {
