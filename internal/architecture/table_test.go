@@ -92,10 +92,7 @@ var table = []room{
 		dir: "internal/leasing", rooms: []string{job, loops},
 		inTests: []string{"internal/queue", "internal/queue/queuetest"},
 	},
-	{
-		dir: "internal/push", rooms: []string{job, handler},
-		inTests: []string{"internal/queue", "internal/queue/queuetest", "internal/leasing"},
-	},
+	{dir: "internal/push", rooms: []string{job, handler, loops}},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",

@@ -379,8 +379,8 @@ func TestPush_ProcessEnds(t *testing.T) {
 		t.Errorf("%d retries, %d posts", got.RetryCount, len(p.of("killed")))
 	}
 	for _, h := range p.of("killed") {
-		if h.Get("Webhook-Id") != killed {
-			t.Errorf("the id is %s", h.Get("Webhook-Id"))
+		if h.Get("Webhook-Id") != killed || h.Get("X-Job-Lease") == "" {
+			t.Errorf("the post has %v", h)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Leases hands out leases to workers outside the pool, and takes their reports: see package leasing.
@@ -64,6 +65,7 @@ type Pusher struct {
 	shut context.CancelFunc
 	base context.Context // of posts
 	stop context.CancelCauseFunc
+	told loop.Signal    // Quiet was called
 	wg   sync.WaitGroup // the loops, not the attempts
 
 	mu      sync.Mutex
@@ -75,7 +77,7 @@ type Pusher struct {
 	counts  map[string]int  // attempts by queue
 	failing map[string]bool // what failed at the last try, so that an outage is logged once
 	lost    int             // reports that Stop gave up
-	changed chan struct{}   // closed and replaced when an attempt has ended, or the lines are to be looked at
+	changed chan struct{}   // closed and replaced when an attempt has ended
 }
 
 // line claims the jobs of one queue until its context ends.
@@ -89,7 +91,7 @@ type line struct {
 // New makes a Pusher, which does nothing until Start.
 func New(c Config) *Pusher {
 	p := &Pusher{Config: c, lines: map[string]*line{}, running: map[*attempt]struct{}{}, counts: map[string]int{},
-		failing: map[string]bool{}, changed: make(chan struct{})}
+		failing: map[string]bool{}, changed: make(chan struct{}), told: loop.NewSignal()}
 	p.io, p.shut = context.WithCancel(context.Background())
 	p.base, p.stop = context.WithCancelCause(context.Background())
 	return p
@@ -115,7 +117,7 @@ func (p *Pusher) Quiet(on bool) {
 	if p.quiet = on; on {
 		p.endLines(func(*line) bool { return true })
 	}
-	p.wake()
+	p.told.Set()
 }
 
 // Running returns how many posts are under way.
@@ -131,7 +133,6 @@ func (p *Pusher) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.over = true
 	p.endLines(func(*line) bool { return true })
-	p.wake()
 	p.mu.Unlock()
 	if !p.idle(ctx, p.DrainTimeout) {
 		p.stop(handler.ErrDraining)
@@ -184,7 +185,7 @@ func (p *Pusher) idle(ctx context.Context, most time.Duration) bool {
 	}
 }
 
-// wake wakes everything that waits for a change. p.mu is held.
+// wake wakes what waits for the end of an attempt. p.mu is held.
 func (p *Pusher) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -206,14 +207,11 @@ func (p *Pusher) lookLoop() {
 	defer tick.Stop()
 	for {
 		p.look()
-		p.mu.Lock()
-		changed := p.changed
-		p.mu.Unlock()
 		select {
 		case <-p.io.Done():
 			return
 		case <-tick.C:
-		case <-changed:
+		case <-p.told:
 		}
 	}
 }

@@ -275,7 +275,7 @@ func TestAccepted(t *testing.T) {
 		if r.beats["lease-1"] != 1 || len(r.ended()) != 0 || p.Running() != 1 {
 			t.Fatalf("%v, %v, %d", r.beats, r.ended(), p.Running())
 		}
-		time.Sleep(time.Minute / 2)
+		<-time.After(time.Minute / 2)
 		if r.beats["lease-1"] != 1 || r.beats["lease-2"] < 10 {
 			t.Errorf("%v", r.beats)
 		}
@@ -330,7 +330,7 @@ func TestPostsAreEnded(t *testing.T) {
 				r, to := newRoom(1), newReceiver()
 				r.words["lease-1"] = c.word
 				started(t, r, to, true, pictures(1))
-				time.Sleep(time.Minute + time.Second)
+				<-time.After(time.Minute + time.Second)
 				if len(to.told) != 1 || !errors.Is(to.told[0], c.why) || fmt.Sprint(r.ended()["lease-1"]) != fmt.Sprint(c.want) {
 					t.Errorf("%v, %+v, want %+v", to.told, r.ended(), c.want)
 				}
@@ -345,7 +345,7 @@ func TestOutage(t *testing.T) {
 		r, to := newRoom(1), newReceiver()
 		r.failing = job.ErrUnavailable
 		p, _ := started(t, r, to, true, pictures(1))
-		time.Sleep(3500 * time.Millisecond)
+		<-time.After(3500 * time.Millisecond)
 		r.mu.Lock()
 		r.failing = nil
 		claims := slices.Clone(r.claims)
@@ -358,14 +358,14 @@ func TestOutage(t *testing.T) {
 		if len(claims) < 3 || len(claims) > 5 {
 			t.Errorf("%d claims in 3 s", len(claims))
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		r.mu.Lock()
 		for range 20 {
 			r.endErrs = append(r.endErrs, job.ErrAmbiguous)
 		}
 		r.mu.Unlock()
 		to.answers <- good("7")
-		time.Sleep(40 * time.Second)
+		<-time.After(40 * time.Second)
 		if ends := r.ended(); string(ends["lease-1"].Result) != "7" || r.beats["lease-1"] < 5 || p.Running() != 0 {
 			t.Errorf("%+v, %v", ends, r.beats)
 		}
@@ -384,7 +384,7 @@ func TestChanges(t *testing.T) {
 			t.Helper()
 			before := posts()
 			r.add(1)
-			time.Sleep(2 * claimWait)
+			<-time.After(2 * claimWait)
 			if posts() != before {
 				t.Errorf("%s: a job was posted", what)
 			}
@@ -392,24 +392,24 @@ func TestChanges(t *testing.T) {
 		paused := pictures(2)
 		paused.Paused = time.Now()
 		d.set(paused)
-		time.Sleep(2 * lookEvery)
+		<-time.After(2 * lookEvery)
 		stands("paused")
 		d.set(job.Queue{Name: "pictures"})
-		time.Sleep(2 * lookEvery)
+		<-time.After(2 * lookEvery)
 		stands("no push")
 		d.set(pictures(2))
 		p.Quiet(true)
-		time.Sleep(2 * lookEvery)
+		<-time.After(2 * lookEvery)
 		stands("quiet")
 		p.Quiet(false)
-		time.Sleep(2 * lookEvery)
+		<-time.After(2 * lookEvery)
 		if posts() != 2 {
 			t.Fatalf("%d posts", posts())
 		}
 		other := pictures(2)
 		other.Push.URL = "https://y.example/"
 		d.set(other)
-		time.Sleep(2 * lookEvery)
+		<-time.After(2 * lookEvery)
 		before := claims()
 		stands("as many as may be are under way")
 		if claims() != before {
@@ -430,7 +430,7 @@ func TestStop(t *testing.T) {
 		p, _ := started(t, r, to, true, pictures(2))
 		began := time.Now()
 		go func() {
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			to.answers <- good("7")
 		}()
 		r.add(1)
