@@ -27,6 +27,8 @@ type room struct {
 	keys    map[string]bool // with which leases were extended or ended
 	endErrs []error         // of the next ends
 	failing error           // of claims
+	deaf    bool            // heartbeats fail
+	late    bool            // claims do not end with their context
 	wakes   chan struct{}
 }
 
@@ -54,7 +56,11 @@ func (r *room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 		case <-over.C:
 			return nil, nil
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			if !r.late {
+				return nil, ctx.Err()
+			}
+			<-time.After(time.Second)
+			return r.take(c), nil
 		}
 	}
 }
@@ -82,6 +88,9 @@ func (r *room) add(n int) {
 func (r *room) Heartbeat(_ context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.deaf {
+		return nil, job.ErrUnavailable
+	}
 	pulses := make([]job.WorkerPulse, len(beats))
 	for i, b := range beats {
 		r.beats[b.Sealed]++
@@ -223,7 +232,12 @@ func TestConcurrency(t *testing.T) {
 		if ends := r.ended(); len(ends) != 7 || ends["lease-1"].Kind != job.DidSucceed {
 			t.Errorf("%+v", ends)
 		}
+		ids := map[string]bool{} // a claim with the id of an answered one would get its jobs again
 		for _, c := range r.claims {
+			if ids[c.ID] {
+				t.Errorf("two claims are %s", c.ID)
+			}
+			ids[c.ID] = true
 			if !slices.Equal(c.Queues, []string{"pictures"}) || c.Worker != "w1" || c.Lease != leaseFor || c.Max > 3 {
 				t.Errorf("claimed %+v", c)
 			}
@@ -282,8 +296,8 @@ func TestAccepted(t *testing.T) {
 		if err := p.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, reported := r.ended()["lease-1"]; reported {
-			t.Errorf("reported %+v", r.ended())
+		if _, reported := r.ended()["lease-1"]; reported || len(r.keys) != 1 || !r.keys[""] {
+			t.Errorf("reported %+v, with %v", r.ended(), r.keys)
 		}
 	})
 }
@@ -312,31 +326,62 @@ func TestLeaseForTheReceiver(t *testing.T) {
 	}
 }
 
-// Heartbeats keep a lease while its post is under way. They bring a cancel, and the loss of the lease; the time of an
-// attempt ends it too.
+// Heartbeats keep a lease while its post is under way. They bring a cancel, and the loss of the lease, which also shows
+// when no heartbeat is answered. The time of an attempt ends it too.
 func TestPostsAreEnded(t *testing.T) {
+	cut := job.Report{Kind: job.DidFail, Error: "cut off", RetryAfter: -1}
+	late := cut
+	late.Overdue = true
 	for name, c := range map[string]struct {
-		word job.Word
-		why  error
-		want job.Report
+		word       job.Word
+		deaf       bool
+		from, upto time.Duration // when the post is ended
+		why        error
+		want       job.Report
 	}{
-		"cancelled": {job.Cancel, handler.ErrCancelled, job.Report{Kind: job.DidFail, Error: "cut off", RetryAfter: -1}},
-		"lost":      {job.Lost, handler.ErrLeaseLost, job.Report{Kind: job.GaveBack}},
-		"too long": {"", handler.ErrMaxTime, job.Report{Kind: job.DidFail, Error: "cut off", RetryAfter: -1,
-			Overdue: true}},
+		"cancelled": {job.Cancel, false, 0, 2 * beatEvery, handler.ErrCancelled, cut},
+		"lost":      {job.Lost, false, 0, 2 * beatEvery, handler.ErrLeaseLost, job.Report{Kind: job.GaveBack}},
+		"deaf": {"", true, leaseFor - time.Second, leaseFor + 2*beatEvery, handler.ErrLeaseLost,
+			job.Report{Kind: job.GaveBack}},
+		"too long": {"", false, time.Minute - time.Second, time.Minute + time.Second, handler.ErrMaxTime, late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, to := newRoom(1), newReceiver()
-				r.words["lease-1"] = c.word
+				r.words["lease-1"], r.deaf = c.word, c.deaf
 				started(t, r, to, true, pictures(1))
-				<-time.After(time.Minute + time.Second)
-				if len(to.told) != 1 || !errors.Is(to.told[0], c.why) || fmt.Sprint(r.ended()["lease-1"]) != fmt.Sprint(c.want) {
+				<-time.After(c.from)
+				if len(to.told) != 0 {
+					t.Errorf("after %s: %v", c.from, to.told)
+				}
+				<-time.After(c.upto - c.from)
+				got := r.ended()["lease-1"]
+				if len(to.told) != 1 || !errors.Is(to.told[0], c.why) || fmt.Sprint(got) != fmt.Sprint(c.want) {
 					t.Errorf("%v, %+v, want %+v", to.told, r.ended(), c.want)
 				}
 			})
 		})
 	}
+}
+
+// Jobs that come when their queue pushes no more go back unposted.
+func TestLateJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(0), newReceiver()
+		r.late = true
+		_, d := started(t, r, to, true, pictures(2))
+		d.set()
+		<-time.After(lookEvery + time.Millisecond)
+		r.mu.Lock()
+		r.ready = 1
+		r.mu.Unlock()
+		<-time.After(2 * time.Second)
+		report, reported := r.ended()["lease-1"]
+		want := fmt.Sprint(job.Report{Kind: job.GaveBack})
+		if posts, _, _ := to.counts(); posts != 0 || !reported || fmt.Sprint(report) != want {
+			t.Errorf("%d posts, %+v", posts, r.ended())
+		}
+	})
 }
 
 // A store that does not answer loses no report, and no claim: both are sent again, the claim under its name.
