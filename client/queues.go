@@ -19,11 +19,24 @@ type Queue struct {
 	// Schemas has JSON Schemas (draft 2020-12) by job type: a payload that does not fit is refused at its submit.
 	Schemas   map[string]json.RawMessage
 	MaxRun    time.Duration // how long an attempt of its jobs may run, in whole seconds; 0 = what the tier's plan says
+	Push      *Push         // where its jobs are posted; nil: they are not
 	Paused    time.Time     // since when no process claims its jobs; zero: it is not paused
 	Ready     int64
 	Scheduled int64
 	Running   int64
 	Version   int64 // grows with each change of the declaration
+}
+
+// Push makes a queue post its jobs to a URL: the payload is the body, and the answer the result.
+type Push struct {
+	URL          string `json:"url"`
+	Permanent4xx bool   `json:"permanent4xx"` // a 4xx answer that no repeat can change ends the job for good
+	Concurrency  int    `json:"concurrency"`  // posts at once, of each instance; DeclareQueue: 0 = 10
+	// Key is the id of the API key, of the role worker, with which the receiver ends jobs that it answered with 202; "" =
+	// none. A server without keys needs none.
+	Key string `json:"key"`
+	// Webhook has what the receiver verifies the posts with. The server fills it for admins; nil = nothing.
+	Webhook *WebhookKeys `json:"webhook,omitempty"`
 }
 
 // MainQueue is the queue of the jobs whose submit names none.
@@ -38,11 +51,18 @@ type wireQueue struct {
 	Types     []string                   `json:"types"`
 	Schemas   map[string]json.RawMessage `json:"schemas"`
 	MaxRun    *float64                   `json:"maxProcessingSeconds"`
+	Push      *wirePush                  `json:"push"`
 	Paused    *time.Time                 `json:"paused"`
 	Ready     int64                      `json:"ready"`
 	Scheduled int64                      `json:"scheduled"`
 	Running   int64                      `json:"running"`
 	Version   int64                      `json:"version"`
+}
+
+// wirePush is a Push with the key that a server has: null for none.
+type wirePush struct {
+	Push
+	Key *string `json:"key"`
 }
 
 // MarshalJSON encodes the queue as the server does.
@@ -57,6 +77,12 @@ func (q Queue) MarshalJSON() ([]byte, error) {
 	maps.Copy(w.Schemas, q.Schemas)
 	if seconds := q.MaxRun.Seconds(); seconds > 0 {
 		w.MaxRun = &seconds
+	}
+	if q.Push != nil {
+		w.Push = &wirePush{Push: *q.Push}
+		if q.Push.Key != "" {
+			w.Push.Key = &q.Push.Key
+		}
 	}
 	if !q.Paused.IsZero() {
 		w.Paused = &q.Paused
@@ -73,6 +99,12 @@ func (q *Queue) UnmarshalJSON(text []byte) error {
 	*q = Queue{Name: w.Name, Ready: w.Ready, Scheduled: w.Scheduled, Running: w.Running, Version: w.Version}
 	if w.Limit != nil {
 		q.Limit = *w.Limit
+	}
+	if w.Push != nil {
+		q.Push = &w.Push.Push
+		if w.Push.Key != nil {
+			q.Push.Key = *w.Push.Key
+		}
 	}
 	if w.Paused != nil {
 		q.Paused = *w.Paused
@@ -100,16 +132,27 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 }
 
 // DeclareQueue declares a queue or replaces its declaration, on every instance within about a second: its Name, Limit
-// (0 = a quarter of the server's capacity), Types, Schemas and MaxRun. etag is the Queue.ETag that the change is based
-// on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The client
-// does not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
+// (0 = a quarter of the server's capacity), Types, Schemas, MaxRun and Push. etag is the Queue.ETag that the change is
+// based on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The
+// client does not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
 func (c *Client) DeclareQueue(ctx context.Context, q Queue, etag string) (Queue, error) {
+	type push struct {
+		URL          string `json:"url"`
+		Permanent4xx bool   `json:"permanent4xx,omitempty"`
+		Concurrency  int    `json:"concurrency,omitempty"`
+		Key          string `json:"key,omitempty"`
+	}
+	var to *push
+	if q.Push != nil {
+		to = &push{q.Push.URL, q.Push.Permanent4xx, q.Push.Concurrency, q.Push.Key}
+	}
 	body, err := json.Marshal(struct {
 		Limit   int                        `json:"limit"`
 		Types   []string                   `json:"types,omitempty"`
 		Schemas map[string]json.RawMessage `json:"schemas,omitempty"`
 		MaxRun  int64                      `json:"maxProcessingSeconds,omitempty"`
-	}{q.Limit, q.Types, q.Schemas, int64(q.MaxRun / time.Second)})
+		Push    *push                      `json:"push,omitempty"`
+	}{q.Limit, q.Types, q.Schemas, int64(q.MaxRun / time.Second), to})
 	if err != nil {
 		return Queue{}, fmt.Errorf("declare queue: %w", err)
 	}

@@ -101,13 +101,15 @@ func (s samples) snapshot() *Snapshot {
 		snap.Workers = append(snap.Workers, Worker{
 			Name: s.text(fmt.Sprintf("node-%d-4711-58aeba3b", i+1)), Host: s.text(fmt.Sprintf("node-%d", i+1)), PID: 4711 + i,
 			Version: s.text("0.7.0"), Slots: 16, Running: 16 - i*4,
+			State:     s.text([]string{"server", "server, quiet", "server, terminate asked"}[i]),
+			Asked:     []string{"run", "quiet", "terminate"}[i],
 			StartedAt: s.now.Add(-time.Hour), SeenAt: s.now.Add(-400 * time.Millisecond),
 		})
 	}
 	snap.Queues = []Queue{
 		{Queue: "main", Depth: 3408, Scheduled: 12, InFlight: 36, Workers: 3},
 		{Queue: "films", Depth: 4, InFlight: 2, Workers: 1, Paused: s.now.Add(-time.Minute)},
-		{Queue: "thumbnails:low", Depth: 12041},
+		{Queue: "thumbnails:low", Depth: 12041}, {Queue: "pictures", Depth: 2, Workers: 3, Push: true},
 	}
 	for i, kind := range []string{"crashed", "stuck", "dead", "gate", "crashed", "requeue"} {
 		f := FeedItem{ID: fmt.Sprintf("7-%d", 90-i), At: s.now.Add(-time.Duration(i*47) * time.Second), Kind: kind,

@@ -108,6 +108,7 @@ type Watch struct {
 type Worker struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"` // the worker's kind, and what an operator asks of it
+	Asked     string    `json:"asked"` // run, quiet or terminate
 	Host      string    `json:"host"`
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"`
@@ -118,6 +119,12 @@ type Worker struct {
 	SeenAt    time.Time `json:"seenAt"`
 }
 
+// Quiets says whether an operator may ask the worker to claim nothing more.
+func (w Worker) Quiets() bool { return w.Asked != "quiet" && w.Asked != "terminate" }
+
+// Ends says whether an operator may ask the worker to end.
+func (w Worker) Ends() bool { return w.Asked != "terminate" }
+
 // Queue is one queue, over all tiers.
 type Queue struct {
 	Queue     string    `json:"queue"`
@@ -126,15 +133,18 @@ type Queue struct {
 	InFlight  int64     `json:"inFlight"`
 	Workers   int       `json:"workers"`         // processes that claim its jobs
 	Paused    time.Time `json:"paused,omitzero"` // since when; zero = it is not paused
+	Push      bool      `json:"push,omitempty"`  // its jobs are posted to a URL
 }
 
-// State says in a word what keeps the queue's jobs from running; "" = nothing.
+// State says in a word what keeps the queue's jobs from running, or else that they are posted; "" = neither.
 func (q Queue) State() string {
 	switch {
 	case !q.Paused.IsZero():
 		return "paused"
 	case q.Workers == 0 && q.Depth > 0:
 		return "no worker takes its jobs"
+	case q.Push:
+		return "push"
 	}
 	return ""
 }

@@ -62,7 +62,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
+var flagName = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
 
 func compareFlags(t *testing.T, cmd *cobra.Command, section string, global map[string]bool) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -52,6 +53,7 @@ func (s *session) showQueues(queues []client.Queue) error {
 			}
 			return q.MaxRun.String()
 		}},
+		column[client.Queue]{head: "PUSH", wide: true, cell: pushOf},
 		column[client.Queue]{head: "PAUSED SINCE", cell: func(q client.Queue) string { return s.time(q.Paused) }},
 		column[client.Queue]{head: "VERSION", wide: true, cell: func(q client.Queue) string { return number(q.Version) }},
 	)
@@ -70,6 +72,18 @@ func limitOf(q client.Queue) string {
 	return strconv.Itoa(q.Limit)
 }
 
+// pushOf shows where a queue's jobs are posted, without what may open the address.
+func pushOf(q client.Queue) string {
+	if q.Push == nil {
+		return "-"
+	}
+	u, err := url.Parse(q.Push.URL)
+	if err != nil {
+		return "on"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
 func (s *session) showQueue(q client.Queue) error {
 	if s.format == asJSON {
 		return s.document(q)
@@ -81,10 +95,12 @@ func (p program) queuesDeclareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "declare QUEUE", Short: "Declare a queue, or replace its declaration", Args: wants(1, 1, "a QUEUE"),
 		Long: "Declare a queue, or replace its declaration, on every instance at once. Jobs go into a queue whose\n" +
-			"submit names it. They run where TIERQ_QUEUES names it, and on workers of your own that claim from it.",
+			"submit names it. They run where TIERQ_QUEUES names it, and on workers of your own that claim from it. With\n" +
+			"--push every instance with the role worker posts their payloads to a URL instead, and the answer is the result.",
 		Example: "  tierq queues declare films --limit 500\n" +
 			"  tierq queues declare films --type TRANSCODE --max-processing 1h\n" +
-			"  tierq queues declare pictures --type RESIZE --schema RESIZE=resize.schema.json",
+			"  tierq queues declare pictures --type RESIZE --schema RESIZE=resize.schema.json\n" +
+			"  tierq queues declare thumbs --push https://thumbs.example/jobs --push-concurrency 4",
 	}
 	limit := cmd.Flags().Int("limit", 0,
 		"refuse submits once `n` jobs wait that were never claimed; 0: a quarter of the capacity")
@@ -94,9 +110,13 @@ func (p program) queuesDeclareCommand() *cobra.Command {
 		"check payloads of a type by a JSON Schema: `TYPE=FILE`; again for others")
 	maxRun := cmd.Flags().Duration("max-processing", 0,
 		"let an attempt run for this `time`, such as 1h, in whole seconds; 0: what the tier's plan says")
+	push := pushFlags(cmd)
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		asked := client.Queue{Name: args[0], Limit: *limit, Types: *types, MaxRun: *maxRun}
 		var err error
+		if asked.Push, err = push(); err != nil {
+			return err
+		}
 		if asked.Schemas, err = readSchemas(*schemas); err != nil {
 			return err
 		}
@@ -107,6 +127,26 @@ func (p program) queuesDeclareCommand() *cobra.Command {
 		return s.showQueue(q)
 	})
 	return cmd
+}
+
+// pushFlags adds the flags about the URL that a queue's jobs are posted to, and returns the function that reads them.
+func pushFlags(cmd *cobra.Command) func() (*client.Push, error) {
+	var to client.Push
+	f := cmd.Flags()
+	f.StringVar(&to.URL, "push", "", "post the queue's jobs to this `URL`")
+	f.BoolVar(&to.Permanent4xx, "permanent-4xx", false, "with --push: an answer such as 400 or 404 ends a job for good")
+	f.IntVar(&to.Concurrency, "push-concurrency", 0, "with --push: post `n` jobs at once, of each instance; 0: 10")
+	f.StringVar(&to.Key, "push-key", "",
+		"with --push: the `ID` of the worker's key with which the receiver ends jobs that it answered with 202")
+	return func() (*client.Push, error) {
+		switch {
+		case to.URL != "":
+			return &to, nil
+		case to != client.Push{}:
+			return nil, misused("--permanent-4xx, --push-concurrency and --push-key need --push")
+		}
+		return nil, nil
+	}
 }
 
 // readSchemas reads the files that --schema names, by type.

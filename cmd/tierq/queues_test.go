@@ -15,6 +15,11 @@ func TestQueuesCommands(t *testing.T) {
 		"queues declare films --limit 500": `PUT /admin/queues/films {"limit":500}`,
 		"queues declare films --type A,B --max-processing 1h": `PUT /admin/queues/films {"limit":0,"types":["A","B"],` +
 			`"maxProcessingSeconds":3600}`,
+		"queues declare films --push https://x.example/a?b": `PUT /admin/queues/films {"limit":0,` +
+			`"push":{"url":"https://x.example/a?b"}}`,
+		"queues declare f --push http://x.example --permanent-4xx --push-concurrency 4 --push-key aaaaaaaaaaaaaaaa": `PUT ` +
+			`/admin/queues/f {"limit":0,"push":{"url":"http://x.example","permanent4xx":true,"concurrency":4,` +
+			`"key":"aaaaaaaaaaaaaaaa"}}`,
 		"queues pause films":                "POST /admin/queues/films/pause ",
 		"queues resume a:b":                 "POST /admin/queues/a:b/resume ",
 		"queues delete films":               "DELETE /admin/queues/films ",

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -44,13 +43,16 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	}
 	for _, w := range shownWorkers(v.workers, o.asks) {
 		s.Workers = append(s.Workers, web.Worker{
-			Name: w.Name, State: workerState(&w), Host: w.Host, PID: w.PID, Version: w.Version,
+			Name: w.Name, State: pages.WorkerWords(w.Kind, w.Language, string(w.State)), Asked: string(w.State),
+			Host: w.Host, PID: w.PID, Version: w.Version,
 			Slots: w.Slots, Running: w.Running, Stuck: w.Stuck,
 			StartedAt: w.StartedAt, SeenAt: w.SeenAt,
 		})
 	}
 	for _, q := range o.queues.stats(v.workers) {
 		one := web.Queue{Queue: q.Queue, Depth: q.Depth, Scheduled: q.Scheduled, InFlight: q.InFlight, Workers: q.Workers}
+		of, _ := o.queues.Find(q.Queue)
+		one.Push = of.Push.On()
 		if q.Paused != nil {
 			one.Paused = *q.Paused
 		}
@@ -119,19 +121,4 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 		}
 	}
 	return list, nil
-}
-
-// workerState says a worker's kind, and what an operator asks of it, for the dashboard.
-func workerState(w *job.WorkerInfo) string {
-	kind := "server"
-	if w.Kind == job.HTTPWorker {
-		kind = strings.TrimSpace("own " + w.Language)
-	}
-	switch w.State {
-	case job.WorkerQuiet:
-		return kind + ", quiet"
-	case job.WorkerTerminates:
-		return kind + ", is to end"
-	}
-	return kind
 }

@@ -57,6 +57,9 @@ func (v *server) instance() func() string {
 // listens says whether this process answers more to callers with a key, so that it must load the keys.
 func (v *server) listens() bool { return v.admits() || v.healthForOthers() }
 
+// needsKeys says whether this process must know the keys: to answer callers, or to know whether there are any.
+func (v *server) needsKeys() bool { return v.listens() || v.config.Roles.Worker }
+
 // admits says whether this process serves more than its health.
 func (v *server) admits() bool { return v.config.Roles.API || v.config.OpsAddr != "" }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tierq/tierq/internal/leasing"
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/pages"
+	"github.com/tierq/tierq/internal/push"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 	"github.com/tierq/tierq/internal/sandbox"
@@ -57,7 +58,8 @@ type server struct {
 	writer     *archive.Writer
 	journal    *archive.Journal // nil: no journal
 	pool       *worker.Pool
-	leasing    *leasing.Room // nil without the api role
+	leasing    *leasing.Room // nil without the roles api and worker
+	push       *push.Pusher  // nil without the role worker
 	asks       job.AskBook   // what operators ask of workers
 	signalled  atomic.Bool   // a signal has made the pool quiet
 	terminated chan struct{} // closed when an operator ends this process
@@ -129,6 +131,8 @@ func (v *server) order() {
 	add("statistics", 3*time.Second, v.stats)
 	if v.listens() {
 		add("rates", time.Second, stopping(v.limiter.Stop))
+	}
+	if v.needsKeys() {
 		add("keys", 3*time.Second, v.keyring)
 	}
 	if v.ops != nil {
@@ -154,12 +158,14 @@ func (v *server) order() {
 		add("recovery", 5*time.Second, loops)
 	}
 	add("retention", 3*time.Second, v.retention)
+	if c.Roles.API || c.Roles.Worker {
+		add("leases of others", 3*time.Second, v.leasing)
+	}
 	if c.Roles.Worker {
-		add("workers", c.DrainTimeout+7*time.Second, v.pool)
+		add("workers", c.DrainTimeout+7*time.Second, together{v.pool, v.push})
 	}
 	if c.Roles.API {
 		add("admission", 3*time.Second, v.door)
-		add("leases of others", 3*time.Second, v.leasing)
 		add("events", 3*time.Second, v.hub)
 		add("dashboard", 3*time.Second, dashboard{v.alarms, v.feed, v.live})
 		if v.boxes != nil {
@@ -182,7 +188,7 @@ func (v *server) self() *job.WorkerInfo {
 	return &job.WorkerInfo{
 		Name: v.nonce, Kind: job.ServerWorker, State: state, Language: "go", Host: host, PID: os.Getpid(),
 		Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
-		StartedAt: v.began.UTC(), Queues: v.config.Serves(),
+		StartedAt: v.began.UTC(), Queues: v.serves(),
 		Settings: v.config.Alike(),
 	}
 }
@@ -232,7 +238,7 @@ func (v *server) prepareSQL(ctx context.Context) error {
 	if err := v.stores.database.Ping(ping); err != nil {
 		return err
 	}
-	if err := v.stores.database.Migrate(ctx); err != nil || !v.listens() {
+	if err := v.stores.database.Migrate(ctx); err != nil || !v.needsKeys() {
 		return err
 	}
 	return v.keyring.Load(ctx)

@@ -150,6 +150,12 @@ func (v *server) wireWork() {
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(),
 	}, v.work(), v.queue, v.queue, told)
+	if c.Roles.API || c.Roles.Worker {
+		v.wireLeasing()
+	}
+	if c.Roles.Worker {
+		v.wirePush()
+	}
 	if c.Roles.API {
 		v.wireAPI()
 	}
@@ -183,7 +189,6 @@ func (v *server) wireAPI() {
 	if c.Demo {
 		v.boxes = sandbox.NewManager(sandbox.ManagerOptions{Box: sandbox.Options{Log: v.log}})
 	}
-	v.wireLeasing()
 	whole := v.overview()
 	var engine http.Handler
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })

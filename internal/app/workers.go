@@ -59,12 +59,14 @@ func (v *server) seen() []job.WorkerInfo {
 // asked does what operators ask of this process, and answers the claims that wait here of workers that are to claim
 // nothing.
 func (v *server) asked() {
-	if v.config.Roles.API {
+	if v.leasing != nil {
 		v.leasing.Tell()
 	}
 	state := v.asks.Of(v.nonce)
 	if v.config.Roles.Worker {
-		v.pool.Quiet(state != job.WorkerRuns || v.signalled.Load())
+		quiet := state != job.WorkerRuns || v.signalled.Load()
+		v.pool.Quiet(quiet)
+		v.push.Quiet(quiet)
 	}
 	if state == job.WorkerTerminates {
 		v.told.Do(func() { close(v.terminated) })

@@ -64,7 +64,7 @@ func TestModule(t *testing.T) {
 // The table lets a room import only job, or another room for which there is a reason.
 func TestTable(t *testing.T) {
 	forHandlers := []string{
-		"internal/handlers", "internal/worker", "internal/outbound", "internal/mail", "internal/telemetry",
+		"internal/handlers", "internal/worker", "internal/push", "internal/outbound", "internal/mail", "internal/telemetry",
 	}
 	inSQL := []string{"internal/archive", "internal/access"}
 	seen := map[string]bool{}

@@ -92,6 +92,7 @@ var table = []room{
 		dir: "internal/leasing", rooms: []string{job, loops},
 		inTests: []string{"internal/queue", "internal/queue/queuetest"},
 	},
+	{dir: "internal/push", rooms: []string{job, handler, loops}},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",
@@ -131,7 +132,7 @@ var table = []room{
 		rooms: []string{
 			job, handler, loops, failpoint,
 			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
-			"internal/leasing", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/schema", "internal/config",
+			"internal/leasing", "internal/push", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/schema", "internal/config",
 			"internal/ledger",
 			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",

@@ -34,6 +34,7 @@ type Request struct {
 	MessageID string        // makes the call a signed message with this id, the same at each repeat; "" = none
 	TraceID   string
 	Owner     string // of the job, whose key signs a message; "" = none
+	MaxBody   int64  // the most bytes read of the answer's body; 0 = the sender's default
 }
 
 // Response is a Sender's answer.
@@ -71,8 +72,19 @@ func (o outgoing) open(field, url string) error {
 	return nil
 }
 
-// post sends a message and judges the answer. It returns the answer too.
+// post sends a message of the job's owner and judges the answer. It returns the answer too.
 func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
+	run, _ := handler.Running(ctx)
+	r.Owner = run.Owner
+	answer, err := o.message(ctx, r)
+	if err != nil {
+		return answer, err
+	}
+	return answer, judged(hostOf(r.URL), answer, time.Now())
+}
+
+// message posts a message about the running job, and returns the answer, whatever its status.
+func (o outgoing) message(ctx context.Context, r Request) (Response, error) {
 	run, _ := handler.Running(ctx)
 	if r.Header == nil {
 		r.Header = http.Header{}
@@ -81,12 +93,8 @@ func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	r.Header.Set("X-Job-Attempt", strconv.Itoa(run.Attempt))
-	r.Method, r.TraceID, r.Owner = http.MethodPost, run.TraceID, run.Owner
-	answer, err := o.send.Do(ctx, r)
-	if err != nil {
-		return answer, err
-	}
-	return answer, judged(hostOf(r.URL), answer, time.Now())
+	r.Method, r.TraceID = http.MethodPost, run.TraceID
+	return o.send.Do(ctx, r)
 }
 
 // judged returns nil for a delivered message, or the error that decides how the job continues:

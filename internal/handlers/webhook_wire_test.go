@@ -43,6 +43,7 @@ func (w wire) Do(ctx context.Context, r Request) (Response, error) {
 	}
 	if r.MessageID != "" {
 		req.Header.Set("Webhook-Id", r.MessageID)
+		req.Header.Set("Owner", r.Owner) // as a sign of the keys that would sign it
 	}
 	req.Header.Set("X-Trace-Id", r.TraceID)
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -52,7 +53,11 @@ func (w wire) Do(ctx context.Context, r Request) (Response, error) {
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	return Response{Status: res.StatusCode, Header: res.Header, Body: body}, err
+	answer := Response{Status: res.StatusCode, Header: res.Header, Body: body}
+	if r.MaxBody > 0 && int64(len(body)) > r.MaxBody {
+		answer.Body, answer.Truncated = body[:r.MaxBody], true
+	}
+	return answer, err
 }
 
 func outgoingTypes(s Sender) *handler.Registry {

@@ -100,7 +100,8 @@ func (a *api) changesPage(c *gin.Context) error {
 		body.Items[i] = changeBody{
 			ID: one.ID, At: stamp(one.At), Actor: orNull(one.Actor), Name: orNull(one.Name), Address: orNull(one.Address),
 			Action: one.Action,
-			Target: one.Target, Before: one.Before, After: one.After, Outcome: one.Outcome, TraceID: orNull(one.TraceID),
+			Target: one.Target, Before: changesShown(c, one.Before), After: changesShown(c, one.After), Outcome: one.Outcome,
+			TraceID: orNull(one.TraceID),
 		}
 	}
 	return write(c, http.StatusOK, &body)

@@ -19,16 +19,17 @@ type schemas map[string]jsontext.Value
 
 // queueBody is a queue on the wire.
 type queueBody struct {
-	Name    string   `json:"name"`
-	Limit   *int     `json:"limit"`                // null: as many as its tiers may have
-	Types   []string `json:"types"`                // none: it takes any
-	Schemas schemas  `json:"schemas"`              // by type
-	MaxRun  *float64 `json:"maxProcessingSeconds"` // null: what the tier's plan says
-	Paused  *string  `json:"paused"`               // since when; null: it is not paused
-	Ready   int64    `json:"ready"`
-	Waiting int64    `json:"scheduled"`
-	Running int64    `json:"running"`
-	Version int64    `json:"version"`
+	Name    string    `json:"name"`
+	Limit   *int      `json:"limit"`                // null: as many as its tiers may have
+	Types   []string  `json:"types"`                // none: it takes any
+	Schemas schemas   `json:"schemas"`              // by type
+	MaxRun  *float64  `json:"maxProcessingSeconds"` // null: what the tier's plan says
+	Push    *pushBody `json:"push"`                 // null: its jobs are not posted
+	Paused  *string   `json:"paused"`               // since when; null: it is not paused
+	Ready   int64     `json:"ready"`
+	Waiting int64     `json:"scheduled"`
+	Running int64     `json:"running"`
+	Version int64     `json:"version"`
 }
 
 func (a *api) queueOf(q job.Queue) queueBody {
@@ -36,6 +37,7 @@ func (a *api) queueOf(q job.Queue) queueBody {
 	b := queueBody{
 		Name: q.Name, Paused: when(q.Paused), Ready: n.Ready, Waiting: n.Scheduled, Running: n.Running, Version: q.Version,
 	}
+	b.Push = pushOf(q.Push)
 	b.Types, b.Schemas = append([]string{}, q.Types...), schemas{}
 	for typ, text := range q.Schemas {
 		b.Schemas[typ] = jsontext.Value(text)
@@ -71,9 +73,9 @@ func (a *api) queues(c *gin.Context) error {
 	main, _ := a.Queues.Find(job.MainQueue)
 	body := struct {
 		Items []queueBody `json:"items"`
-	}{[]queueBody{a.queueOf(main)}}
+	}{[]queueBody{a.queueShown(c, main)}}
 	for _, q := range a.Queues.All() {
-		body.Items = append(body.Items, a.queueOf(q))
+		body.Items = append(body.Items, a.queueShown(c, q))
 	}
 	return write(c, http.StatusOK, &body)
 }
@@ -88,7 +90,7 @@ func (a *api) getQueue(c *gin.Context) error {
 		return a.noQueue(unknownQueue)
 	}
 	c.Writer.Header()["Etag"] = []string{versionTag(q.Version)}
-	return write(c, http.StatusOK, a.queueOf(q))
+	return write(c, http.StatusOK, a.queueShown(c, q))
 }
 
 // queueAsked is the body of a PUT. The schemas of types are as they came.
@@ -121,6 +123,7 @@ var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
 		q.MaxRun, err = wholeSeconds(v, 1, 86400)
 		return err
 	},
+	"push": func(q *queueAsked, v jsontext.Value) error { return readPush(v, &q.Push) },
 }}
 
 // texts reads a JSON array of strings.
@@ -163,6 +166,9 @@ func (a *api) putQueue(c *gin.Context) error {
 		}
 		q.Schemas[typ] = compact
 	}
+	if err := a.checkPush(c.Request.Context(), q.Push); err != nil {
+		return err
+	}
 	if err := q.Check(); err != nil {
 		return badQueue(err)
 	}
@@ -177,7 +183,7 @@ func (a *api) putQueue(c *gin.Context) error {
 			"send it again."))
 	}
 	c.Writer.Header()["Etag"] = []string{versionTag(stored.Version)}
-	return write(c, http.StatusOK, a.queueOf(stored))
+	return write(c, http.StatusOK, a.queueShown(c, stored))
 }
 
 // deleteQueue serves DELETE /admin/queues/{name}. Jobs that have ended keep their queue's name.
@@ -236,7 +242,7 @@ func (a *api) holdQueue(c *gin.Context, action string, do func(q *job.Queue) err
 	}
 	is, _ = a.Queues.Find(is.Name)
 	c.Writer.Header()["Etag"] = []string{versionTag(is.Version)}
-	return write(c, http.StatusOK, a.queueOf(is))
+	return write(c, http.StatusOK, a.queueShown(c, is))
 }
 
 // purgeQueue serves POST /admin/queues/{name}/purge. If it stops half-way, the answer says how many jobs it cancelled.

@@ -11,14 +11,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const storedQueue = `{"name":"paid","limit":7,"types":[],"schemas":{},"maxProcessingSeconds":null,"paused":null,` +
+const storedQueue = `{"name":"paid","limit":7,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"paused":null,` +
 	`"ready":4,"scheduled":2,"running":1,"version":3}`
 
 func TestQueues_Read(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
 	wantJSON(t, r.do("GET", "/admin/queues", ""), 200, `{"items":[`+
-		`{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"paused":null,"ready":4,`+
+		`{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"paused":null,"ready":4,`+
 		`"scheduled":2,"running":1,"version":0},`+storedQueue+`]}`)
 	rec := r.do("GET", "/admin/queues/paid", "")
 	wantJSON(t, rec, 200, storedQueue)

@@ -32,6 +32,7 @@ type Queue struct {
 	// Schemas has JSON Schemas by job type: a payload that does not fit is refused at its submit.
 	Schemas map[string]string
 	MaxRun  time.Duration // how long an attempt of its jobs may run; 0 = what the plan says
+	Push    Push          // where its jobs are posted
 	Paused  time.Time     // since when claims find none of its jobs; zero = it is not paused
 	Version int64         // grows by one with each change
 }
@@ -75,7 +76,7 @@ func (q Queue) Check() error {
 	if bytes > MaxQueueSchemas {
 		return fmt.Errorf("%w: its schemas have more than %d bytes", ErrBadQueue, MaxQueueSchemas)
 	}
-	return nil
+	return q.Push.Check()
 }
 
 // MaxQueueSchemas is the greatest size of a queue's schemas together, in bytes.
@@ -87,7 +88,7 @@ const MaxQueueTypes = 100
 // Equal says whether two queues are the same in all fields.
 func (q Queue) Equal(o Queue) bool {
 	return q.Name == o.Name && q.Limit == o.Limit && slices.Equal(q.Types, o.Types) && q.MaxRun == o.MaxRun &&
-		maps.Equal(q.Schemas, o.Schemas) && q.Paused.Equal(o.Paused) && q.Version == o.Version
+		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.Paused.Equal(o.Paused) && q.Version == o.Version
 }
 
 // Takes says whether jobs of a type may be submitted into the queue.

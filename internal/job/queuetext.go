@@ -12,12 +12,25 @@ type queueText struct {
 	Types    []string                   `json:"types,omitempty"`
 	Schemas  map[string]json.RawMessage `json:"schemas,omitempty"`
 	MaxRunMs int64                      `json:"maxRunMs,omitempty"`
+	Push     *pushText                  `json:"push,omitempty"`
 	Version  int64                      `json:"version"`
+}
+
+// pushText is a Push in a queueText.
+type pushText struct {
+	URL          string `json:"url"`
+	Permanent4xx bool   `json:"permanent4xx,omitempty"`
+	Concurrency  int    `json:"concurrency,omitempty"`
+	Key          string `json:"key,omitempty"`
 }
 
 // Text returns the declaration of a queue as Redis and SQL store it.
 func (q Queue) Text() string {
-	t := queueText{q.Limit, q.Types, map[string]json.RawMessage{}, q.MaxRun.Milliseconds(), q.Version}
+	t := queueText{q.Limit, q.Types, map[string]json.RawMessage{}, q.MaxRun.Milliseconds(), nil, q.Version}
+	if q.Push.On() {
+		push := pushText(q.Push)
+		t.Push = &push
+	}
 	for typ, schema := range q.Schemas {
 		t.Schemas[typ] = json.RawMessage(schema)
 	}
@@ -33,6 +46,9 @@ func ReadQueue(name, text string) (Queue, error) {
 	}
 	q := Queue{
 		Name: name, Limit: t.Limit, Types: t.Types, MaxRun: time.Duration(t.MaxRunMs) * time.Millisecond, Version: t.Version,
+	}
+	if t.Push != nil {
+		q.Push = Push(*t.Push)
 	}
 	for typ, schema := range t.Schemas {
 		if q.Schemas == nil {

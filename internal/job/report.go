@@ -12,6 +12,7 @@ type Report struct {
 	Kind ReportKind
 
 	Result []byte // DidSucceed: JSON
+	Cut    bool   // DidSucceed: the result is longer than any may be, and Result is its beginning
 
 	Error       string        // DidFail
 	Permanent   bool          // DidFail: no retry can help
@@ -74,6 +75,9 @@ func Decide(r Report, limit int, backoff time.Duration) End {
 		return End{Verb: Releases, Delay: r.Delay, Text: clip(r.Reason, MaxLaterReason)}
 	case r.Kind == GaveBack:
 		return End{Verb: Releases}
+	case r.Kind == DidSucceed && r.Cut:
+		return End{Verb: Fails, Cause: ResultTooLarge, Final: true,
+			Text: fmt.Sprintf("the result has more than %d bytes, which is the limit", limit)}
 	case r.Kind == DidSucceed && len(r.Result) > limit:
 		return End{Verb: Fails, Cause: ResultTooLarge, Final: true,
 			Text: fmt.Sprintf("the result has %d bytes, the limit is %d", len(r.Result), limit)}

@@ -10,6 +10,7 @@ package outbound
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -56,6 +57,7 @@ type Request struct {
 	MessageID string        // makes the call a Standard Webhooks message with this id, the same at each repeat; "" = none
 	TraceID   string        // of the job; "" = none
 	Owner     string        // of the job, whose keys sign a message; "" = none
+	MaxBody   int64         // the most bytes read of the answer's body; 0 = the client's default
 }
 
 // Response is an answer, whatever its status.
@@ -63,7 +65,7 @@ type Response struct {
 	Status    int
 	Header    http.Header
 	Body      []byte
-	Truncated bool // the body was longer than MaxBody
+	Truncated bool // the body was longer than what is read of it
 }
 
 // Client makes guarded calls. It is safe for concurrent use.
@@ -136,7 +138,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, handler.Permanent(fmt.Errorf("call %s: bad request: %w", u.Hostname(), err))
 	}
 	req.Header = c.header(limited, r)
-	answer, err := c.exchange(req)
+	answer, err := c.exchange(req, cmp.Or(r.MaxBody, c.opt.MaxBody))
 	switch {
 	case err == nil:
 		return answer, nil
@@ -162,19 +164,19 @@ func (c *Client) header(ctx context.Context, r Request) http.Header {
 	return h
 }
 
-func (c *Client) exchange(req *http.Request) (Response, error) {
+func (c *Client) exchange(req *http.Request, most int64) (Response, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
 		return Response{}, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, c.opt.MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err != nil {
 		return Response{}, err
 	}
 	answer := Response{Status: res.StatusCode, Header: res.Header, Body: body}
-	if int64(len(body)) > c.opt.MaxBody {
-		answer.Body, answer.Truncated = body[:c.opt.MaxBody], true
+	if int64(len(body)) > most {
+		answer.Body, answer.Truncated = body[:most], true
 	}
 	return answer, nil
 }

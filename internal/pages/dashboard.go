@@ -12,10 +12,13 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
+const dashboardPath = "/dashboard"
+
 // dashboards returns the pages for operators.
 func (p *Pages) dashboards() []Page {
 	return []Page{
-		{http.MethodGet, "/dashboard", http.HandlerFunc(p.getDashboard)},
+		{http.MethodGet, dashboardPath, http.HandlerFunc(p.getDashboard)},
+		{http.MethodPost, workersPath, http.HandlerFunc(p.postWorkers)},
 		{http.MethodGet, "/dashboard/jobs", http.HandlerFunc(p.getJobs)},
 		{http.MethodGet, "/dashboard/dead", http.HandlerFunc(p.getDead)},
 		{http.MethodPost, "/dashboard/dead/requeue", http.HandlerFunc(p.postDeadRequeue)},

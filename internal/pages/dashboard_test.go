@@ -233,10 +233,10 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 // A form of another site's page changes nothing, whatever cookie it comes with.
 func TestDashboard_FormsOfOtherSites(t *testing.T) {
 	t.Attr("proves", "A45")
-	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID"} {
+	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/dashboard/workers"} {
 		o := newOps()
 		p := New(Options{Sessions: &logins{}, API: o, Set: theSet(), Now: func() time.Time { return opsNow }})
-		r := httptest.NewRequest("POST", path, strings.NewReader("one="+opsID))
+		r := httptest.NewRequest("POST", path, strings.NewReader("confirmed=yes&quiet=w1&one="+opsID))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		w := httptest.NewRecorder()

@@ -63,7 +63,8 @@ func FuzzOwnPath(f *testing.F) {
 type answering struct{ t *testing.T }
 
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
-	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue)|PUT ` +
+	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue|` +
+	`admin/workers/[A-Za-z0-9._-]{1,100}/(quiet|resume|terminate))|GET /admin/workers|PUT ` +
 	`/admin/tiers/PAID)$`)
 
 func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,6 +90,8 @@ func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = `{"apiResponseData":{"jobId":"` + jobID + `"}}`
 	case strings.HasSuffix(r.URL.Path, "/requeue"):
 		answer = `{"matched":3,"requeued":3}`
+	case address == "GET /admin/workers":
+		answer = `{"items":[{"name":"w1","kind":"server","state":"run"}]}`
 	default:
 		answer = `{"requested":true}`
 	}

@@ -56,6 +56,7 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	}
 	s := &web.Snapshot{}
 	var more struct {
+		Workers        []struct{ Kind, Language, State string }
 		Tiers          []struct{ Completed, Failed, Cancelled int64 }
 		DrainPerSecond float64
 		Timestamp      time.Time
@@ -73,7 +74,9 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	for _, t := range s.Tiers {
 		s.InFlight += t.InFlight
 	}
-	for _, one := range s.Workers {
+	for i, one := range s.Workers {
+		said := more.Workers[i]
+		s.Workers[i].State, s.Workers[i].Asked = WorkerWords(said.Kind, said.Language, said.State), said.State
 		s.Slots.Running += one.Running
 		s.Slots.Total += one.Slots
 	}

@@ -35,7 +35,12 @@ var formTexts = map[string]formText{
 	"plan_stored": {numbers: 1, text: func(n []int64, _ string) string {
 		return fmt.Sprintf("The plan is stored as version %d.", n[0])
 	}},
+	"worker_quiet": plainly("The worker was told to claim no more jobs. It hears that within a second or two, and " +
+		"finishes the jobs that it has."),
+	"worker_resume":    plainly("The worker may claim jobs again. It hears that within a second or two."),
+	"worker_terminate": plainly("The worker was told to end. It finishes its jobs, or gives them back."),
 
+	"no_worker":      plainly("You chose no worker, so none was told anything."),
 	"nothing_chosen": plainly("You chose no dead letter, so none was requeued."),
 	"none_selected":  plainly("You selected no dead letter, so none was requeued."),
 	"none_passes":    plainly("No dead letter matches this filter any more, so none was requeued."),
@@ -64,6 +69,7 @@ var reasons = map[string]string{
 	"INVALID_REQUEST":          "the request is not valid.",
 	"UNAUTHORIZED":             "the key is not valid any more.",
 	"FORBIDDEN":                "the key may not do this.",
+	"NOT_FOUND":                "it is not there any more.",
 	"JOB_NOT_FOUND":            "there is no job with this id.",
 	"INVALID_STATE_TRANSITION": "the job's state does not allow that any more.",
 	"RATE_LIMITED":             "too many requests; try again in a while.",

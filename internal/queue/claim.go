@@ -17,7 +17,7 @@ import (
 // same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	script, nonce, number := q.claim, q.opts.Nonce, strconv.FormatInt(r.Number, 10)
-	from, low, delivery, notAfter := q.opts.Serves, math.Inf(-1), "-", "0"
+	from, low, delivery, notAfter := q.own(), math.Inf(-1), "-", "0"
 	lease := func(p job.Plan) time.Duration { return p.HeartbeatTimeout }
 	if e := r.Elsewhere; e != nil {
 		script = script.with(partition, "claims", claimsSuffix(e.Worker+"~"+e.ID))
@@ -47,6 +47,14 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 		return reply, fmt.Errorf("claim: %w: it came too late", job.ErrUnavailable)
 	}
 	return reply, q.readClaim(answer, &reply)
+}
+
+// own returns the queues whose jobs the pool of this process runs: those that it serves, without the queues that push.
+func (q *Queue) own() []string {
+	return slices.DeleteFunc(slices.Clone(q.opts.Serves), func(name string) bool {
+		of, _ := q.opts.Queues.Find(name)
+		return of.Push.On()
+	})
 }
 
 // unpaused returns those of some queues whose jobs may be claimed.

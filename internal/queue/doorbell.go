@@ -13,7 +13,7 @@ import (
 func (q *Queue) Wait(ctx context.Context, partition int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2500*time.Millisecond) // a server that hangs must not hold the caller
 	defer cancel()
-	token, err := q.ringing(ctx, partition, q.opts.Serves)
+	token, err := q.ringing(ctx, partition, q.own())
 	if token != "" {
 		q.rung[partition].Store(&token)
 	}
@@ -44,6 +44,14 @@ func (q *Queue) RingIn(ctx context.Context, partition int, queue string) error {
 
 // ringing waits for a token of some doorbells for a second, and returns the key that had it; "" = none.
 func (q *Queue) ringing(ctx context.Context, partition int, queues []string) (string, error) {
+	if len(queues) == 0 {
+		select {
+		case <-time.After(time.Second):
+			return "", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
 	bells := make([]string, len(queues))
 	for i, name := range queues {
 		bells[i] = bellKey(partition, name)

@@ -46,7 +46,7 @@ func (s *site) changing(living, failed string) (all []string) {
 		s.t.Fatalf("the API's addresses: %v", all)
 	}
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout",
-		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/demo/play"} {
+		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/dashboard/workers", "/demo/play"} {
 		all = append(all, http.MethodPost+" "+path)
 	}
 	return all
@@ -101,6 +101,7 @@ func TestFace_AnotherSitesPage(t *testing.T) {
 					{"/login", "key", theAdmin},
 					{"/submit", "tier", "PAID", "type", "SIMULATION"},
 					{"/dashboard/dead/requeue", "scope", "all", "expected", "1", "confirmed", "yes"},
+					{"/dashboard/workers", "confirmed", "yes", "quiet", s.worker()},
 					{"/dashboard/tiers/PUBLIC", "confirmed", "yes", "version", "1", "maxRetries", "9"},
 				} {
 					tab.Open(origin)

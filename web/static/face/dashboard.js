@@ -54,13 +54,25 @@ const drawWorkers = write && list($("workers"), $("worker-row"), (row, w) => {
   put(row, "seen", ago((now() - Date.parse(w.seenAt)) / 1000));
   row.fields.bar.setAttribute("width", part(w.running, w.slots));
   row.el.classList.toggle("gone", now() - Date.parse(w.seenAt) > 5000);
+  ask(row, "quiet", "Quiet", w, w.asked === "quiet" || w.asked === "terminate");
+  ask(row, "resume", "Resume", w, w.asked !== "quiet" && w.asked !== "terminate");
+  ask(row, "terminate", "Terminate", w, w.asked === "terminate");
 });
+
+// ask fits one of a worker's buttons, which only operators who may change something have.
+function ask(row, verb, label, w, hidden) {
+  const button = row.fields[verb];
+  if (!button) return;
+  button.value = w.name;
+  button.setAttribute("aria-label", label + " " + w.name);
+  button.hidden = hidden;
+}
 
 const drawQueues = write && list($("queues"), $("queue-row"), (row, q) => {
   put(row, "queue", q.queue);
   for (const f of ["depth", "scheduled", "inFlight"]) put(row, f, count(q[f]));
   put(row, "workers", q.workers);
-  put(row, "state", q.paused ? "paused" : q.workers === 0 && q.depth > 0 ? "no worker takes its jobs" : "");
+  put(row, "state", q.paused ? "paused" : q.workers === 0 && q.depth > 0 ? "no worker takes its jobs" : q.push ? "push" : "");
 });
 
 const drawFeed = write && list($("feed"), $("feed-row"), (row, f) => {

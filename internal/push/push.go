@@ -1,0 +1,310 @@
+// Package push runs the jobs of queues that post them to a URL. It is a worker of its own in the process: it claims
+// sealed leases as a worker of another program does, posts each payload, and reports what the receiver answered.
+//
+//	push.go     the queues that push, and how many posts of each are under way
+//	attempt.go  one post: its context, its report
+//	beat.go     the heartbeats of all posts
+//
+// Three rules hold. A queue has at most its Concurrency of posts under way in the process. A report is repeated until
+// it is answered, or until Stop gives up. A receiver that answered 202 holds the lease from then on: the process sends
+// no more heartbeats for it, and does not count it.
+package push
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/handler"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
+)
+
+// Leases hands out leases to workers outside the pool, and takes their reports: see package leasing.
+type Leases interface {
+	// Claim waits for jobs up to c.Wait. When ctx ends, the jobs that it took go back.
+	Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error)
+	Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error)
+	End(ctx context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd
+}
+
+// Config configures a Pusher. All fields but Around are required.
+type Config struct {
+	Leases Leases
+	Queues func() []job.Queue // the declared queues, as they were last read
+	// Post sends a job to its receiver. lease is what the receiver may end the job with; "" = nothing.
+	Post func(ctx context.Context, to job.Push, l *job.WorkerLease, lease string) (job.PushAnswer, error)
+	// Open says whether the server has no API keys, so that anybody may end a job by its lease.
+	Open         func() bool
+	Worker       string // the process' name in histories
+	DrainTimeout time.Duration
+	Log          *slog.Logger
+
+	// Around opens the surroundings of each post, as for the handlers of the pool; nil = none.
+	Around func(ctx context.Context, l *job.Lease) (context.Context, func(err error))
+}
+
+const (
+	leaseFor   = 30 * time.Second // a lease without a heartbeat
+	beatEvery  = 2 * time.Second
+	lookEvery  = time.Second // at the declared queues
+	claimWait  = 20 * time.Second
+	claimRest  = time.Second // after a claim that failed, or was answered at once with no job
+	drainGrace = time.Second // for posts to end after they were told to stop
+)
+
+// Pusher posts the jobs of the queues that push. Make it with New.
+type Pusher struct {
+	Config
+	io   context.Context // of reports and heartbeats: ends last
+	shut context.CancelFunc
+	base context.Context // of posts
+	stop context.CancelCauseFunc
+	told loop.Signal    // Quiet was called
+	wg   sync.WaitGroup // the loops, not the attempts
+
+	mu      sync.Mutex
+	begun   bool
+	over    bool // Stop was called
+	quiet   bool
+	lines   map[string]*line // by queue
+	running map[*attempt]struct{}
+	counts  map[string]int  // attempts by queue
+	failing map[string]bool // what failed at the last try, so that an outage is logged once
+	lost    int             // reports that Stop gave up
+	changed chan struct{}   // closed and replaced when an attempt has ended
+}
+
+// line claims the jobs of one queue until its context ends.
+type line struct {
+	queue string
+	push  job.Push
+	ctx   context.Context
+	end   context.CancelFunc
+}
+
+// New makes a Pusher, which does nothing until Start.
+func New(c Config) *Pusher {
+	p := &Pusher{Config: c, lines: map[string]*line{}, running: map[*attempt]struct{}{}, counts: map[string]int{},
+		failing: map[string]bool{}, changed: make(chan struct{}), told: loop.NewSignal()}
+	p.io, p.shut = context.WithCancel(context.Background())
+	p.base, p.stop = context.WithCancelCause(context.Background())
+	return p
+}
+
+// Start begins to post.
+func (p *Pusher) Start(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begun || p.over {
+		return errors.New("start to push: it was started or stopped before")
+	}
+	p.begun = true
+	p.wg.Go(p.lookLoop)
+	p.wg.Go(p.beatLoop)
+	return nil
+}
+
+// Quiet makes the Pusher claim no more jobs, or claim again. It may be called at any time.
+func (p *Pusher) Quiet(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet = on; on {
+		p.endLines(func(*line) bool { return true })
+	}
+	p.told.Set()
+}
+
+// Running returns how many posts are under way.
+func (p *Pusher) Running() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.running)
+}
+
+// Stop claims no more jobs, waits up to DrainTimeout for the posts under way, then ends the others and gives their jobs
+// back. It returns an error if a report was not answered: its job comes back through the watches.
+func (p *Pusher) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	p.over = true
+	p.endLines(func(*line) bool { return true })
+	p.mu.Unlock()
+	if !p.idle(ctx, p.DrainTimeout) {
+		p.stop(handler.ErrDraining)
+		p.idle(context.WithoutCancel(ctx), drainGrace)
+	}
+	p.shut()
+	p.wg.Wait()
+	idle := p.idle(context.WithoutCancel(ctx), drainGrace)
+	p.mu.Lock()
+	lost := p.lost
+	p.mu.Unlock()
+	if !idle || lost > 0 {
+		return fmt.Errorf("stop to push: the ends of %d posts are not reported, and others are under way: %t", lost, !idle)
+	}
+	return nil
+}
+
+// tried logs that something begins to fail, and that it succeeds again, but not each failure in between.
+func (p *Pusher) tried(what string, err error, more ...any) {
+	p.mu.Lock()
+	before := p.failing[what]
+	p.failing[what] = err != nil
+	p.mu.Unlock()
+	switch {
+	case err != nil && !before:
+		p.Log.Warn("pushing jobs: "+what+" fails; trying again", append(more, "err", err)...)
+	case err == nil && before:
+		p.Log.Info("pushing jobs: "+what+" succeeds again", more...)
+	}
+}
+
+// idle waits until no post is under way. It returns false if that took longer than most, or until ctx ended.
+func (p *Pusher) idle(ctx context.Context, most time.Duration) bool {
+	limit := time.NewTimer(most)
+	defer limit.Stop()
+	for {
+		p.mu.Lock()
+		n, changed := len(p.running), p.changed
+		p.mu.Unlock()
+		if n == 0 {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// wake wakes what waits for the end of an attempt. p.mu is held.
+func (p *Pusher) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// endLines ends the claims of some lines. p.mu is held.
+func (p *Pusher) endLines(which func(l *line) bool) {
+	for name, l := range p.lines {
+		if which(l) {
+			l.end()
+			delete(p.lines, name)
+		}
+	}
+}
+
+// lookLoop makes a line for each queue that pushes, and ends those of queues that do so no more, or otherwise.
+func (p *Pusher) lookLoop() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		p.look()
+		select {
+		case <-p.io.Done():
+			return
+		case <-tick.C:
+		case <-p.told:
+		}
+	}
+}
+
+// look compares the lines with the declared queues once.
+func (p *Pusher) look() {
+	pushes := map[string]job.Push{}
+	for _, q := range p.Queues() {
+		if q.Push.On() && q.Paused.IsZero() {
+			pushes[q.Name] = q.Push
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLines(func(l *line) bool { return pushes[l.queue] != l.push })
+	if p.quiet || p.over {
+		return
+	}
+	for name, push := range pushes {
+		if p.lines[name] == nil {
+			l := &line{queue: name, push: push}
+			l.ctx, l.end = context.WithCancel(p.io)
+			p.lines[name] = l
+			p.wg.Go(func() { p.claimLoop(l) })
+		}
+	}
+}
+
+// claimLoop claims jobs of a line's queue while fewer posts are under way than may be.
+func (p *Pusher) claimLoop(l *line) {
+	id := ""
+	for {
+		n := p.room(l)
+		if n == 0 {
+			return
+		}
+		if id == "" {
+			id = newID()
+		}
+		began := time.Now()
+		leases, err := p.Leases.Claim(l.ctx, job.WorkerClaim{
+			Key: l.push.Key, Worker: p.Worker, ID: id, Queues: []string{l.queue}, Max: n, Wait: claimWait, Lease: leaseFor,
+		})
+		if l.ctx.Err() != nil && err != nil {
+			return
+		}
+		p.tried("claim", err, "queue", l.queue)
+		if err == nil {
+			id = "" // a claim that may have taken jobs is sent again as it was, and gets them
+		}
+		for i := range leases {
+			p.begin(l, leases[i])
+		}
+		if len(leases) == 0 && (err != nil || time.Since(began) < claimRest) && !pause(l.ctx, claimRest) {
+			return
+		}
+	}
+}
+
+// room waits until a post of the line's queue may begin, and returns how many may; 0 = the line has ended.
+func (p *Pusher) room(l *line) int {
+	for {
+		p.mu.Lock()
+		n, changed := min(l.push.AtOnce()-p.counts[l.queue], job.MaxBatch), p.changed
+		p.mu.Unlock()
+		switch {
+		case l.ctx.Err() != nil:
+			return 0
+		case n > 0:
+			return n
+		}
+		select {
+		case <-changed:
+		case <-l.ctx.Done():
+		}
+	}
+}
+
+// pause waits, and returns false if ctx ended meanwhile.
+func pause(ctx context.Context, long time.Duration) bool {
+	t := time.NewTimer(long)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// newID names a claim.
+func newID() string {
+	id := make([]byte, 8)
+	_, _ = rand.Read(id) // never fails, says crypto/rand
+	return hex.EncodeToString(id)
+}

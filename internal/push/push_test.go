@@ -1,0 +1,520 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/handler"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// room is a fake of the leases: it hands out what is ready, and notes what it is told.
+type room struct {
+	mu      sync.Mutex
+	ready   int
+	made    int
+	claims  []job.WorkerClaim
+	beats   map[string]int // by sealed lease
+	words   map[string]job.Word
+	ends    map[string]job.Report
+	keys    map[string]bool // with which leases were extended or ended
+	endErrs []error         // of the next ends
+	failing error           // of claims
+	deaf    bool            // heartbeats fail
+	late    bool            // claims do not end with their context
+	wakes   chan struct{}
+}
+
+func newRoom(ready int) *room {
+	return &room{ready: ready, beats: map[string]int{}, words: map[string]job.Word{}, ends: map[string]job.Report{},
+		keys: map[string]bool{}, wakes: make(chan struct{}, 1000)}
+}
+
+func (r *room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
+	r.mu.Lock()
+	r.claims = append(r.claims, c)
+	err := r.failing
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	over := time.NewTimer(c.Wait)
+	defer over.Stop()
+	for {
+		if leases := r.take(c); len(leases) > 0 {
+			return leases, nil
+		}
+		select {
+		case <-r.wakes:
+		case <-over.C:
+			return nil, nil
+		case <-ctx.Done():
+			if !r.late {
+				return nil, ctx.Err()
+			}
+			<-time.After(time.Second)
+			return r.take(c), nil
+		}
+	}
+}
+
+func (r *room) take(c job.WorkerClaim) (leases []job.WorkerLease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(leases) < c.Max && r.ready > 0 {
+		r.ready--
+		r.made++
+		l := job.WorkerLease{Sealed: fmt.Sprintf("lease-%d", r.made), For: c.Lease, EndsIn: time.Minute}
+		l.ID, l.Queue, l.Attempt = job.ID(fmt.Sprintf("job-%d", r.made)), c.Queues[0], 1
+		leases = append(leases, l)
+	}
+	return leases
+}
+
+func (r *room) add(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready += n
+	r.wakes <- struct{}{}
+}
+
+func (r *room) Heartbeat(_ context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deaf {
+		return nil, job.ErrUnavailable
+	}
+	pulses := make([]job.WorkerPulse, len(beats))
+	for i, b := range beats {
+		r.beats[b.Sealed]++
+		r.keys[key] = true
+		if pulses[i].Word = r.words[b.Sealed]; pulses[i].Word == "" {
+			pulses[i].Word = job.OK
+		}
+	}
+	return pulses, nil
+}
+
+func (r *room) End(ctx context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[key] = true
+	if ctx.Err() != nil {
+		return []job.WorkerEnd{{Err: ctx.Err()}}
+	}
+	if len(r.endErrs) > 0 {
+		err := r.endErrs[0]
+		r.endErrs = r.endErrs[1:]
+		return []job.WorkerEnd{{Err: err}}
+	}
+	r.ends[reports[0].Sealed] = reports[0].Report
+	return []job.WorkerEnd{{}}
+}
+
+func (r *room) ended() map[string]job.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string]job.Report{}
+	for sealed, report := range r.ends {
+		all[sealed] = report
+	}
+	return all
+}
+
+// receiver is a fake of the posts. Each post waits for an answer.
+type receiver struct {
+	mu      sync.Mutex
+	posts   int
+	leases  []string
+	at      int // posts that wait now
+	most    int
+	answers chan answer
+	told    []error // why posts were told to end
+}
+
+type answer struct {
+	job.PushAnswer
+	err error
+}
+
+func newReceiver() *receiver { return &receiver{answers: make(chan answer)} }
+
+func (r *receiver) post(ctx context.Context, to job.Push, l *job.WorkerLease, lease string) (job.PushAnswer, error) {
+	if run, ok := handler.Running(ctx); !ok || run.ID != l.ID || run.Attempt != l.Attempt || to.URL == "" {
+		return job.PushAnswer{}, errors.New("the context has another job")
+	}
+	r.mu.Lock()
+	r.posts++
+	r.at++
+	r.most = max(r.most, r.at)
+	r.leases = append(r.leases, lease)
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.at--
+	}()
+	select {
+	case a := <-r.answers:
+		return a.PushAnswer, a.err
+	case <-ctx.Done():
+		r.mu.Lock()
+		r.told = append(r.told, context.Cause(ctx))
+		r.mu.Unlock()
+		return job.PushAnswer{}, errors.New("cut off")
+	}
+}
+
+func (r *receiver) counts() (posts, at, most int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.posts, r.at, r.most
+}
+
+// declared are the queues, which a test may change.
+type declared struct {
+	mu  sync.Mutex
+	all []job.Queue
+}
+
+func (d *declared) list() []job.Queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.all)
+}
+
+func (d *declared) set(all ...job.Queue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = all
+}
+
+func pictures(atOnce int) job.Queue {
+	return job.Queue{Name: "pictures", Push: job.Push{URL: "https://x.example/", Concurrency: atOnce}}
+}
+
+// started makes a Pusher, which ends with the test, in a bubble of virtual time.
+func started(t *testing.T, r *room, to *receiver, open bool, queues ...job.Queue) (*Pusher, *declared) {
+	t.Helper()
+	d := &declared{all: queues}
+	p := New(Config{Leases: r, Queues: d.list, Post: to.post, Open: func() bool { return open }, Worker: "w1",
+		DrainTimeout: 5 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Stop(context.Background()) })
+	synctest.Wait()
+	return p, d
+}
+
+func good(result string) answer { return answer{PushAnswer: job.PushAnswer{Result: []byte(result)}} }
+
+// A queue has at most its concurrency of posts under way, and each end makes room for one more.
+func TestConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(7), newReceiver()
+		started(t, r, to, true, pictures(3), job.Queue{Name: "films"})
+		for done := range 7 {
+			posts, at, most := to.counts()
+			if want := min(done+3, 7); posts != want || at != want-done || most != 3 {
+				t.Fatalf("after %d: %d posts, %d now, %d at most", done, posts, at, most)
+			}
+			to.answers <- good(fmt.Sprint(done))
+			synctest.Wait()
+		}
+		if ends := r.ended(); len(ends) != 7 || ends["lease-1"].Kind != job.DidSucceed {
+			t.Errorf("%+v", ends)
+		}
+		ids := map[string]bool{} // a claim with the id of an answered one would get its jobs again
+		for _, c := range r.claims {
+			if ids[c.ID] {
+				t.Errorf("two claims are %s", c.ID)
+			}
+			ids[c.ID] = true
+			if !slices.Equal(c.Queues, []string{"pictures"}) || c.Worker != "w1" || c.Lease != leaseFor || c.Max > 3 {
+				t.Errorf("claimed %+v", c)
+			}
+		}
+		r.add(1) // a claim waits
+		synctest.Wait()
+		if posts, _, _ := to.counts(); posts != 8 {
+			t.Errorf("%d posts", posts)
+		}
+	})
+}
+
+// What the receiver answers is what is reported.
+func TestReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(0), newReceiver()
+		started(t, r, to, true, pictures(1))
+		for i, c := range []struct {
+			answer answer
+			want   job.Report
+		}{
+			{good("7"), job.Report{Result: []byte("7")}},
+			{answer{PushAnswer: job.PushAnswer{Cut: true}}, job.Report{Cut: true}},
+			{answer{err: errors.New("x answered 500")}, job.Report{Kind: job.DidFail, Error: "x answered 500", RetryAfter: -1}},
+			{answer{err: handler.Permanent(errors.New("x"))}, job.Report{Kind: job.DidFail, Error: "x", Permanent: true,
+				RetryAfter: -1}},
+			{answer{err: handler.LaterBecause(time.Minute, "busy")}, job.Report{Kind: job.GaveBack, Delay: time.Minute,
+				Reason: "busy"}},
+		} {
+			r.add(1)
+			synctest.Wait()
+			to.answers <- c.answer
+			synctest.Wait()
+			if got := r.ended()[fmt.Sprintf("lease-%d", i+1)]; fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("%+v reports %+v, want %+v", c.answer, got, c.want)
+			}
+		}
+	})
+}
+
+// After a 202 the lease is the receiver's: it gets its whole length once more, and then no heartbeat and no report. The
+// next post may begin.
+func TestAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(2), newReceiver()
+		p, _ := started(t, r, to, true, pictures(1))
+		to.answers <- answer{PushAnswer: job.PushAnswer{Takes: true}}
+		synctest.Wait()
+		if r.beats["lease-1"] != 1 || len(r.ended()) != 0 || p.Running() != 1 {
+			t.Fatalf("%v, %v, %d", r.beats, r.ended(), p.Running())
+		}
+		<-time.After(time.Minute / 2)
+		if r.beats["lease-1"] != 1 || r.beats["lease-2"] < 10 {
+			t.Errorf("%v", r.beats)
+		}
+		if err := p.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, reported := r.ended()["lease-1"]; reported || len(r.keys) != 1 || !r.keys[""] {
+			t.Errorf("reported %+v, with %v", r.ended(), r.keys)
+		}
+	})
+}
+
+// The lease goes to the receiver on a server without keys, or if the queue names the key that may use it.
+func TestLeaseForTheReceiver(t *testing.T) {
+	for _, c := range []struct {
+		open bool
+		key  string
+		want string
+	}{
+		{true, "", "lease-1"}, {false, "", ""}, {false, "aaaaaaaaaaaaaaaa", "lease-1"},
+		{true, "aaaaaaaaaaaaaaaa", "lease-1"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, to := newRoom(1), newReceiver()
+			q := pictures(1)
+			q.Push.Key = c.key
+			started(t, r, to, c.open, q)
+			to.answers <- good("1")
+			synctest.Wait()
+			if to.leases[0] != c.want || r.claims[0].Key != c.key || !r.keys[c.key] || len(r.keys) != 1 {
+				t.Errorf("%+v: the lease %q, claimed with %q, %v", c, to.leases[0], r.claims[0].Key, r.keys)
+			}
+		})
+	}
+}
+
+// Heartbeats keep a lease while its post is under way. They bring a cancel, and the loss of the lease, which also shows
+// when no heartbeat is answered. The time of an attempt ends it too.
+func TestPostsAreEnded(t *testing.T) {
+	cut := job.Report{Kind: job.DidFail, Error: "cut off", RetryAfter: -1}
+	late := cut
+	late.Overdue = true
+	for name, c := range map[string]struct {
+		word       job.Word
+		deaf       bool
+		from, upto time.Duration // when the post is ended
+		why        error
+		want       job.Report
+	}{
+		"cancelled": {job.Cancel, false, 0, 2 * beatEvery, handler.ErrCancelled, cut},
+		"lost":      {job.Lost, false, 0, 2 * beatEvery, handler.ErrLeaseLost, job.Report{Kind: job.GaveBack}},
+		"deaf": {"", true, leaseFor - time.Second, leaseFor + 2*beatEvery, handler.ErrLeaseLost,
+			job.Report{Kind: job.GaveBack}},
+		"too long": {"", false, time.Minute - time.Second, time.Minute + time.Second, handler.ErrMaxTime, late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, to := newRoom(1), newReceiver()
+				r.words["lease-1"], r.deaf = c.word, c.deaf
+				started(t, r, to, true, pictures(1))
+				<-time.After(c.from)
+				if len(to.told) != 0 {
+					t.Errorf("after %s: %v", c.from, to.told)
+				}
+				<-time.After(c.upto - c.from)
+				got := r.ended()["lease-1"]
+				if len(to.told) != 1 || !errors.Is(to.told[0], c.why) || fmt.Sprint(got) != fmt.Sprint(c.want) {
+					t.Errorf("%v, %+v, want %+v", to.told, r.ended(), c.want)
+				}
+			})
+		})
+	}
+}
+
+// Jobs that come when their queue pushes no more go back unposted.
+func TestLateJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(0), newReceiver()
+		r.late = true
+		_, d := started(t, r, to, true, pictures(2))
+		d.set()
+		<-time.After(lookEvery + time.Millisecond)
+		r.mu.Lock()
+		r.ready = 1
+		r.mu.Unlock()
+		<-time.After(2 * time.Second)
+		report, reported := r.ended()["lease-1"]
+		want := fmt.Sprint(job.Report{Kind: job.GaveBack})
+		if posts, _, _ := to.counts(); posts != 0 || !reported || fmt.Sprint(report) != want {
+			t.Errorf("%d posts, %+v", posts, r.ended())
+		}
+	})
+}
+
+// A store that does not answer loses no report, and no claim: both are sent again, the claim under its name.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(1), newReceiver()
+		r.failing = job.ErrUnavailable
+		p, _ := started(t, r, to, true, pictures(1))
+		<-time.After(3500 * time.Millisecond)
+		r.mu.Lock()
+		r.failing = nil
+		claims := slices.Clone(r.claims)
+		r.mu.Unlock()
+		for _, again := range claims {
+			if again.ID != claims[0].ID {
+				t.Errorf("claims %+v", claims)
+			}
+		}
+		if len(claims) < 3 || len(claims) > 5 {
+			t.Errorf("%d claims in 3 s", len(claims))
+		}
+		<-time.After(time.Second)
+		r.mu.Lock()
+		for range 20 {
+			r.endErrs = append(r.endErrs, job.ErrAmbiguous)
+		}
+		r.mu.Unlock()
+		to.answers <- good("7")
+		<-time.After(40 * time.Second)
+		if ends := r.ended(); string(ends["lease-1"].Result) != "7" || r.beats["lease-1"] < 5 || p.Running() != 0 {
+			t.Errorf("%+v, %v", ends, r.beats)
+		}
+	})
+}
+
+// A queue that pushes no more, or is paused, is claimed no more; one that pushes elsewhere is claimed under its bound,
+// which posts to the old URL count for. A quiet process claims nothing.
+func TestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(0), newReceiver()
+		p, d := started(t, r, to, true, pictures(2))
+		posts := func() int { n, _, _ := to.counts(); return n }
+		claims := func() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.claims) }
+		stands := func(what string) {
+			t.Helper()
+			before := posts()
+			r.add(1)
+			<-time.After(2 * claimWait)
+			if posts() != before {
+				t.Errorf("%s: a job was posted", what)
+			}
+		}
+		paused := pictures(2)
+		paused.Paused = time.Now()
+		d.set(paused)
+		<-time.After(2 * lookEvery)
+		stands("paused")
+		d.set(job.Queue{Name: "pictures"})
+		<-time.After(2 * lookEvery)
+		stands("no push")
+		d.set(pictures(2))
+		p.Quiet(true)
+		<-time.After(2 * lookEvery)
+		stands("quiet")
+		p.Quiet(false)
+		<-time.After(2 * lookEvery)
+		if posts() != 2 {
+			t.Fatalf("%d posts", posts())
+		}
+		other := pictures(2)
+		other.Push.URL = "https://y.example/"
+		d.set(other)
+		<-time.After(2 * lookEvery)
+		before := claims()
+		stands("as many as may be are under way")
+		if claims() != before {
+			t.Error("it claimed without room")
+		}
+		to.answers <- good("1")
+		synctest.Wait()
+		if posts() != 3 {
+			t.Errorf("%d posts after one has ended", posts())
+		}
+	})
+}
+
+// Stop lets posts end; those that take too long are cut off, and their jobs go back at no cost.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(2), newReceiver()
+		p, _ := started(t, r, to, true, pictures(2))
+		began := time.Now()
+		go func() {
+			<-time.After(2 * time.Second)
+			to.answers <- good("7")
+		}()
+		r.add(1)
+		if err := p.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 5*time.Second || took > 7*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		done, back := 0, 0
+		for _, report := range r.ended() {
+			switch {
+			case report.Kind == job.DidSucceed:
+				done++
+			case report.Kind == job.GaveBack && report.Delay == 0:
+				back++
+			}
+		}
+		if posts, _, _ := to.counts(); done != 1 || back != 1 || posts != 2 {
+			t.Errorf("%d posts, %+v", posts, r.ended())
+		}
+		if err := p.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if p.Start(t.Context()) == nil {
+			t.Error("it starts again")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r, to := newRoom(1), newReceiver()
+		p, _ := started(t, r, to, true, pictures(1))
+		for range 1000 {
+			r.endErrs = append(r.endErrs, job.ErrUnavailable)
+		}
+		if p.Stop(t.Context()) == nil {
+			t.Error("a report that was not answered is no error")
+		}
+		if err := New(Config{}).Stop(t.Context()); err != nil {
+			t.Errorf("before Start: %v", err)
+		}
+	})
+}
