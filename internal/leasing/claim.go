@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,7 +239,11 @@ func (r *Room) plan(t job.Tier) job.Plan {
 func (r *Room) GiveBack(leases []job.Lease) {
 	for i := range leases {
 		l := &leases[i]
-		r.lanes[l.ID.Partition()][job.Releases].add(&ending{ref: l.Ref(), end: job.End{Verb: job.Releases}})
+		e := &ending{ref: l.Ref(), end: job.End{Verb: job.Releases}}
+		if key, _, _ := strings.Cut(l.Token, "."); r.Most(key) > 0 { // see holder
+			e.done = make(chan struct{})
+			r.wg.Go(func() { r.leaveSeat(key, e) })
+		}
+		r.lanes[l.ID.Partition()][job.Releases].add(e)
 	}
-	r.giveUpSeats(leases)
 }

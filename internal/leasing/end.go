@@ -34,7 +34,7 @@ func (r *Room) End(ctx context.Context, key string, reports []job.WorkerReport) 
 		select {
 		case <-e.done:
 			answers[i] = r.answer(ctx, &leases[i], e)
-			if e.err == nil {
+			if e.err == nil && e.reply.Word != job.Lost {
 				left = append(left, seatOf(e.ref))
 			}
 		case <-ctx.Done():

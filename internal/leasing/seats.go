@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -76,21 +75,16 @@ func (r *Room) setSeats(key string, held []job.Seat, left []string) error {
 	return err
 }
 
-// keepSeats makes the seats of leases last as long as their heartbeats let the leases live, and gives up those of lost
-// leases.
+// keepSeats makes the seats of leases last as long as their heartbeats let the leases live. It gives up none: where a
+// lease is lost, another answer to its claim may have the same job and seat.
 func (r *Room) keepSeats(key string, leases []job.LeaseRef, answers []job.WorkerPulse) error {
 	var held []job.Seat
-	var left []string
 	for i, l := range leases {
-		switch {
-		case l.ID == "": // not opened
-		case answers[i].Word == job.Lost:
-			left = append(left, seatOf(l))
-		default:
+		if answers[i].Word != job.Lost {
 			held = append(held, job.Seat{Name: seatOf(l), Lasts: answers[i].For})
 		}
 	}
-	return r.setSeats(key, held, left)
+	return r.setSeats(key, held, nil)
 }
 
 // leaveSeats gives up the seats of leases that have ended. If that fails, they are free when the leases would have been
@@ -101,15 +95,10 @@ func (r *Room) leaveSeats(key string, left []string) {
 	}
 }
 
-// giveUpSeats does so in the background for leases whose tokens name their keys.
-func (r *Room) giveUpSeats(leases []job.Lease) {
-	left := map[string][]string{}
-	for i := range leases {
-		if key, _, _ := strings.Cut(leases[i].Token, "."); r.Most(key) > 0 {
-			left[key] = append(left[key], seatOf(leases[i].Ref()))
-		}
-	}
-	for key, names := range left {
-		r.wg.Go(func() { r.leaveSeats(key, names) })
+// leaveSeat gives up the seat of a lease once its release has been answered, if the lease was held until then.
+func (r *Room) leaveSeat(key string, released *ending) {
+	<-released.done
+	if released.err == nil && released.reply.Word != job.Lost {
+		r.leaveSeats(key, []string{seatOf(released.ref)})
 	}
 }

@@ -130,13 +130,30 @@ func TestSeats_RepeatedClaim(t *testing.T) {
 			if len(first) != 2 || !slices.Equal(idsOf(first), idsOf(again)) || w.seatsOf(t, "key") != 2 {
 				t.Errorf("first %q, again %q, %d seats", idsOf(first), idsOf(again), w.seatsOf(t, "key"))
 			}
+			// The first answer's leases are not held any more: nobody who shows them frees a seat.
+			released := job.WorkerReport{Sealed: first[1].Sealed, Report: job.Report{Kind: job.GaveBack}}
+			if e := w.End(t.Context(), "key", []job.WorkerReport{released})[0]; !errors.Is(e.Err, job.ErrLeaseLost) {
+				t.Errorf("an earlier answer's lease: %+v", e)
+			}
+			beats := []job.WorkerBeat{{Sealed: first[0].Sealed}}
+			if pulses, err := w.Heartbeat(t.Context(), "key", beats); err != nil || pulses[0].Word != job.Lost {
+				t.Errorf("an earlier answer's lease: %+v, %v", pulses, err)
+			}
+			left := &ending{ref: first[0].Ref(), done: make(chan struct{}), reply: job.EndReply{Word: job.Lost}}
+			close(left.done)
+			w.leaveSeat("key", left)
 			w.wantFull(t, claim("c2", 1, 0, "films"))
+			w.GiveBack([]job.Lease{again[0].Lease})
+			testkit.Eventually(t, 10*time.Second, "the seat is free", func() (bool, string) {
+				n := w.seatsOf(t, "key")
+				return n == 1, fmt.Sprint(n)
+			})
 		})
 	}
 }
 
-// A heartbeat keeps a lease's seat, and sets it again if Redis has lost it. The seat of a lost lease is given up, and
-// that of a silent worker is free when its lease is over.
+// A heartbeat keeps a lease's seat, and sets it again if Redis has lost it; one that comes after the job's end does not.
+// The seat of a silent worker is free when its lease is over.
 func TestSeats_Heartbeats(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, 1, func(t *testing.T, w *world) {
@@ -157,7 +174,6 @@ func TestSeats_Heartbeats(t *testing.T) {
 		if e := w.End(t.Context(), "key", []job.WorkerReport{done(leases[0].Sealed)})[0]; e.Err != nil {
 			t.Fatal(e.Err)
 		}
-		// A heartbeat that was on its way as the job ended must not take the seat for good.
 		if pulses, err := w.Heartbeat(t.Context(), "key", beats[:1]); err != nil || pulses[0].Word != job.Lost ||
 			w.seatsOf(t, "key") != 1 {
 			t.Errorf("%+v, %v, %d seats", pulses, err, w.seatsOf(t, "key"))
