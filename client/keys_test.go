@@ -40,7 +40,9 @@ func TestKeys(t *testing.T) {
 		*made.Webhook != (WebhookKeys{"whsec_x", "whpk_x"}) {
 		t.Errorf("%+v, %v", made, err)
 	}
-	if _, err := c.CreateKey(soon(t), NewKey{Name: "w", Role: RoleWorker, Queues: []string{"a", "main"}}); err != nil {
+	if _, err := c.CreateKey(soon(t), NewKey{
+		Name: "w", Role: RoleWorker, Queues: []string{"a*", "main"}, Submits: true, Leases: 9,
+	}); err != nil {
 		t.Error(err)
 	}
 	rotated := answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_y",`+aKey)
@@ -49,7 +51,7 @@ func TestKeys(t *testing.T) {
 	}
 	*asked = append(*asked, *rotated...)
 	if want := `[{"name":"ci","role":"submit","tiers":["PUBLIC"],"rate":2.5,"inFlight":7,` +
-		`"expiresAt":"1970-01-01T00:00:00Z"} {"name":"w","role":"worker","queues":["a","main"]} ` +
+		`"expiresAt":"1970-01-01T00:00:00Z"} {"name":"w","role":"worker","queues":["a*","main"],"submits":true,"leases":9} ` +
 		`{"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
 		t.Errorf("asked %v", *asked)
 	}
@@ -71,6 +73,36 @@ func TestKeys(t *testing.T) {
 	}
 	if ended < 2 {
 		t.Errorf("%d revoked", ended)
+	}
+}
+
+// The client asks for the gateway password of a key or of its own key, and again after a lost answer.
+func TestGateways(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "POST /admin/keys/"+aKeyID+"/gateway", 200,
+		`{"keyId":"`+aKeyID+`","password":"p","faktoryUrl":"tcp://`+aKeyID+`:p@h:7419"}`)
+	answers(s, "POST /api/me/gateway", 200, `{"faktoryUrl":"tcp://h:7419"}`)
+	s.Faults(firstOnly(len(s.Seen())+1, fake.Fault{DropAfter: true}))
+	got, err := c.KeyGateway(soon(t), aKeyID)
+	if want := (Gateway{KeyID: aKeyID, Password: "p", FaktoryURL: "tcp://" + aKeyID + ":p@h:7419"}); err != nil ||
+		got != want || len(s.Seen()) != 2 {
+		t.Errorf("%+v, %v after %d requests", got, err, len(s.Seen()))
+	}
+	if got, err = c.OwnGateway(soon(t)); err != nil || got != (Gateway{FaktoryURL: "tcp://h:7419"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.Handle("POST /admin/keys/{id}/gateway", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == "other" {
+			fake.Refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")
+			return
+		}
+		fake.Refuse(w, http.StatusNotFound, "NOT_FOUND")
+	})
+	if _, err := c.KeyGateway(soon(t), "other"); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+	if _, err := c.KeyGateway(soon(t), "a/../b"); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
 	}
 }
 
