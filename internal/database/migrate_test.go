@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
@@ -30,6 +32,29 @@ func TestMigrateGoesOn(t *testing.T) {
 			t.Error(n)
 		}
 	})
+}
+
+// Most tests use copies of the schema. A copy is the same as what Migrate makes.
+func TestCopiesOfTheSchema(t *testing.T) {
+	t.Parallel()
+	for backend, fresh := range databasetest.Backends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			migrated := fresh(t)
+			if err := databasetest.Open(t, migrated).Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := databasetest.Schema(t, migrated)
+			if len(want) < 10 {
+				t.Fatalf("only %d tables and indexes", len(want))
+			}
+			for range 2 { // the first one may be migrated itself
+				if diff := cmp.Diff(want, databasetest.Schema(t, databasetest.New(t, fresh(t)).Options)); diff != "" {
+					t.Errorf("-migrated +copied:\n%s", diff)
+				}
+			}
+		})
+	}
 }
 
 func TestMigrateWithoutSQL(t *testing.T) {

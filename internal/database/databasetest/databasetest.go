@@ -45,7 +45,10 @@ func MariaDB(t testing.TB) database.Options {
 func New(t testing.TB, o database.Options) *Store {
 	t.Helper()
 	db := Open(t, o)
-	if err := db.Migrate(context.Background()); err != nil {
+	if err := fill(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Migrate(context.Background()); err != nil { // a database that had tables
 		t.Fatal(err)
 	}
 	return &Store{Database: db, Options: o, DB: OpenSQL(t, o)}
