@@ -19,8 +19,8 @@ import (
 // Claim returns leases for a worker. If no job is there it waits for one, in the order of the claims that wait, until
 // c.Wait is over, an operator asks the worker to claim nothing, or the room drains: then it returns none. A repeat with
 // the same c.ID within 60 s gets those of the first answer's jobs that still run. The error is job.ErrBadTiers for
-// tiers that do not follow each other, and a *job.RateError if the key holds as many leases as it may. When ctx ends, Claim returns its error, and the jobs that it took meanwhile are
-// released.
+// tiers that do not follow each other, and a *job.RateError if the key holds as many leases as it may. When ctx ends,
+// Claim returns its error, and the jobs that it took meanwhile are released.
 func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
 	e := job.Elsewhere{
 		Worker: holder(c.Key, c.Worker), ID: c.ID, Delivery: newDelivery(), Queues: c.Queues, Lease: c.Lease,
