@@ -183,8 +183,8 @@ func (a *api) requeue(c *gin.Context) error {
 }
 
 // requeueOwn requeues a job for its submitter. The limits are those of a submit: the caller's tiers, types and
-// queues, the tier's share of the capacity, and the caller's quota. The type is checked because a job without an owner may have
-// any type. A job with a callbackUrl needs the type CALLBACK as well.
+// queues, the tier's share of the capacity, and the caller's quota. The type is checked because a job without an owner
+// may have any type. A job with a callbackUrl needs the type CALLBACK as well.
 func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)

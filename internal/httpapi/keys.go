@@ -39,7 +39,8 @@ func keyOf(k *job.Key) keyBody {
 	return keyBody{
 		ID: k.ID, Name: k.Name, Role: k.Role,
 		Tiers: append([]job.Tier{}, k.Tiers...), Types: append([]string{}, k.Types...),
-		Queues: append([]string{}, k.Queues...), Submits: k.Submits, Leases: k.Leases, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight,
+		Queues: append([]string{}, k.Queues...), Submits: k.Submits, Leases: k.Leases, Rate: k.Rate,
+		Burst: k.Burst, InFlight: k.InFlight,
 		CreatedAt: when(k.CreatedAt), CreatedBy: orNull(k.CreatedBy), RotatedAt: when(k.RotatedAt),
 		ExpiresAt: when(k.ExpiresAt), RevokedAt: when(k.RevokedAt), LastUsedAt: when(k.LastUsedAt),
 	}

@@ -16,8 +16,9 @@ const (
 	RoleSubmit Role = "submit"
 	// sees every job, with payload and result redacted, and all statistics; changes nothing
 	RoleReadOnly Role = "read-only"
-	RoleAdmin    Role = "admin"  // everything
-	RoleWorker   Role = "worker" // fetches jobs of declared queues and reports their ends; sees what it submitted, if it may
+	RoleAdmin    Role = "admin" // everything
+	// fetches jobs of declared queues and reports their ends; sees nothing else, unless it also submits
+	RoleWorker Role = "worker"
 )
 
 // Roles lists all roles in the order of the docs.
@@ -30,7 +31,7 @@ type Key struct {
 	Role     Role
 	Tiers    []Tier   // tiers that it may submit to, and, with RoleWorker, whose jobs it may fetch; none = all
 	Types    []string // types of jobs that it may submit; none = all
-	Queues   []string // with RoleWorker: its queues, declared or not, each a name or a prefix and *; none = all declared ones
+	Queues   []string // with RoleWorker: its queues, each a name or a prefix and *, declared or not; none = all declared
 	Submits  bool     // with RoleWorker: it may also submit, to its queues only, as RoleSubmit does
 	Leases   int      // with RoleWorker: leases that it may hold at once; 0 = any number
 	Rate     float64  // requests per second, where each entry of a batch counts; 0 = unlimited

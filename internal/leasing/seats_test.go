@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -152,8 +150,7 @@ func TestSeats_RepeatedClaim(t *testing.T) {
 	}
 }
 
-// A heartbeat keeps a lease's seat, and sets it again if Redis has lost it; one that comes after the job's end does not.
-// The seat of a silent worker is free when its lease is over.
+// A heartbeat keeps a lease's seat, and sets it again if Redis has lost it; one after the job's end does not. The seat of a silent worker is free when its lease is over.
 func TestSeats_Heartbeats(t *testing.T) {
 	t.Parallel()
 	eachWorld(t, 1, func(t *testing.T, w *world) {
@@ -167,7 +164,8 @@ func TestSeats_Heartbeats(t *testing.T) {
 		}
 		w.wantFull(t, claim("c2", 1, 0, "films"))
 		seats := w.Redis.ZRangeWithScores(t.Context(), "{tierq}:seats:key", 0, -1).Val()
-		if apart := seats[len(seats)-1].Score - seats[0].Score; len(seats) != 2 || apart < float64((58*time.Minute).Milliseconds()) {
+		apart := seats[len(seats)-1].Score - seats[0].Score
+		if len(seats) != 2 || apart < float64((58*time.Minute).Milliseconds()) {
 			t.Errorf("%+v, %f ms apart", seats, apart)
 		}
 
@@ -178,7 +176,10 @@ func TestSeats_Heartbeats(t *testing.T) {
 			w.seatsOf(t, "key") != 1 {
 			t.Errorf("%+v, %v, %d seats", pulses, err, w.seatsOf(t, "key"))
 		}
-		w.Redis.ZAdd(t.Context(), "{tierq}:seats:key", seatAt(leases[1], time.Now().Add(-time.Hour)))
+		silent := []job.Seat{{Name: seatOf(leases[1].Ref()), Lasts: -time.Second}}
+		if err := w.SetSeats(t.Context(), "key", silent, nil); err != nil {
+			t.Fatal(err)
+		}
 		if got := w.claims(t, claim("c3", 5, 0, "films")); len(got) != 2 {
 			t.Errorf("with one silent worker %d leases", len(got))
 		}
@@ -232,9 +233,4 @@ func TestSeats_Errors(t *testing.T) {
 			})
 		})
 	}
-}
-
-// seatAt is the seat of a lease as Redis has it.
-func seatAt(l job.WorkerLease, free time.Time) redis.Z {
-	return redis.Z{Score: float64(free.UnixMilli()), Member: seatOf(l.Ref())}
 }
