@@ -70,7 +70,7 @@ var readers = map[string]string{
 	"internal/outbound/outbound.go":         "other: the timestamp that a webhook's signature covers",
 	"internal/push/attempt.go":              "span: age of a heartbeat, which ends trust in the lease",
 	"internal/push/beat.go":                 "span: the same",
-	"internal/push/push.go":                 "span: how long a claim took",
+	"internal/push/claim.go":                "span: how long a claim took",
 	"internal/queue/clock.go":               "span since Redis' time was read; before the first reading Now is the host's",
 	"internal/queue/facts.go":               "span: a round trip; shown: how far the two clocks are apart",
 	"internal/queue/levels.go":              "span: rates",

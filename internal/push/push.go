@@ -1,7 +1,8 @@
 // Package push runs the jobs of queues that post them to a URL. It is a worker of its own in the process: it claims
 // sealed leases as a worker of another program does, posts each payload, and reports what the receiver answered.
 //
-//	push.go     the queues that push, and how many posts of each are under way
+//	push.go     the Pusher: its start, its quiet, its end
+//	claim.go    the queues that push, and the claims of each, while fewer posts are under way than may be
 //	attempt.go  one post: its context, its report
 //	beat.go     the heartbeats of all posts
 //
@@ -12,8 +13,6 @@ package push
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,14 +77,6 @@ type Pusher struct {
 	failing map[string]bool // what failed at the last try, so that an outage is logged once
 	lost    int             // reports that Stop gave up
 	changed chan struct{}   // closed and replaced when an attempt has ended
-}
-
-// line claims the jobs of one queue until its context ends.
-type line struct {
-	queue string
-	push  job.Push
-	ctx   context.Context
-	end   context.CancelFunc
 }
 
 // New makes a Pusher, which does nothing until Start.
@@ -199,112 +190,4 @@ func (p *Pusher) endLines(which func(l *line) bool) {
 			delete(p.lines, name)
 		}
 	}
-}
-
-// lookLoop makes a line for each queue that pushes, and ends those of queues that do so no more, or otherwise.
-func (p *Pusher) lookLoop() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		p.look()
-		select {
-		case <-p.io.Done():
-			return
-		case <-tick.C:
-		case <-p.told:
-		}
-	}
-}
-
-// look compares the lines with the declared queues once.
-func (p *Pusher) look() {
-	pushes := map[string]job.Push{}
-	for _, q := range p.Queues() {
-		if q.Push.On() && q.Paused.IsZero() {
-			pushes[q.Name] = q.Push
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endLines(func(l *line) bool { return pushes[l.queue] != l.push })
-	if p.quiet || p.over {
-		return
-	}
-	for name, push := range pushes {
-		if p.lines[name] == nil {
-			l := &line{queue: name, push: push}
-			l.ctx, l.end = context.WithCancel(p.io)
-			p.lines[name] = l
-			p.wg.Go(func() { p.claimLoop(l) })
-		}
-	}
-}
-
-// claimLoop claims jobs of a line's queue while fewer posts are under way than may be.
-func (p *Pusher) claimLoop(l *line) {
-	id := ""
-	for {
-		n := p.room(l)
-		if n == 0 {
-			return
-		}
-		if id == "" {
-			id = newID()
-		}
-		began := time.Now()
-		leases, err := p.Leases.Claim(l.ctx, job.WorkerClaim{
-			Key: l.push.Key, Worker: p.Worker, ID: id, Queues: []string{l.queue}, Max: n, Wait: claimWait, Lease: leaseFor,
-		})
-		if l.ctx.Err() != nil && err != nil {
-			return
-		}
-		p.tried("claim", err, "queue", l.queue)
-		if err == nil {
-			id = "" // a claim that may have taken jobs is sent again as it was, and gets them
-		}
-		for i := range leases {
-			p.begin(l, leases[i])
-		}
-		if len(leases) == 0 && (err != nil || time.Since(began) < claimRest) && !pause(l.ctx, claimRest) {
-			return
-		}
-	}
-}
-
-// room waits until a post of the line's queue may begin, and returns how many may; 0 = the line has ended.
-func (p *Pusher) room(l *line) int {
-	for {
-		p.mu.Lock()
-		n, changed := min(l.push.AtOnce()-p.counts[l.queue], job.MaxBatch), p.changed
-		p.mu.Unlock()
-		switch {
-		case l.ctx.Err() != nil:
-			return 0
-		case n > 0:
-			return n
-		}
-		select {
-		case <-changed:
-		case <-l.ctx.Done():
-		}
-	}
-}
-
-// pause waits, and returns false if ctx ended meanwhile.
-func pause(ctx context.Context, long time.Duration) bool {
-	t := time.NewTimer(long)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// newID names a claim.
-func newID() string {
-	id := make([]byte, 8)
-	_, _ = rand.Read(id) // never fails, says crypto/rand
-	return hex.EncodeToString(id)
 }
