@@ -19,8 +19,8 @@ type attempt struct {
 	beaten time.Time // when the last heartbeat that succeeded was sent; under Pusher.mu
 }
 
-// begin posts a job on a goroutine of its own. A job that came after the line's end goes back.
-func (p *Pusher) begin(l *line, lease job.WorkerLease) {
+// begin posts a job on a goroutine of its own. A job that came after the claimer's end goes back.
+func (p *Pusher) begin(c *claimer, lease job.WorkerLease) {
 	a := &attempt{lease: lease, queue: l.queue, push: l.push, beaten: time.Now()}
 	limited, free := context.WithTimeoutCause(p.base, lease.EndsIn, handler.ErrMaxTime)
 	ctx, cancel := context.WithCancelCause(limited)

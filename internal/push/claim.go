@@ -9,15 +9,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// line claims the jobs of one queue until its context ends.
-type line struct {
+// claimer claims the jobs of one queue until its context ends.
+type claimer struct {
 	queue string
 	push  job.Push
 	ctx   context.Context
 	end   context.CancelFunc
 }
 
-// lookLoop makes a line for each queue that pushes, and ends those of queues that do so no more, or otherwise.
+// lookLoop makes a claimer for each queue that pushes, and ends those of queues that do so no more, or otherwise.
 func (p *Pusher) lookLoop() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -32,7 +32,7 @@ func (p *Pusher) lookLoop() {
 	}
 }
 
-// look compares the lines with the declared queues once.
+// look compares the claimers with the declared queues once.
 func (p *Pusher) look() {
 	pushes := map[string]job.Push{}
 	for _, q := range p.Queues() {
@@ -42,22 +42,22 @@ func (p *Pusher) look() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.endLines(func(l *line) bool { return pushes[l.queue] != l.push })
+	p.endClaimers(func(c *claimer) bool { return pushes[l.queue] != l.push })
 	if p.quiet || p.over {
 		return
 	}
 	for name, push := range pushes {
-		if p.lines[name] == nil {
-			l := &line{queue: name, push: push}
+		if p.claimers[name] == nil {
+			l := &claimer{queue: name, push: push}
 			l.ctx, l.end = context.WithCancel(p.io)
-			p.lines[name] = l
+			p.claimers[name] = l
 			p.wg.Go(func() { p.claimLoop(l) })
 		}
 	}
 }
 
-// claimLoop claims jobs of a line's queue while fewer posts are under way than may be.
-func (p *Pusher) claimLoop(l *line) {
+// claimLoop claims jobs of a claimer's queue while fewer posts are under way than may be.
+func (p *Pusher) claimLoop(c *claimer) {
 	id := ""
 	for {
 		n := p.room(l)
@@ -87,8 +87,8 @@ func (p *Pusher) claimLoop(l *line) {
 	}
 }
 
-// room waits until a post of the line's queue may begin, and returns how many may; 0 = the line has ended.
-func (p *Pusher) room(l *line) int {
+// room waits until a post of the claimer's queue may begin, and returns how many may; 0 = the claimer has ended.
+func (p *Pusher) room(c *claimer) int {
 	for {
 		p.mu.Lock()
 		n, changed := min(l.push.AtOnce()-p.counts[l.queue], job.MaxBatch), p.changed

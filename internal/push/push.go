@@ -71,7 +71,7 @@ type Pusher struct {
 	begun   bool
 	over    bool // Stop was called
 	quiet   bool
-	lines   map[string]*line // by queue
+	claimers map[string]*claimer // by queue
 	running map[*attempt]struct{}
 	counts  map[string]int  // attempts by queue
 	failing map[string]bool // what failed at the last try, so that an outage is logged once
@@ -81,7 +81,7 @@ type Pusher struct {
 
 // New makes a Pusher, which does nothing until Start.
 func New(c Config) *Pusher {
-	p := &Pusher{Config: c, lines: map[string]*line{}, running: map[*attempt]struct{}{}, counts: map[string]int{},
+	p := &Pusher{Config: c, claimers: map[string]*claimer{}, running: map[*attempt]struct{}{}, counts: map[string]int{},
 		failing: map[string]bool{}, changed: make(chan struct{}), told: loop.NewSignal()}
 	p.io, p.shut = context.WithCancel(context.Background())
 	p.base, p.stop = context.WithCancelCause(context.Background())
@@ -106,7 +106,7 @@ func (p *Pusher) Quiet(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.quiet = on; on {
-		p.endLines(func(*line) bool { return true })
+		p.endClaimers(func(*claimer) bool { return true })
 	}
 	p.told.Set()
 }
@@ -123,7 +123,7 @@ func (p *Pusher) Running() int {
 func (p *Pusher) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.over = true
-	p.endLines(func(*line) bool { return true })
+	p.endClaimers(func(*claimer) bool { return true })
 	p.mu.Unlock()
 	if !p.idle(ctx, p.DrainTimeout) {
 		p.stop(handler.ErrDraining)
@@ -182,12 +182,12 @@ func (p *Pusher) wake() {
 	p.changed = make(chan struct{})
 }
 
-// endLines ends the claims of some lines. p.mu is held.
-func (p *Pusher) endLines(which func(l *line) bool) {
-	for name, l := range p.lines {
+// endClaimers ends some claimers. p.mu is held.
+func (p *Pusher) endClaimers(which func(c *claimer) bool) {
+	for name, l := range p.claimers {
 		if which(l) {
 			l.end()
-			delete(p.lines, name)
+			delete(p.claimers, name)
 		}
 	}
 }
