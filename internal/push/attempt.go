@@ -21,7 +21,7 @@ type attempt struct {
 
 // begin posts a job on a goroutine of its own. A job that came after the claimer's end goes back.
 func (p *Pusher) begin(c *claimer, lease job.WorkerLease) {
-	a := &attempt{lease: lease, queue: l.queue, push: l.push, beaten: time.Now()}
+	a := &attempt{lease: lease, queue: c.queue, push: c.push, beaten: time.Now()}
 	limited, free := context.WithTimeoutCause(p.base, lease.EndsIn, handler.ErrMaxTime)
 	ctx, cancel := context.WithCancelCause(limited)
 	a.cancel = cancel
@@ -32,7 +32,7 @@ func (p *Pusher) begin(c *claimer, lease job.WorkerLease) {
 	go func() {
 		defer p.ended(a)
 		defer free()
-		if l.ctx.Err() != nil {
+		if c.ctx.Err() != nil {
 			p.report(a, job.Report{Kind: job.GaveBack})
 			return
 		}

@@ -42,46 +42,47 @@ func (p *Pusher) look() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.endClaimers(func(c *claimer) bool { return pushes[l.queue] != l.push })
+	p.endClaimers(func(c *claimer) bool { return pushes[c.queue] != c.push })
 	if p.quiet || p.over {
 		return
 	}
 	for name, push := range pushes {
 		if p.claimers[name] == nil {
-			l := &claimer{queue: name, push: push}
-			l.ctx, l.end = context.WithCancel(p.io)
-			p.claimers[name] = l
-			p.wg.Go(func() { p.claimLoop(l) })
+			c := &claimer{queue: name, push: push}
+			c.ctx, c.end = context.WithCancel(p.io)
+			p.claimers[name] = c
+			p.wg.Go(func() { p.claimLoop(c) })
 		}
 	}
 }
 
 // claimLoop claims jobs of a claimer's queue while fewer posts are under way than may be.
 func (p *Pusher) claimLoop(c *claimer) {
-	id := ""
+	id, repeat := "", 0
 	for {
-		n := p.room(l)
+		n := p.room(c)
 		if n == 0 {
 			return
 		}
 		if id == "" {
-			id = newID()
+			id, repeat = newID(), 0
 		}
 		began := time.Now()
-		leases, err := p.Leases.Claim(l.ctx, job.WorkerClaim{
-			Key: l.push.Key, Worker: p.Worker, ID: id, Queues: []string{l.queue}, Max: n, Wait: claimWait, Lease: leaseFor,
+		leases, err := p.Leases.Claim(c.ctx, job.WorkerClaim{
+			Key: c.push.Key, Worker: p.Worker, ID: id, Repeat: repeat, Queues: []string{c.queue}, Max: n, Wait: claimWait,
+			Lease: leaseFor,
 		})
-		if l.ctx.Err() != nil && err != nil {
+		if c.ctx.Err() != nil && err != nil {
 			return
 		}
-		p.tried("claim", err, "queue", l.queue)
-		if err == nil {
+		p.tried("claim", err, "queue", c.queue)
+		if repeat++; err == nil {
 			id = "" // a claim that may have taken jobs is sent again as it was, and gets them
 		}
 		for i := range leases {
-			p.begin(l, leases[i])
+			p.begin(c, leases[i])
 		}
-		if len(leases) == 0 && (err != nil || time.Since(began) < claimRest) && !pause(l.ctx, claimRest) {
+		if len(leases) == 0 && (err != nil || time.Since(began) < claimRest) && !pause(c.ctx, claimRest) {
 			return
 		}
 	}
@@ -91,17 +92,17 @@ func (p *Pusher) claimLoop(c *claimer) {
 func (p *Pusher) room(c *claimer) int {
 	for {
 		p.mu.Lock()
-		n, changed := min(l.push.AtOnce()-p.counts[l.queue], job.MaxBatch), p.changed
+		n, changed := min(c.push.AtOnce()-p.counts[c.queue], job.MaxBatch), p.changed
 		p.mu.Unlock()
 		switch {
-		case l.ctx.Err() != nil:
+		case c.ctx.Err() != nil:
 			return 0
 		case n > 0:
 			return n
 		}
 		select {
 		case <-changed:
-		case <-l.ctx.Done():
+		case <-c.ctx.Done():
 		}
 	}
 }

@@ -67,16 +67,16 @@ type Pusher struct {
 	told loop.Signal    // Quiet was called
 	wg   sync.WaitGroup // the loops, not the attempts
 
-	mu      sync.Mutex
-	begun   bool
-	over    bool // Stop was called
-	quiet   bool
+	mu       sync.Mutex
+	begun    bool
+	over     bool // Stop was called
+	quiet    bool
 	claimers map[string]*claimer // by queue
-	running map[*attempt]struct{}
-	counts  map[string]int  // attempts by queue
-	failing map[string]bool // what failed at the last try, so that an outage is logged once
-	lost    int             // reports that Stop gave up
-	changed chan struct{}   // closed and replaced when an attempt has ended
+	running  map[*attempt]struct{}
+	counts   map[string]int  // attempts by queue
+	failing  map[string]bool // what failed at the last try, so that an outage is logged once
+	lost     int             // reports that Stop gave up
+	changed  chan struct{}   // closed and replaced when an attempt has ended
 }
 
 // New makes a Pusher, which does nothing until Start.
@@ -184,9 +184,9 @@ func (p *Pusher) wake() {
 
 // endClaimers ends some claimers. p.mu is held.
 func (p *Pusher) endClaimers(which func(c *claimer) bool) {
-	for name, l := range p.claimers {
-		if which(l) {
-			l.end()
+	for name, c := range p.claimers {
+		if which(c) {
+			c.end()
 			delete(p.claimers, name)
 		}
 	}

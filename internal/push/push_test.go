@@ -191,8 +191,8 @@ func TestOutage(t *testing.T) {
 		r.failing = nil
 		claims := slices.Clone(r.claims)
 		r.mu.Unlock()
-		for _, again := range claims {
-			if again.ID != claims[0].ID {
+		for n, again := range claims {
+			if again.ID != claims[0].ID || again.Repeat != n {
 				t.Errorf("claims %+v", claims)
 			}
 		}
