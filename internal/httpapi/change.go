@@ -122,7 +122,8 @@ func (a *api) kill(c *gin.Context) error {
 	return a.operate(c, "job.kill", job.Failed, a.Jobs.Kill)
 }
 
-// hasten serves POST /admin/jobs/{id}/hasten: a scheduled job becomes ready now. Only the log of changes has the reason.
+// hasten serves POST /admin/jobs/{id}/hasten: a scheduled job becomes ready now. Only the log of changes has the
+// reason.
 func (a *api) hasten(c *gin.Context) error {
 	return a.operate(c, "job.hasten", job.Pending,
 		func(ctx context.Context, id job.ID, _ string) error { return a.Jobs.Hasten(ctx, id) })

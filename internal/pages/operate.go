@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// This file has what only operators do to one job: kill, hasten and dismiss. A kill and a dismissal ask first, on a page
-// of their own: it needs no script.
+// This file has what only operators do to one job: kill, hasten and dismiss. A kill and a dismissal ask first, on a
+// page of their own: it needs no script.
 
 // postHasten makes a scheduled job ready, and shows the job.
 func (p *Pages) postHasten(w http.ResponseWriter, r *http.Request) {
