@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -53,7 +54,7 @@ func TestRedisClockJumps(t *testing.T) {
 		t.Run(tc.jump+" and back", func(t *testing.T) {
 			t.Parallel()
 			r, step := steppedRedis(t)
-			c := clusterOn(t, r, testkit.SharedMariaDB(t))
+			c := clusterOn(t, r, databasetest.Migrated(t))
 			c.known = ", started " // a job that ran over the jump back ended before it began
 			s := c.start("TIERQ_WORKERS=2")
 			l := c.underLoad(s, 2, 0)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
@@ -33,7 +34,7 @@ type spread struct {
 
 func newSpread(t *testing.T) *spread {
 	t.Helper()
-	s := &spread{cluster: &cluster{t: t, dsn: testkit.SharedMariaDB(t), bin: testkit.BuildTierq(t, "failpoint")},
+	s := &spread{cluster: &cluster{t: t, dsn: databasetest.Migrated(t), bin: testkit.BuildTierq(t, "failpoint")},
 		nodes: testkit.SharedCluster(t)}
 	clients, err := queue.Connect(s.nodes.URL())
 	if err != nil {

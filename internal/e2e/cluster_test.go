@@ -23,6 +23,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // to read the rows that the servers wrote
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -56,8 +57,12 @@ type cluster struct {
 	known string // a part of the audit's findings about a fault that the test itself caused
 }
 
-// newCluster starts a Redis of its own, which tests may kill, and takes a fresh database on the shared MariaDB.
-func newCluster(t testing.TB) *cluster { return clusterWith(t, testkit.SharedMariaDB(t)) }
+// newCluster starts a Redis of its own, which tests may kill, and takes a fresh database on the shared MariaDB. The
+// database has the newest schema.
+func newCluster(t testing.TB) *cluster { return clusterWith(t, databasetest.Migrated(t)) }
+
+// emptyCluster is newCluster with a database without tables, which the first server migrates.
+func emptyCluster(t testing.TB) *cluster { return clusterWith(t, testkit.SharedMariaDB(t)) }
 
 func clusterWith(t testing.TB, dsn string) *cluster { return clusterOn(t, testkit.NewRedis(t), dsn) }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -76,7 +77,7 @@ func TestDurabilityTable(t *testing.T) {
 				}
 				t.Run(s.name+"/"+l.name, func(t *testing.T) {
 					t.Parallel()
-					c := clusterOn(t, testkit.NewRedis(t, s.redis...), testkit.SharedMariaDB(t))
+					c := clusterOn(t, testkit.NewRedis(t, s.redis...), databasetest.Migrated(t))
 					lost, accepted := c.measure(s.journal, l.inflict)
 					mu.Lock()
 					defer mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
@@ -61,7 +62,7 @@ type fleet struct {
 func newFleet(t *testing.T, stores replicated, partitions int, journal bool) *fleet {
 	t.Helper()
 	f := &fleet{
-		cluster: &cluster{t: t, dsn: testkit.SharedMariaDB(t), bin: testkit.BuildTierq(t, "failpoint")}, stores: stores,
+		cluster: &cluster{t: t, dsn: databasetest.Migrated(t), bin: testkit.BuildTierq(t, "failpoint")}, stores: stores,
 		partitions: partitions,
 		journal:    journal, file: filepath.Join(t.TempDir(), "runs"), stop: make(chan struct{}),
 		when:  map[string]time.Time{},

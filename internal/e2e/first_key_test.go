@@ -18,7 +18,7 @@ var aWholeKey = regexp.MustCompile(`tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}`)
 func TestFirstStartPrintsAKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	t.Parallel()
-	c := newCluster(t)
+	c := emptyCluster(t)
 	bare := func(roles string) *server {
 		return &server{t: t, Process: testkit.StartProcess(t, c.bin, []string{
 			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
@@ -83,7 +83,7 @@ func TestFirstStartPrintsAKey(t *testing.T) {
 func TestExternalIsOpenOnRequestOnly(t *testing.T) {
 	t.Attr("proves", "A49")
 	t.Parallel()
-	c := newCluster(t)
+	c := emptyCluster(t)
 	_, text := run(t, c.bin, nil, "keys", "generate")
 	root := strings.TrimSpace(text)
 	given := c.start("TIERQ_INSECURE=off", "TIERQ_ROLES=api", "TIERQ_ADMIN_KEY="+root)

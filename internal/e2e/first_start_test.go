@@ -101,7 +101,7 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 // each process is replaced in turn, and jobs are accepted and run throughout.
 func TestFirstStartsAtOnceThenRolling(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := emptyCluster(t)
 	servers := make([]*server, 3)
 	for i := range servers {
 		servers[i] = &server{t: t, Process: testkit.StartProcess(t, c.bin, []string{

@@ -23,7 +23,7 @@ import (
 //	export OLD_BUILD=/tmp/old OLD_COMMIT=6344639 OLD_NAME=first-edition
 //	go test -tags=nomsgpack,olddata -run TestMakeOldData ./internal/e2e
 func TestMakeOldData(t *testing.T) {
-	c := newCluster(t)
+	c := emptyCluster(t)
 	c.bin = os.Getenv("OLD_BUILD")
 	_, text := run(t, c.bin, nil, "keys", "generate")
 	facts := oldFacts{Commit: os.Getenv("OLD_COMMIT"), Admin: strings.TrimSpace(text), Jobs: map[string]oldJob{}}

@@ -26,7 +26,7 @@ type oldHouse struct {
 
 // onOldStores starts a server on a Redis and a MariaDB with an earlier build's data.
 func onOldStores(t *testing.T, folder, receiver string, facts oldFacts) oldHouse {
-	c := newCluster(t)
+	c := emptyCluster(t)
 	fillOldTables(t, c.db, goose.DialectMySQL, facts.Schema, oldText(t, folder, "rows.sql", receiver))
 	c.takeOverRedis(oldText(t, folder, "commands.resp", receiver))
 	left := c.keys()

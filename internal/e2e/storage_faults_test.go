@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -47,7 +48,7 @@ func aof(t testing.TB, r *testkit.Redis) string {
 func TestRedisKilledAgain(t *testing.T) {
 	t.Attr("proves", "F16")
 	t.Parallel()
-	c := clusterOn(t, testkit.NewRedis(t, "--appendfsync", "everysec"), testkit.SharedMariaDB(t))
+	c := clusterOn(t, testkit.NewRedis(t, "--appendfsync", "everysec"), databasetest.Migrated(t))
 	l := c.underLoad(c.start(), 4, 0)
 	// If the disk syncs slowly, Redis delays writes to the file for up to 2 s, and answers anyway.
 	l.forgets, l.repeats = true, "an AOF that was written late"
@@ -139,7 +140,7 @@ func TestDiskFull(t *testing.T) {
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			t.Parallel()
-			c := clusterOn(t, testkit.NewRedis(t, "--appendfsync", fsync), testkit.SharedMariaDB(t))
+			c := clusterOn(t, testkit.NewRedis(t, "--appendfsync", fsync), databasetest.Migrated(t))
 			l := c.underLoad(c.start(), 4, 7000)
 			l.fenced = true
 			l.suffer(func() error {

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"flag"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the heap is small, and soon garbage
 	// Flags on the command line override these values. Tests that wait for the shared cluster must not keep others
 	// from running, so more of them run at once.
 	for name, value := range map[string]string{
