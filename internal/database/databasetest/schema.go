@@ -128,7 +128,7 @@ func schemaOf(db *sql.DB) (string, error) {
 	var text strings.Builder
 	for _, table := range tables {
 		var name, create string
-		if err := db.QueryRow("SHOW CREATE TABLE "+table).Scan(&name, &create); err != nil {
+		if err := db.QueryRowContext(context.Background(), "SHOW CREATE TABLE "+table).Scan(&name, &create); err != nil {
 			return "", fmt.Errorf("read the table %s: %w", table, err)
 		}
 		text.WriteString(counted.ReplaceAllString(create, "") + ";\n")
