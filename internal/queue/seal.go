@@ -16,16 +16,19 @@ import (
 //
 // A list of one owner's jobs can end a page at a job of another owner, so its cursor would reveal that job's id,
 // which is secret, and its arrival. Cursors of such lists are therefore sealed for their owner, with a key that
-// all processes read from Redis. If Redis loses the key, the cursors of lists that are being read become invalid, and
-// the leases of that time are lost, as the jobs are.
+// all processes read from Redis. If Redis loses the key, the first process that looks stores it again. If that process
+// has just started and knows no key, the others go on to open what was sealed with theirs; it alone does not.
 
 const (
 	sealField = "cursorKey" // of system:config
 	sealBytes = 32
 )
 
-// newSealKey makes a random key, which is stored if Redis has none.
-func newSealKey() string {
+// proposedKey returns the key to store if Redis has none: the one that this process knows, else a random one.
+func (s *shared) proposedKey() string {
+	if last := s.sealing.Load(); last != nil {
+		return last.stored
+	}
 	key := make([]byte, sealBytes)
 	_, _ = rand.Read(key) // never fails, says crypto/rand
 	return hex.EncodeToString(key)
@@ -33,7 +36,8 @@ func newSealKey() string {
 
 // sealWith uses the stored key from now on. If the stored text is not a key, the last key stays.
 func (s *shared) sealWith(stored string) {
-	if last := s.sealing.Load(); last != nil && last.stored == stored {
+	last := s.sealing.Load()
+	if last != nil && last.stored == stored {
 		return
 	}
 	key, err := hex.DecodeString(stored)
@@ -42,12 +46,17 @@ func (s *shared) sealWith(stored string) {
 	}
 	block, _ := aes.NewCipher(key) // the size is right, so neither of these fails
 	aead, _ := cipher.NewGCM(block)
-	s.sealing.Store(&seal{stored, aead})
+	now := &seal{stored: stored, aead: aead}
+	if last != nil {
+		now.before = last.aead
+	}
+	s.sealing.Store(now)
 }
 
 type seal struct {
 	stored string
 	aead   cipher.AEAD
+	before cipher.AEAD // of the key that this process knew before; nil = none
 }
 
 // sealed returns the present seal. CheckSetup reads its key once a second; before the first time, sealed reads the
@@ -56,7 +65,7 @@ func (v *View) sealed(ctx context.Context) (*seal, error) {
 	if s := v.sealing.Load(); s != nil {
 		return s, nil
 	}
-	if err := v.redis.Main.HSetNX(ctx, configKey, sealField, newSealKey()).Err(); err != nil {
+	if err := v.redis.Main.HSetNX(ctx, configKey, sealField, v.proposedKey()).Err(); err != nil {
 		return nil, classify("list", err)
 	}
 	stored, err := v.redis.Main.HGet(ctx, configKey, sealField).Result()
@@ -85,6 +94,9 @@ func (s *seal) open(text, owner string) (string, error) {
 	}
 	n := s.aead.NonceSize()
 	cursor, err := s.aead.Open(nil, raw[:n], raw[n:], []byte(owner))
+	if err != nil && s.before != nil {
+		cursor, err = s.before.Open(nil, raw[:n], raw[n:], []byte(owner))
+	}
 	if err != nil {
 		return "", job.ErrBadCursor
 	}

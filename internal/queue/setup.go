@@ -76,7 +76,7 @@ func (q *Queue) storeSetup(ctx context.Context, ours []setUp) (map[string]string
 		for _, o := range ours {
 			pipe.HSetNX(ctx, configKey, o.field, o.value)
 		}
-		pipe.HSetNX(ctx, configKey, sealField, newSealKey())
+		pipe.HSetNX(ctx, configKey, sealField, q.proposedKey())
 		stored = pipe.HGetAll(ctx, configKey)
 		return nil
 	})
