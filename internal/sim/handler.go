@@ -68,7 +68,7 @@ func (h *attempt) act(ctx context.Context) error {
 	_, _ = fmt.Fprint(sum, run.ID, run.Attempt)
 	r := rand.New(rand.NewPCG(w.seed, sum.Sum64()))
 	what := r.IntN(100)
-	maximum := time.Until(run.Deadline)
+	maximum := h.maximum()
 	switch {
 	case run.Attempt > 8: // so that every job ends
 	case w.poison(run.ID):
@@ -109,6 +109,16 @@ func (h *attempt) act(ctx context.Context) error {
 		h.wait(ctx, ticks(r, 0, 15))
 	}
 	return context.Cause(ctx)
+}
+
+// maximum returns how long the attempt may still run. It counts from Redis' time of the claim: the process counts from
+// when it sent the claim, and the pauses between the repeats of a claim are not decided by the seed.
+func (h *attempt) maximum() time.Duration {
+	plan, known := h.process.plans.Plan(h.run.Tier)
+	if !known {
+		plan = job.DefaultPlans()[0]
+	}
+	return plan.MaxProcessingTime - time.Since(h.run.StartedAt)
 }
 
 // poison says whether a job kills every process that runs it.
