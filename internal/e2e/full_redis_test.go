@@ -100,11 +100,14 @@ func TestStartOnAFullRedis(t *testing.T) {
 		n := c.outbox()
 		return n == 1, fmt.Sprint(n)
 	})
+	first.changes(http.MethodPut, "/admin/queues/films", "", 200)
 	c.limitMemory(1)
+	c.rdb.Del(t.Context(), "{tierq}:system:config:queues") // a Redis that was emptied, and is full before it has all again
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.start()
+	second := c.start()
+	wants(t, do(t, http.MethodGet, second.base+"/admin/queues/films", ""), 200, "")
 	testkit.Eventually(t, 20*time.Second, "its end is in SQL and acknowledged", func() (bool, string) {
 		n := c.outbox()
 		return n == 0 && c.outcomes()[id] == "FAILED", fmt.Sprintf("%d in the outbox", n)

@@ -98,20 +98,29 @@ func (q *Queue) restoreQueues(ctx context.Context, found []job.Queue) ([]job.Que
 		}
 		known = append(known, remembered...)
 	}
-	_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		for _, one := range known {
-			if !slices.ContainsFunc(found, func(f job.Queue) bool { return f.Name == one.Name }) {
-				p.HSetNX(ctx, queuesKey, one.Name, one.Text())
-				found = append(found, one)
-			}
+	var lost []job.Queue
+	for _, one := range known {
+		if !slices.ContainsFunc(found, func(f job.Queue) bool { return f.Name == one.Name }) {
+			lost, found = append(lost, one), append(found, one)
 		}
-		p.HSet(ctx, queuesKey, wholeField, "")
+	}
+	_, err := q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range lost {
+			p.HSetNX(ctx, queuesKey, one.Name, one.Text())
+		}
 		return nil
 	})
-	if err != nil && len(known) > 0 {
-		return nil, classify("queues", err)
+	if err == nil {
+		err = q.redis.Main.HSet(ctx, queuesKey, wholeField, "").Err()
 	}
-	return found, nil // a full Redis that has nothing to lose keeps no process from starting
+	if err != nil {
+		err = classify("queues", err)
+	}
+	// A full Redis keeps no process from starting: only the processes make it less full. A later look stores the queues.
+	if err != nil && len(known) > 0 && !errors.Is(err, job.ErrNoMemory) {
+		return nil, err
+	}
+	return found, nil
 }
 
 // StoreQueue declares or changes a queue for all processes and returns it with its new version. The error is
