@@ -124,7 +124,7 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 // workerState says a worker's kind, and what an operator asks of it, for the dashboard.
 func workerState(w *job.WorkerInfo) string {
 	kind := "server"
-	if w.Kind == job.HTTPWorker {
+	if w.Elsewhere() {
 		kind = strings.TrimSpace("own " + w.Language)
 	}
 	switch w.State {

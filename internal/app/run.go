@@ -101,9 +101,10 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	case broken = <-failed(server.http):
 	case broken = <-failed(server.ops):
 	case broken = <-failed(server.health):
+	case broken = <-server.faktoryFailed():
 	}
 	if broken != nil {
-		o.Log.Error("an HTTP server stopped without being told to", "err", broken)
+		o.Log.Error("a listener stopped without being told to", "err", broken)
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()

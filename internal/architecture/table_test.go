@@ -92,6 +92,7 @@ var table = []room{
 		dir: "internal/leasing", rooms: []string{job, loops},
 		inTests: []string{"internal/queue", "internal/queue/queuetest"},
 	},
+	{dir: "internal/faktory", rooms: []string{job, loops}, inTests: []string{"internal/fuzz"}},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",
@@ -132,7 +133,7 @@ var table = []room{
 			job, handler, loops, failpoint,
 			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
 			"internal/leasing", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/schema", "internal/config",
-			"internal/ledger",
+			"internal/ledger", "internal/faktory",
 			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},

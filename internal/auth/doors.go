@@ -78,16 +78,22 @@ func (d *Doors) Enter(
 		return job.Caller{}, err
 	}
 	if !ok {
-		if a := o.Limiter.Take(ctx, "failure:"+network(from), wrongPerSecond, wrongAtOnce, 1); a.RetryIn > 0 {
-			return job.Caller{}, &job.RateError{In: a.RetryIn}
-		}
-		return job.Caller{}, job.ErrUnauthorized
+		return job.Caller{}, d.WrongKey(ctx, from)
 	}
 	if key.Role == job.RoleSubmit && key.InFlight == 0 {
 		key.InFlight = o.KeyQuota
 	}
 	caller.Key = key
 	return caller, nil
+}
+
+// WrongKey charges an address for a wrong key or password. It returns job.ErrUnauthorized, or a *job.RateError for an
+// address that sent too many. Enter calls it itself.
+func (d *Doors) WrongKey(ctx context.Context, from netip.Addr) error {
+	if a := d.opts.Limiter.Take(ctx, "failure:"+network(from), wrongPerSecond, wrongAtOnce, 1); a.RetryIn > 0 {
+		return &job.RateError{In: a.RetryIn}
+	}
+	return job.ErrUnauthorized
 }
 
 // CountAddress charges a request to the rate of its address. Enter calls it itself. The error is a *job.RateError.

@@ -96,7 +96,7 @@ func filterTier(value string) (job.Tier, error) {
 }
 
 func filterType(value string) (string, error) {
-	if !job.IsTypeName(value) {
+	if !job.IsForeignTypeName(value) {
 		return "", reason("is not a job type's name: a job type " + job.TypeNameRule)
 	}
 	return value, nil

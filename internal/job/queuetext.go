@@ -12,12 +12,13 @@ type queueText struct {
 	Types    []string                   `json:"types,omitempty"`
 	Schemas  map[string]json.RawMessage `json:"schemas,omitempty"`
 	MaxRunMs int64                      `json:"maxRunMs,omitempty"`
+	Faktory  bool                       `json:"faktory,omitempty"`
 	Version  int64                      `json:"version"`
 }
 
 // Text returns the declaration of a queue as Redis and SQL store it.
 func (q Queue) Text() string {
-	t := queueText{q.Limit, q.Types, map[string]json.RawMessage{}, q.MaxRun.Milliseconds(), q.Version}
+	t := queueText{q.Limit, q.Types, map[string]json.RawMessage{}, q.MaxRun.Milliseconds(), q.Faktory, q.Version}
 	for typ, schema := range q.Schemas {
 		t.Schemas[typ] = json.RawMessage(schema)
 	}
@@ -32,7 +33,8 @@ func ReadQueue(name, text string) (Queue, error) {
 		return Queue{}, fmt.Errorf("%w %q: unreadable: %w", ErrBadQueue, name, err)
 	}
 	q := Queue{
-		Name: name, Limit: t.Limit, Types: t.Types, MaxRun: time.Duration(t.MaxRunMs) * time.Millisecond, Version: t.Version,
+		Name: name, Limit: t.Limit, Types: t.Types, MaxRun: time.Duration(t.MaxRunMs) * time.Millisecond,
+		Faktory: t.Faktory, Version: t.Version,
 	}
 	for typ, schema := range t.Schemas {
 		if q.Schemas == nil {
