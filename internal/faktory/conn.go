@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"runtime/debug"
@@ -62,6 +63,7 @@ func (c *conn) serve() {
 		if err != nil {
 			if errors.Is(err, errTooLong) || errors.Is(err, errNoMemory) {
 				_ = c.fail(err.Error())
+				c.linger()
 			}
 			return
 		}
@@ -96,6 +98,20 @@ func (c *conn) run(line []byte) error {
 		}
 	}
 	return command.run(c, ctx, rest)
+}
+
+// The bounds of linger.
+const (
+	lingerFor   = 500 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+// linger reads some of what the client still sends: the system would drop the reply if unread bytes were left.
+func (c *conn) linger() {
+	if tcp, ok := c.nc.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() == nil {
+		_ = c.nc.SetReadDeadline(time.Now().Add(lingerFor))
+		_, _ = io.CopyN(io.Discard, c.nc, lingerBytes)
+	}
 }
 
 // leave closes the connection.

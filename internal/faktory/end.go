@@ -71,6 +71,7 @@ func (c *conn) report(ctx context.Context, jid string, r job.Report) (known bool
 	tried := map[string]bool{}
 	for _, read := range []bool{false, true} {
 		if read { // another process may have given the worker this job, or the job's latest attempt
+			s.drops.wait(ctx) // what ended here is in the book no more
 			if err := s.readBook(ctx, w); err != nil {
 				return known, job.WorkerEnd{Err: err}
 			}

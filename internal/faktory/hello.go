@@ -50,7 +50,9 @@ func (c *conn) greet() error {
 	}
 	line, err := c.readLine(helloLine)
 	if errors.Is(err, errTooLong) {
-		return c.failAndClose(err.Error())
+		_ = c.fail(err.Error())
+		c.linger()
+		return err
 	}
 	if err != nil {
 		return err
