@@ -110,6 +110,17 @@ func (v *server) bindFaktory(ctx context.Context) error {
 	return v.faktory.Bind(ctx)
 }
 
+// faktoryURL returns the address of the listener as its clients have it; "" without one.
+func (v *server) faktoryURL() string {
+	switch {
+	case v.faktory == nil:
+		return ""
+	case v.config.FaktoryTLSCert != "":
+		return "tcp+tls://" + v.faktory.Bound()
+	}
+	return "tcp://" + v.faktory.Bound()
+}
+
 // faktoryFailed returns a channel that gets an error if the listener stops by itself.
 func (v *server) faktoryFailed() <-chan error {
 	if v.faktory == nil {

@@ -80,7 +80,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		callers,
 		key,
 		first,
-		addresses{address(server.http), address(server.ops), address(server.health)},
+		addresses{address(server.http), address(server.ops), address(server.health), server.faktoryURL()},
 		o.Version,
 	)
 

@@ -61,7 +61,13 @@ func (c *conn) figures(ctx context.Context) (b infoBody, err error) {
 	}
 	var sum job.QueueCount
 	f := infoFaktory{Queues: map[string]int64{}}
-	for _, name := range c.visible() {
+	names := c.visible()
+	for name := range counts { // another process may have declared it just now
+		if _, known := s.Queues.Find(name); !known && c.sees(name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
 		n := counts[name]
 		f.Queues[name] = n.Ready
 		sum.Ready, sum.Scheduled, sum.Running = sum.Ready+n.Ready, sum.Scheduled+n.Scheduled, sum.Running+n.Running
