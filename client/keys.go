@@ -100,6 +100,32 @@ func (c *Client) RotateKey(ctx context.Context, id string, grace time.Duration) 
 	return made, err
 }
 
+// Gateway has what a client of the Faktory protocol authenticates with as an API key. On an open server, whose clients
+// need no password, KeyID and Password are empty.
+type Gateway struct {
+	KeyID      string `json:"keyId,omitempty"`
+	Password   string `json:"password,omitempty"` // a rotation of the key changes it
+	FaktoryURL string `json:"faktoryUrl"`         // the value for FAKTORY_URL, with both in it
+}
+
+// KeyGateway returns the gateway password of a key, for admins. The server writes it to its log of changes. It returns
+// ErrNotFound for a key that is unknown, revoked or expired, and ErrConflict if the server has no
+// TIERQ_GATEWAY_SECRET.
+func (c *Client) KeyGateway(ctx context.Context, id string) (Gateway, error) {
+	got, _, err := fetch[Gateway](ctx, c, call{
+		verb: "key gateway", method: http.MethodPost, path: "admin/keys/" + url.PathEscape(id) + "/gateway", changes: true,
+	})
+	return got, err
+}
+
+// OwnGateway returns the gateway password that belongs to the client's own key. It returns ErrConflict if the server
+// has no TIERQ_GATEWAY_SECRET.
+func (c *Client) OwnGateway(ctx context.Context) (Gateway, error) {
+	got, _, err := fetch[Gateway](ctx, c,
+		call{verb: "own gateway", method: http.MethodPost, path: "api/me/gateway", changes: true})
+	return got, err
+}
+
 // RevokeKey ends a key for good. Revoking it again is not an error. It returns ErrNotFound for a key that never
 // existed.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {

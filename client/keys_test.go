@@ -74,6 +74,36 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// The client asks for the gateway password of a key or of its own key, and again after a lost answer.
+func TestGateways(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "POST /admin/keys/"+aKeyID+"/gateway", 200,
+		`{"keyId":"`+aKeyID+`","password":"p","faktoryUrl":"tcp://`+aKeyID+`:p@h:7419"}`)
+	answers(s, "POST /api/me/gateway", 200, `{"faktoryUrl":"tcp://h:7419"}`)
+	s.Faults(firstOnly(len(s.Seen())+1, fake.Fault{DropAfter: true}))
+	got, err := c.KeyGateway(soon(t), aKeyID)
+	if want := (Gateway{KeyID: aKeyID, Password: "p", FaktoryURL: "tcp://" + aKeyID + ":p@h:7419"}); err != nil ||
+		got != want || len(s.Seen()) != 2 {
+		t.Errorf("%+v, %v after %d requests", got, err, len(s.Seen()))
+	}
+	if got, err = c.OwnGateway(soon(t)); err != nil || got != (Gateway{FaktoryURL: "tcp://h:7419"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.Handle("POST /admin/keys/{id}/gateway", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == "other" {
+			fake.Refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")
+			return
+		}
+		fake.Refuse(w, http.StatusNotFound, "NOT_FOUND")
+	})
+	if _, err := c.KeyGateway(soon(t), "other"); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+	if _, err := c.KeyGateway(soon(t), "a/../b"); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 // After a lost answer the client repeats neither the creation of a key nor a rotation. It repeats a revocation.
 func TestKeys_LostAnswers(t *testing.T) {
 	s, c := newServer(t)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
 type obj = map[string]any
@@ -186,13 +187,20 @@ func madeKey() obj {
 	return k
 }
 
-// key rotates or revokes the only key.
+func gateway() obj {
+	const password = "Zm9yIHRlc3RzIG9ubHkgYW5kIG5vdGhpbmcgZWxzZSE"
+	return obj{"keyId": keyID, "password": password, "faktoryUrl": "tcp://" + keyID + ":" + password + "@jobs.local:7419"}
+}
+
+// key rotates or revokes the only key, or shows its gateway password.
 func (f *fake) key(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.PathValue("id") != keyID:
 		refuse(w, http.StatusNotFound, "NOT_FOUND")
 	case r.Method == http.MethodDelete:
 		w.WriteHeader(http.StatusNoContent)
+	case strings.HasSuffix(r.URL.Path, "/gateway"):
+		reply(w, http.StatusOK, gateway())
 	default:
 		reply(w, http.StatusOK, madeKey())
 	}

@@ -102,6 +102,9 @@ var commands = []struct {
 	{"keys-rotate", "keys rotate " + keyID + " --grace 1h", 0},
 	{"keys-rotate-unknown", "keys rotate unknown", exitNotFound},
 	{"keys-revoke", "keys revoke " + keyID, 0},
+	{"keys-gateway", "keys gateway " + keyID, 0},
+	{"keys-gateway-own", "keys gateway", 0},
+	{"keys-gateway-unknown", "keys gateway unknown", exitNotFound},
 	{"changes", "changes --limit 2", 0},
 	{"changes-all", "changes --all", 0},
 	{"stats", "stats", 0},
@@ -195,9 +198,9 @@ func TestFormats(t *testing.T) {
 }
 
 // aName matches a line of -o name: the id of a job, a tier, a queue or a worker of the fake, the id of a key, a key,
-// the number of a change.
+// the address of a gateway, the number of a change.
 var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|main|films|img-3-4711-58aeba|vm-42-9f0c|[a-z2-7]{16}` +
-	`|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`)
+	`|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|tcp://[a-z2-7]{16}:[A-Za-z0-9_-]{43}@jobs.local:7419|[0-9])\n$`)
 
 // JSON output contains the members that this version does not know.
 func TestJSONKeepsNews(t *testing.T) {

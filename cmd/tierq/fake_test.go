@@ -137,6 +137,8 @@ func newFake(t *testing.T) *fake {
 		func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusCreated, madeKey()) })
 	mux.HandleFunc("POST /admin/keys/{id}/rotate", f.key)
 	mux.HandleFunc("DELETE /admin/keys/{id}", f.key)
+	mux.HandleFunc("POST /admin/keys/{id}/gateway", f.key)
+	answer("POST /api/me/gateway", func(*http.Request) any { return gateway() })
 	answer("GET /admin/audit", func(r *http.Request) any { return changes(r.URL.Query().Get("cursor")) })
 	answer("GET /api/stats", func(*http.Request) any { return stats() })
 	answer("GET /admin/consistency", func(*http.Request) any { return audited(false) })

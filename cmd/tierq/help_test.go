@@ -90,7 +90,7 @@ func TestUnknownCommands(t *testing.T) {
 		"tiers crate":              "did you mean tierq tiers create?",
 		"tiers add gold":           "did you mean tierq tiers create?",
 		"tiers list":               "did you mean tierq tiers get?",
-		"keys bogus":               `"bogus" of tierq keys: its commands are create, generate, list, revoke, rotate`,
+		"keys bogus":               `"bogus" of tierq keys: its commands are create, gateway, generate, list, revoke, rotate`,
 		"keys delete " + keyID:     "did you mean tierq keys revoke?",
 		"jobs bogus":               `unknown command "bogus" of tierq jobs`,
 		"jobs get " + doneID:       "did you mean tierq jobs show?",

@@ -12,7 +12,7 @@ import (
 
 func (p program) keysCommand() *cobra.Command {
 	return group("keys", "Make, list, rotate and revoke API keys", p.keysCreateCommand(), p.keysListCommand(),
-		p.keysRotateCommand(), p.keysRevokeCommand(), p.keysGenerateCommand())
+		p.keysRotateCommand(), p.keysRevokeCommand(), p.keysGatewayCommand(), p.keysGenerateCommand())
 }
 
 func (p program) keysListCommand() *cobra.Command {

@@ -24,6 +24,10 @@ func (v *server) wireDoors() (err error) {
 	if err != nil {
 		return err
 	}
+	gateway, err := gatewaySecret(c, v.stores.mode == "embedded")
+	if err != nil {
+		return err
+	}
 	v.limiter = auth.NewLimiter(v.queue, v.log)
 	v.sessions = auth.NewSessions(auth.SessionsOptions{
 		Store: v.queue, Keyring: v.keyring, Now: v.view.Now, Instance: v.instance(),
@@ -32,11 +36,24 @@ func (v *server) wireDoors() (err error) {
 		Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate,
 		Idempotency: c.IdempotencyLimit, KeepIdempotency: v.stores.keys(c.IdempotencyTTL),
 		AnonymousRate: c.AnonymousRate, AnonymousTotal: c.StrangersRate(), AnonymousTypes: c.StrangersTypes(),
-		KeyQuota: c.KeyQuota, AnonymousQuota: c.AnonymousQuota,
+		KeyQuota: c.KeyQuota, AnonymousQuota: c.AnonymousQuota, GatewaySecret: gateway,
 	})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.access, Now: v.view.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.access, Now: v.view.Now, Log: v.log})
 	return nil
+}
+
+// gatewaySecret returns the secret that the keys' passwords for gateways are derived from. Embedded mode makes one,
+// once. Several processes need a common secret, which only an operator can give them: without it there are no passwords.
+func gatewaySecret(c config.Config, embedded bool) (string, error) {
+	if c.GatewaySecret != "" || !embedded {
+		return c.GatewaySecret, nil
+	}
+	secret, err := secretFile(filepath.Join(c.DataDir, "gateway-secret"), "")
+	if err != nil {
+		return "", fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+	}
+	return secret, nil
 }
 
 // instance returns a function that names this server among the servers of its host: by the data that its cluster

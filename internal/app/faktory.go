@@ -28,7 +28,7 @@ func (v *server) wireFaktory(submit httpapi.Submitter) error {
 		Deps: faktory.Deps{
 			Submit: submit, Leases: v.leasing, Book: v.queue, Queues: v.declared(), Counts: faktoryCounts{v},
 			Jobs: faktoryJobs{jobs{v.ledger}, v}, Plans: v.plans, Schemas: &schema.Checker{},
-			Keys: faktoryKeys{v}, Rates: v.doors, Clock: v.view.Now,
+			Keys: v.doors, Rates: v.doors, Clock: v.view.Now,
 		},
 	}
 	for _, t := range c.FaktoryTiers() {
@@ -92,15 +92,6 @@ var errNotServed = errors.New("not served")
 func (f faktoryJobs) Kill(context.Context, job.ID, string) error { return errNotServed }
 func (f faktoryJobs) Hasten(context.Context, job.ID) error       { return errNotServed }
 func (f faktoryJobs) Dismiss(context.Context, job.ID) error      { return errNotServed }
-
-// faktoryKeys is the keyring as Faktory's clients see it.
-type faktoryKeys struct{ *server }
-
-func (f faktoryKeys) Open() bool { return f.keyring.Open() }
-
-func (f faktoryKeys) Gateway(context.Context, string) (job.Caller, []string, error) {
-	return job.Caller{}, nil, job.ErrUnauthorized
-}
 
 // bindFaktory binds the listener's address.
 func (v *server) bindFaktory(ctx context.Context) error {

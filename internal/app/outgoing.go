@@ -85,7 +85,7 @@ func (o *outgoing) close() error {
 func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer, err error) {
 	master, shared := c.WebhookMaster, c.WebhookSecret
 	if master == "" && embedded {
-		if master, err = masterFile(filepath.Join(c.DataDir, "webhook-master")); err != nil {
+		if master, err = secretFile(filepath.Join(c.DataDir, "webhook-master"), "whmaster_"); err != nil {
 			return s, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 		}
 	}
@@ -112,19 +112,19 @@ func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer
 	return s, nil
 }
 
-// masterFile reads a master, or makes one if the file does not exist.
-func masterFile(file string) (string, error) {
+// secretFile reads a secret, or makes one with this prefix if the file does not exist.
+func secretFile(file, prefix string) (string, error) {
 	text, err := os.ReadFile(file)
-	switch master := strings.TrimSpace(string(text)); {
-	case err == nil && master != "": // an empty file is left by a start that was killed
-		return master, nil
+	switch secret := strings.TrimSpace(string(text)); {
+	case err == nil && secret != "": // an empty file is left by a start that was killed
+		return secret, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, says crypto/rand
-	master := "whmaster_" + base64.StdEncoding.EncodeToString(key)
-	return master, os.WriteFile(file, []byte(master+"\n"), 0o600)
+	secret := prefix + base64.StdEncoding.EncodeToString(key)
+	return secret, os.WriteFile(file, []byte(secret+"\n"), 0o600)
 }
 
 // register adds the job types that send something out of the process.

@@ -25,6 +25,7 @@ type DoorsOptions struct {
 	AnonymousTypes  []string      // of jobs that may be submitted without a key; none = all
 	KeyQuota        int           // living jobs of a submit key that has no quota of its own; 0 = any number
 	AnonymousQuota  int           // living jobs that one address submitted without a key; 0 = any number
+	GatewaySecret   string        // passwords for gateways of other protocols are derived from it; "" = there are none
 }
 
 // Doors authenticates callers and charges their requests to their rates. It is safe for concurrent use.
@@ -78,22 +79,21 @@ func (d *Doors) Enter(
 		return job.Caller{}, err
 	}
 	if !ok {
-		return job.Caller{}, d.WrongKey(ctx, from)
+		if err := d.CountWrong(ctx, from); err != nil {
+			return job.Caller{}, err
+		}
+		return job.Caller{}, job.ErrUnauthorized
 	}
-	if key.Role == job.RoleSubmit && key.InFlight == 0 {
-		key.InFlight = o.KeyQuota
-	}
-	caller.Key = key
+	caller.Key = d.bounded(key)
 	return caller, nil
 }
 
-// WrongKey charges an address for a wrong key or password. It returns job.ErrUnauthorized, or a *job.RateError for an
-// address that sent too many. Enter calls it itself.
-func (d *Doors) WrongKey(ctx context.Context, from netip.Addr) error {
-	if a := d.opts.Limiter.Take(ctx, "failure:"+network(from), wrongPerSecond, wrongAtOnce, 1); a.RetryIn > 0 {
-		return &job.RateError{In: a.RetryIn}
+// bounded returns a key with the server's quota if it has none of its own.
+func (d *Doors) bounded(key job.Key) job.Key {
+	if key.Role == job.RoleSubmit && key.InFlight == 0 {
+		key.InFlight = d.opts.KeyQuota
 	}
-	return job.ErrUnauthorized
+	return key
 }
 
 // CountAddress charges a request to the rate of its address. Enter calls it itself. The error is a *job.RateError.

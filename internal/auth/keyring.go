@@ -168,10 +168,15 @@ func (k *Keyring) Authenticate(authorization []string) (job.Key, bool) {
 	if is|was == 0 || e.Dead(now) || !known || !parsed || !formed {
 		return job.Key{}, false
 	}
+	e.use()
+	return e.Key, true
+}
+
+// use marks the key as used. Most calls only read the mark, because all requests of a key share it.
+func (e *holding) use() {
 	if !e.used.Load() {
 		e.used.Store(true)
 	}
-	return e.Key, true
 }
 
 func (k *Keyring) find(id string) (*holding, bool) {

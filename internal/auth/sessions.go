@@ -114,9 +114,7 @@ func (s *Sessions) Authenticate(ctx context.Context, text string) (key job.Key, 
 	if !ok {
 		return job.Key{}, false, err
 	}
-	if !e.used.Load() {
-		e.used.Store(true)
-	}
+	e.use()
 	return e.Key, true, nil
 }
 

@@ -86,6 +86,7 @@ type Config struct {
 	BlobURL       string `env:"TIERQ_BLOB_URL"`
 	WebhookMaster string `env:"TIERQ_WEBHOOK_MASTER" secret:"yes"`
 	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes"`
+	GatewaySecret string `env:"TIERQ_GATEWAY_SECRET" secret:"yes"`
 	EgressAllow   string `env:"TIERQ_EGRESS_ALLOW"`
 	RequeueRate   int    `env:"TIERQ_REQUEUE_RATE" envDefault:"500" min:"1" max:"100000"`
 	OTLPEndpoint  string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -126,10 +127,18 @@ func isKey(text string) bool {
 	return err == nil
 }
 
+// gatewaySecretLeast is the least number of characters of TIERQ_GATEWAY_SECRET: whoever has seen one password could try
+// shorter ones without asking the server.
+const gatewaySecretLeast = 32
+
 // checkDoors checks the settings about callers. It repeats nothing of an admin key.
 func (l *loader) checkDoors(c Config) {
 	if c.AdminKey != "" && !isKey(c.AdminKey) && !l.bad["TIERQ_ADMIN_KEY"] {
 		l.problem("TIERQ_ADMIN_KEY", "is not an API key: write the output of tierq keys generate")
+	}
+	if n := utf8.RuneCountInString(c.GatewaySecret); n > 0 && n < gatewaySecretLeast && !l.bad["TIERQ_GATEWAY_SECRET"] {
+		l.problem("TIERQ_GATEWAY_SECRET", fmt.Sprintf("has %d characters and must have %d or more: write the output of "+
+			"openssl rand -base64 32", n, gatewaySecretLeast))
 	}
 	if !l.bad["TIERQ_TRUSTED_PROXIES"] {
 		networks, err := parseNetworks(c.TrustedProxies)

@@ -220,14 +220,15 @@ func write(t *testing.T, text string) string {
 
 func TestOutgoingProblems(t *testing.T) {
 	for setting, says := range map[string]string{
-		"TIERQ_SMTP_URL=http://mail":                   "smtp://",
-		"TIERQ_SMTP_URL=smtp:///x":                     "smtp://",
-		"TIERQ_BLOB_URL=/folder":                       "file:///folder",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318":   "http://127.0.0.1:4318",
-		"TIERQ_WEBHOOK_SECRET=MfKQ9r8GKYqrTwjUPD8ILPZ": "whsec_",
-		"TIERQ_WEBHOOK_SECRET=whsec_c2hvcnQ=":          "24 to 64 bytes",
-		"TIERQ_EGRESS_ALLOW=10.0.0.1":                  "no network",
-		"TIERQ_REQUEUE_RATE=0":                         "must be 1 to 100000",
+		"TIERQ_SMTP_URL=http://mail":                           "smtp://",
+		"TIERQ_SMTP_URL=smtp:///x":                             "smtp://",
+		"TIERQ_BLOB_URL=/folder":                               "file:///folder",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318":           "http://127.0.0.1:4318",
+		"TIERQ_WEBHOOK_SECRET=MfKQ9r8GKYqrTwjUPD8ILPZ":         "whsec_",
+		"TIERQ_WEBHOOK_SECRET=whsec_c2hvcnQ=":                  "24 to 64 bytes",
+		"TIERQ_GATEWAY_SECRET=0123456789012345678901234567890": "has 31 characters and must have 32 or more",
+		"TIERQ_EGRESS_ALLOW=10.0.0.1":                          "no network",
+		"TIERQ_REQUEUE_RATE=0":                                 "must be 1 to 100000",
 	} {
 		_, problems := load(t, setting)
 		if len(problems) != 1 || !strings.Contains(problems[0], says) {

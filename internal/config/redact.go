@@ -147,7 +147,8 @@ func hasPassword(name, text string) bool {
 	if text == "" {
 		return false
 	}
-	if name == "TIERQ_WEBHOOK_SECRET" || name == "TIERQ_WEBHOOK_MASTER" || name == "TIERQ_ADMIN_KEY" {
+	switch name {
+	case "TIERQ_WEBHOOK_SECRET", "TIERQ_WEBHOOK_MASTER", "TIERQ_GATEWAY_SECRET", "TIERQ_ADMIN_KEY":
 		return true
 	}
 	if name == "MYSQL_DSN" {

@@ -61,6 +61,7 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x",
 			"TIERQ_REDIS_URL=redis://:sesame@h",
 			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame", "TIERQ_WEBHOOK_MASTER=sesame",
+			"TIERQ_GATEWAY_SECRET=sesame",
 			"TIERQ_ADMIN_KEY=tq_sesame_sesame", "TIERQ_BLOB_URL=s3//u:sesame@b",
 			"OTEL_EXPORTER_OTLP_ENDPOINT=https//collector/sesame"}
 		_, err := Load(environ, "", nil)

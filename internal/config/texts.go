@@ -249,6 +249,11 @@ var texts = map[string]text{
 			"verify with a key's own; unset: embedded mode takes webhook-secret under TIERQ_DATA_DIR if a version " +
 			"before left one",
 	},
+	"TIERQ_GATEWAY_SECRET": {
+		doc: "at least 32 characters: each API key's password for gateways of other protocols is derived from it; the " +
+			"same on every process; another one changes all passwords; unset: embedded mode makes one under " +
+			"TIERQ_DATA_DIR, in external mode keys have no such passwords",
+	},
 	"TIERQ_EGRESS_ALLOW": {
 		doc: "networks such as 10.1.0.0/16 that webhooks, callbacks and forwarding may reach although they are " +
 			"private, with commas between them",

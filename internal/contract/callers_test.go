@@ -46,6 +46,7 @@ func (s *server) callers(job string) {
 	s.want(403, "POST", "/paid/submit", "", "Origin", "https://elsewhere.example")
 	s.want(403, "POST", "/paid/submit", "", "Sec-Fetch-Site", "cross-site")
 	s.want(401, "GET", "/admin/jobs", "", "Authorization", "Bearer tq_of_nobody")
+	s.want(200, "POST", "/api/me/gateway", "")
 	s.want(409, "POST", "/admin/keys", `{"name":"too early","role":"submit"}`)
 	_, admin := s.made(s.want(201, "POST", "/admin/keys", `{"name":"an admin","role":"admin"}`))
 	for _, path := range []string{"/admin/keys", "/result/poll?jobId=" + job, "/api/events", "/metrics"} {
@@ -58,6 +59,7 @@ func (s *server) callers(job string) {
 	s.want(200, "GET", "/admin/keys", "", session...)
 	s.want(401, "GET", "/admin/keys", "", append(session, "Sec-Fetch-Site", "cross-site")...)
 	s.want(403, "POST", "/paid/submit", "", append(session, "Sec-Fetch-Site", "cross-site")...)
+	s.want(403, "POST", "/api/me/gateway", "", session...)
 	name, _, _ := strings.Cut(session[1], "=")
 	s.want(401, "GET", "/api/me", "", "Cookie", name+"=of_nobody")
 	s.want(401, "GET", "/admin/keys", "", "Cookie", "tierq_key="+admin) // the cookie of earlier versions
@@ -85,8 +87,43 @@ func (s *server) callers(job string) {
 		}
 	}
 	s.key = admin
+	s.gateways()
 	s.want(204, "DELETE", "/admin/keys/"+id, "")
 	s.want(200, "GET", "/admin/audit?limit=2", "")
+}
+
+// gateways reads the gateway password of a key, as an admin and as the key, before and after a rotation.
+func (s *server) gateways() {
+	s.t.Helper()
+	admin := s.key
+	shown := func(key, path string) (password string) {
+		s.t.Helper()
+		s.key = key
+		var body struct{ Password string }
+		a := s.want(200, "POST", path, "")
+		if err := json.Unmarshal(a.body, &body); err != nil || body.Password == "" {
+			s.t.Fatalf("%d %s", a.status, a.body)
+		}
+		s.key = admin
+		return body.Password
+	}
+	id, first := s.made(s.want(201, "POST", "/admin/keys", `{"name":"thumbs","role":"worker"}`))
+	ofAdmin := "/admin/keys/" + id + "/gateway"
+	was := shown(admin, ofAdmin)
+	if own := shown(first, "/api/me/gateway"); own != was {
+		s.t.Errorf("an admin is shown %q, the key itself %q", was, own)
+	}
+	_, second := s.made(s.want(200, "POST", "/admin/keys/"+id+"/rotate", `{"graceSeconds":60}`))
+	now := shown(second, "/api/me/gateway")
+	if again, old := shown(admin, ofAdmin), shown(first, "/api/me/gateway"); now == was || again != now || old != was {
+		s.t.Errorf("before the rotation %q; after it the new secret is shown %q, an admin %q, the old secret %q", was, now,
+			again, old)
+	}
+	s.key = first
+	s.want(403, "POST", ofAdmin, "")
+	s.key = admin
+	s.want(204, "DELETE", "/admin/keys/"+id, "")
+	s.want(404, "POST", ofAdmin, "")
 }
 
 // zeros returns n empty entries of a batch.

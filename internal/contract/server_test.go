@@ -29,7 +29,8 @@ type server struct {
 
 func start(t *testing.T, env ...string) *server {
 	t.Helper()
-	env = append(env, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+filepath.Join(t.TempDir(), "data"), "TIERQ_WORKERS=4")
+	env = append(env, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+filepath.Join(t.TempDir(), "data"), "TIERQ_WORKERS=4",
+		"TIERQ_GATEWAY_SECRET=for tests only, and nothing else.")
 	p := testkit.StartProcess(t, testkit.BuildTierq(t), env, "serve")
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 	s := &server{t: t, c: load(t), worked: map[string]bool{}}

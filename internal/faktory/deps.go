@@ -96,17 +96,19 @@ type Keys interface {
 	// Open says whether there are no keys, so that every caller may do everything.
 	Open() bool
 	// Gateway returns the caller of a key, and the passwords that open the gateway for it: today's and, in its grace, the
-	// one before. job.ErrUnauthorized: there is no such key, or it is not valid any more.
+	// one before. job.ErrUnauthorized: there is no such key, or it is not valid any more. job.ErrNoGateway: the server has
+	// no secret for passwords.
 	Gateway(ctx context.Context, keyID string) (job.Caller, []string, error)
+	// NoteUse marks a key as used now.
+	NoteUse(keyID string)
 }
 
 // Rates charges callers and addresses, as package auth does.
 type Rates interface {
 	CountAddress(ctx context.Context, from netip.Addr) error
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
-	// WrongKey charges an address for a wrong password. It returns job.ErrUnauthorized, or a *job.RateError for an
-	// address that sent too many.
-	WrongKey(ctx context.Context, from netip.Addr) error
+	// CountWrong charges a wrong password to its address. The error is a *job.RateError if the address sent too many.
+	CountWrong(ctx context.Context, from netip.Addr) error
 }
 
 // Deps are the other parts that the gateway needs. All are required.

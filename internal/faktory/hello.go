@@ -105,9 +105,16 @@ func (c *conn) authenticate(ctx context.Context, h *hello) error {
 	for _, password := range passwords {
 		right |= subtle.ConstantTimeCompare([]byte(h.Hash), []byte(proof(password, c.salt, times)))
 	}
-	if err != nil || right == 0 || c.salt == "" {
-		return s.Rates.WrongKey(ctx, c.from)
+	if len(passwords) == 0 { // an unknown key takes as long as a wrong password
+		_ = proof("", c.salt, times)
 	}
+	if err != nil || right == 0 || c.salt == "" {
+		if err := s.Rates.CountWrong(ctx, c.from); err != nil {
+			return err
+		}
+		return job.ErrUnauthorized
+	}
+	s.Keys.NoteUse(id)
 	c.caller, c.keyID = caller, id
 	c.caller.Address = c.from
 	return nil
@@ -144,6 +151,7 @@ func (c *conn) lookUp(ctx context.Context) error {
 	case errors.Is(err, job.ErrUnauthorized):
 		return c.failAndClose("Invalid password")
 	case err == nil:
+		s.Keys.NoteUse(c.keyID)
 		c.caller = caller
 		c.caller.Address = c.from
 	}

@@ -24,6 +24,7 @@ var refused = []struct {
 	later bool // the text ends with when to try again
 }{
 	{job.ErrUnauthorized, "Invalid password", false},
+	{job.ErrNoGateway, "this server has no TIERQ_GATEWAY_SECRET, so no key opens the gateway", false},
 	{job.ErrForbidden, string(notAllowed), false},
 	{job.ErrRateLimited, "too many requests", true},
 	{job.ErrQuota, "this key has as many jobs as it may have", true},

@@ -419,14 +419,16 @@ func (w *world) Spend(_ context.Context, c *job.Caller, n int) job.Allowance {
 	return job.Allowance{Limited: true}
 }
 
-func (w *world) WrongKey(context.Context, netip.Addr) error {
+func (w *world) CountWrong(context.Context, netip.Addr) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wrong++; w.wrong > 3 {
 		return &job.RateError{In: time.Second}
 	}
-	return job.ErrUnauthorized
+	return nil
 }
+
+func (w *world) NoteUse(string) {}
 
 // client is a connection to a gateway.
 type client struct {

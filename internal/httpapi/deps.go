@@ -220,6 +220,8 @@ type Deps struct {
 	Keys      Keys    // optional: without it no keys are made or listed
 	Changes   Changes // optional: without it nothing is recorded
 
+	Gateways Gateways // optional: without it keys have no passwords for gateways
+
 	// Insecure lets an open server answer to any host name: its operator has confirmed that others may reach it.
 	Insecure bool
 	// TrustedProxies are the networks whose X-Forwarded-For is believed; none = no proxy is trusted.
@@ -234,6 +236,9 @@ type Deps struct {
 	// WebhookKeys returns the secret and the public key with which receivers verify an owner's messages, "" if the
 	// owner has none. Optional: without it no caller is shown any.
 	WebhookKeys func(owner string) (secret, public string)
+	// FaktoryAddr is the host:port at which clients reach the Faktory gateway. Without a host, or with one that means
+	// all addresses (0.0.0.0), it is the host of the request; "" = port 7419 of that host.
+	FaktoryAddr string
 	// Trace begins the span of a submit below the caller's span. end ends it with the job's id. Optional.
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
 	// Metrics serves /metrics; the profiles of /debug/pprof are served along with it. nil = neither is served.

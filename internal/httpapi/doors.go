@@ -36,6 +36,16 @@ type Doors interface {
 	Open() bool
 }
 
+// Gateways has the passwords with which clients of other protocols authenticate as a key. The error is
+// job.ErrNoGateway if the server has no secret for them.
+type Gateways interface {
+	// GatewayPassword returns a key's present password; job.ErrNoKey for a key that is unknown, revoked or expired.
+	GatewayPassword(ctx context.Context, keyID string) (string, error)
+	// OwnGatewayPassword returns the password that belongs to the API key in these Authorization headers;
+	// job.ErrUnauthorized if it is not valid.
+	OwnGatewayPassword(authorization []string) (string, error)
+}
+
 // Keys makes and revokes API keys. The error is job.ErrNoKey if there is no such key, and a *job.PayloadError if
 // the key that was asked for is not valid.
 type Keys interface {

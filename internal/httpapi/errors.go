@@ -31,6 +31,7 @@ var (
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
 	leaseLost        = &kind{http.StatusConflict, "LEASE_LOST", "The lease is not held any more; nothing was changed."}
 	queueInUse       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The queue has jobs that have not ended."}
+	noGateway        = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "This server has no gateway passwords."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
 	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED",
 		"Another caller changed it in the meantime."}
@@ -84,6 +85,7 @@ var table = []struct {
 	{job.ErrChanged, changed, ""},
 	{job.ErrNoArtifact, notFound, ""},
 	{job.ErrNoKey, notFound, "there is no such key"},
+	{job.ErrNoGateway, noGateway, job.ErrNoGateway.Error()},
 	{
 		job.ErrNotKept,
 		systemUnhealthy,

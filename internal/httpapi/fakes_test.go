@@ -58,6 +58,7 @@ type rooms struct {
 	types       *handler.Registry
 	plans       job.PlanBook
 	ring        ring
+	gateways    gatewayRing
 	told        changeLog
 
 	submitted []job.Submission

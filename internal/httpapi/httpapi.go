@@ -152,11 +152,13 @@ func (a *api) routes() []route {
 	post("/admin/keys", ForAdmins, within(operation, a.createKey))
 	post("/admin/keys/:id/rotate", ForAdmins, within(operation, a.rotateKey))
 	add(http.MethodDelete, "/admin/keys/:id", ForAdmins, within(operation, a.revokeKey))
+	post("/admin/keys/:id/gateway", ForAdmins, within(operation, a.keyGateway))
 	get("/admin/audit", ForOperators, within(operation, a.changesPage))
 
 	get("/api/stats", ForOperators, within(operation, a.stats))
 	get("/api/stats/series", ForOperators, within(operation, seriesRoute(a.Charts, a.Plans, a.Now)))
 	get("/api/me", Uncounted, a.me)
+	post("/api/me/gateway", ForKeys, within(operation, a.ownGateway))
 	get("/actuator/health", Uncounted, a.health)
 	get("/livez", Uncounted, a.livez)
 	get("/readyz", Uncounted, a.readyz)

@@ -130,11 +130,7 @@ func (a *api) revokeKey(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.readBody(c)
-	if err == nil && body != nil {
-		err = noFields.read(body, &struct{}{})
-	}
-	if err != nil {
+	if err := a.noBody(c); err != nil {
 		return err
 	}
 	k, err := a.Keys.RevokeKey(c.Request.Context(), id)

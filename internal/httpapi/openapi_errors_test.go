@@ -35,12 +35,12 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
 	r.audit = func(bool) (Audit, error) { return Audit{}, err }
-	r.ring.err, r.told.err = err, err
+	r.ring.err, r.told.err, r.gateways.err = err, err, err
 	if errors.Is(err, job.ErrNotFound) {
-		r.ring.err, r.queues.err = job.ErrNoKey, job.ErrUnknownQueue
+		r.ring.err, r.queues.err, r.gateways.err = job.ErrNoKey, job.ErrUnknownQueue, job.ErrNoKey
 	}
 	if errors.Is(err, job.ErrWrongState) {
-		r.leases.err = job.ErrLeaseLost
+		r.leases.err, r.gateways.err = job.ErrLeaseLost, job.ErrNoGateway
 	}
 	r.ready, r.health.Status = Report{Status: "OUT_OF_SERVICE"}, "DOWN"
 	return r
@@ -102,7 +102,11 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		at = strings.Replace(at, "paid", "nowhere", 1)
 		return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, "{", `{"tier":"GOLD",`, 1))
 	case 409:
-		return allFailing(t, job.ErrWrongState).json(method, at, body)
+		r := allFailing(t, job.ErrWrongState)
+		if path == "/api/me/gateway" { // callers of an open server need no password
+			r.behind(callers["worker"])
+		}
+		return r.json(method, at, body)
 	case 412:
 		return allFailing(t, job.ErrChanged).json(method, at, body)
 	case 413:
@@ -120,7 +124,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		return r.json(method, at, body)
 	}
 	// These addresses call no store, but the doors need one to look up a session.
-	if path == "/api/me" || method == "GET" && (strings.HasPrefix(path, "/admin/tiers") ||
+	if path == "/api/me" || strings.HasSuffix(path, "/gateway") || method == "GET" && (strings.HasPrefix(path, "/admin/tiers") ||
 		strings.HasPrefix(path, "/admin/queues") || path == "/admin/workers") {
 		r := newRooms(t)
 		r.behind(callers["admin"]).err = job.ErrUnavailable
@@ -150,8 +154,9 @@ func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
 			continue
 		}
 		// Every change may have an unknown outcome. A batch has no 504 for it: its answer says it of each entry. A worker's
-		// call counts once, so that it has a 503 instead, and is sent again.
-		if o.Method != "GET" && o.Path != "/{tier}/submit/batch" && !strings.HasPrefix(o.Path, "/api/worker/") {
+		// call counts once, so that it has a 503 instead, and is sent again. A gateway's password is only shown.
+		if o.Method != "GET" && o.Path != "/{tier}/submit/batch" && !strings.HasPrefix(o.Path, "/api/worker/") &&
+			!strings.HasSuffix(o.Path, "/gateway") {
 			unknown++
 			if !slices.Contains(c.Statuses(o), 504) {
 				t.Errorf("%s %s: its outcome may be unknown, and the description has no 504", o.Method, o.Path)

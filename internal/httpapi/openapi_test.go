@@ -127,7 +127,7 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 	}
 	kinds := []*kind{
 		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, unknownQueue, unknownQueueAsked,
-		notFound, methodNotAllowed, wrongState, leaseLost, queueInUse, needsAdmin,
+		notFound, methodNotAllowed, wrongState, leaseLost, queueInUse, needsAdmin, noGateway,
 		changed, payloadTooLarge, unsupportedMedia, invalidPayload,
 		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
 	}

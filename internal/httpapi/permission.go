@@ -19,6 +19,7 @@ const (
 	ForLists       // to list the caller's own jobs, or with an operator's key all jobs
 	ForOperators   // to see all jobs and all figures
 	ForWorkers     // to fetch jobs of declared queues and to report their ends
+	ForKeys        // to do something with the caller's own key
 	ForAdmins      // to change things that are not the caller's own
 )
 
@@ -39,6 +40,8 @@ func (p Permission) allows(c *job.Caller) bool {
 		return c.Operator()
 	case ForWorkers:
 		return c.Works()
+	case ForKeys:
+		return !anonymous(c)
 	case ForAdmins:
 		return c.Admin()
 	}

@@ -19,6 +19,7 @@ const (
 	operators  = "read-only admin open"
 	admins     = "admin open"
 	workers    = "worker admin open"
+	keys       = "submit read-only admin worker open"
 )
 
 // whoMay maps every address to the callers who may use it.
@@ -50,8 +51,9 @@ var whoMay = map[string]string{
 	"POST /api/worker/complete": workers,
 	"POST /api/worker/fail":     workers, "POST /api/worker/release": workers, "POST /api/worker/report": workers,
 	"GET /admin/keys": operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
-	"POST /admin/keys/:id/rotate": admins,
-	"DELETE /admin/keys/:id":      admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
+	"POST /admin/keys/:id/rotate":  admins,
+	"POST /admin/keys/:id/gateway": admins, "POST /api/me/gateway": keys,
+	"DELETE /admin/keys/:id": admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
 	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /api/stats/series": operators,
 	"HEAD /api/stats/series": operators,
 	"GET /api/me":            everybody, "HEAD /api/me": everybody, "GET /actuator/health": everybody,
@@ -116,7 +118,7 @@ func TestPermissions_OfOtherRooms(t *testing.T) {
 	of := map[Permission]string{
 		forNobody: "", ForEverybody: everybody, Uncounted: everybody, ForSubmits: submitters, ForTierSubmits: strangers,
 		ForOwners: lookers, ForOwnersToAct: strangers,
-		ForLists: listers, ForOperators: operators, ForWorkers: workers, ForAdmins: admins,
+		ForLists: listers, ForOperators: operators, ForWorkers: workers, ForKeys: keys, ForAdmins: admins,
 	}
 	for p, may := range of {
 		for kind, caller := range callers {

@@ -39,6 +39,24 @@ func (r *ring) RevokeKey(_ context.Context, id string) (job.Key, error) {
 	return job.Key{ID: id, Name: "ci", Role: job.RoleSubmit, CreatedAt: aMoment, RevokedAt: aMoment}, r.err
 }
 
+// gatewayRing has a password for every key, and records for which ones it was asked.
+type gatewayRing struct {
+	err   error
+	asked []string
+}
+
+const gatewayPassword = "Zm9yIHRlc3RzIG9ubHkgYW5kIG5vdGhpbmcgZWxzZSE"
+
+func (g *gatewayRing) GatewayPassword(_ context.Context, keyID string) (string, error) {
+	g.asked = append(g.asked, keyID)
+	return gatewayPassword, g.err
+}
+
+func (g *gatewayRing) OwnGatewayPassword(authorization []string) (string, error) {
+	g.asked = append(g.asked, authorization...)
+	return gatewayPassword, g.err
+}
+
 // changeLog records changes in memory.
 type changeLog struct {
 	changes []job.Change

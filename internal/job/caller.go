@@ -137,7 +137,7 @@ type Change struct {
 	Actor   string // the id of the key; "" = a caller of a server without keys, or the command line
 	Name    string // the name of the key at that time
 	Address string // the caller's address; "" = the command line
-	// key.create, key.rotate, key.revoke, tier.put, job.cancel, job.requeue, dead.requeue, consistency.repair
+	// key.create, key.rotate, key.revoke, key.gateway, tier.put, job.cancel, job.requeue, dead.requeue, consistency.repair
 	Action  string
 	Target  string // the changed object: an id, a tier, a filter
 	Before  []byte // the state before, as JSON; nil = none

@@ -33,6 +33,7 @@ var (
 	ErrRateLimited  = errors.New("too many requests")
 	ErrQuota        = errors.New("this key has reached its quota") // not accepted, and will not be
 	ErrNoKey        = errors.New("no such key")
+	ErrNoGateway    = errors.New("TIERQ_GATEWAY_SECRET is not set, so keys have no passwords for gateways")
 
 	ErrBadPlan    = errors.New("bad plan")
 	ErrWrongSetup = errors.New("set-up differs from the running cluster's")
