@@ -24,15 +24,9 @@ end
 
 -- cancel_waiting ends a job that is ready or scheduled.
 local function cancel_waiting(id, class, head)
-  local is_ready = redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1
-  redis.call('ZREM', scheduled, id)
-  local t = parse_tried(redis.call('HGET', tried, id))
-  local run = t.run
-  count_waiting(class, is_ready, run.first_claim == '0', -1, bytes_of(head))
-  local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
-  local line = end_line('CANCELLED', at, '-', class, run_text)
-  end_with_record(checkpoints, id, class, run.attempt, line, at, head, t)
-  note_event(events, id, class.tier, 'CANCELLED', run.attempt)
+  local t = take_waiting(queue, queues, scheduled, tried, id, class, head)
+  end_waiting(checkpoints, id, class, head, 'CANCELLED', at, t)
+  note_event(events, id, class.tier, 'CANCELLED', t.run.attempt)
 end
 
 for i = 1, #ARGV, 2 do

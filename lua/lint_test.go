@@ -28,7 +28,7 @@ var (
 		`'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
 	adding = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
 		`\b(ring|write_counters|record_attempt|write_ends|write_entries)\(`)
-	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
+	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'|\btake_waiting\(`)
 )
 
 // script is a file, taken apart.

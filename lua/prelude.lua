@@ -229,6 +229,18 @@ local function note_alarm(alarms, id, tier, status, attempt, cause)
   end
 end
 
+-- make_ready makes a scheduled job ready: write_entries puts it at its own place. The job's waiting counts from due on.
+-- It returns what tried gets of a job that was never claimed, nil for a job of which tried keeps what it has.
+local function make_ready(events, id, class, head, t, due)
+  local run, is_first = t.run, t.run.first_claim == '0'
+  count_waiting(class, false, is_first, -1, bytes_of(head))
+  count_waiting(class, true, is_first, 1, 0)
+  add_entry(class.queue, score_of(head), id)
+  note_event(events, id, class.tier, 'PENDING', run.attempt)
+  if not is_first then return nil end
+  return format_tried(t, format_run(run.attempt, run.retries, '0', run.started, due, run.token))
+end
+
 -- publish sends a channel's pending events as one message. A server that forbids PUBLISH does not fail the script.
 local function publish(channel, at)
   if pending_events[channel] then
@@ -333,6 +345,9 @@ end
 -- its result.
 local function format_detail(t, result) return t.cause .. ' ' .. text(#t.error) .. '\n' .. t.error .. result end
 
+-- cause_of returns the cause that a detail has.
+local function cause_of(detail) return string.match(detail, '^%S+') end
+
 -- parse_detail returns the result.
 local function parse_detail(detail)
   local n, rest = string.match(detail, '^%S+ (%d+)\n(.*)$')
@@ -375,6 +390,22 @@ local function end_with_record(checkpoints, id, class, attempt, line, at, head, 
   count_living(class, -1, bytes + checkpoint_bytes(checkpoints, id))
   add_outbox_bytes(bytes)
   note_end(id, class, attempt, line, at, head, format_detail(t, ''), at)
+end
+
+-- take_waiting takes a job that waits out of its queue, or out of scheduled, and returns what tried has of it.
+local function take_waiting(queue, queues, scheduled, tried, id, class, head)
+  local is_ready = redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1
+  redis.call('ZREM', scheduled, id)
+  local t = parse_tried(redis.call('HGET', tried, id))
+  count_waiting(class, is_ready, t.run.first_claim == '0', -1, bytes_of(head))
+  return t
+end
+
+-- end_waiting ends a job that take_waiting took: without a report, with the attempts that it had.
+local function end_waiting(checkpoints, id, class, head, state, at, t)
+  local run = t.run
+  local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
+  end_with_record(checkpoints, id, class, run.attempt, end_line(state, at, '-', class, run_text), at, head, t)
 end
 
 -- read_ended returns parse_ended of a job, if Redis still has its end.

@@ -18,15 +18,9 @@ for i, id in ipairs(ids) do
     word = 'QUARANTINED'
     unexplained[#unexplained + 1], unexplained[#unexplained + 2] = now, id
   else
-    local t = parse_tried(tried_texts[i])
-    local run, is_first = t.run, t.run.first_claim == '0'
-    count_waiting(class, false, is_first, -1, bytes_of(head))
-    count_waiting(class, true, is_first, 1, 0)
-    add_entry(class.queue, score_of(head), id)
-    note_event(events, id, class.tier, 'PENDING', run.attempt)
-    if is_first then
-      local run_text = format_run(run.attempt, run.retries, '0', run.started, due[2 * i], run.token)
-      tried_entries[#tried_entries + 1], tried_entries[#tried_entries + 2] = id, format_tried(t, run_text)
+    local text_of_tried = make_ready(events, id, class, head, parse_tried(tried_texts[i]), due[2 * i])
+    if text_of_tried then
+      tried_entries[#tried_entries + 1], tried_entries[#tried_entries + 2] = id, text_of_tried
     end
   end
   reply[#reply + 1] = word

@@ -4,7 +4,7 @@
 --        leases checkpoints ended unacked attempts events
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
--- per job (n = 3, 19, ...):
+-- per job (n = 3, 20, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: the generation to put in
 -- ARGV[n+2] tier: the name of the tier
@@ -20,8 +20,9 @@
 -- ARGV[n+12] holder: the process that ran the job | '' the job waits
 -- ARGV[n+13] started: when the latest attempt began, in ms | 0 there was none
 -- ARGV[n+14] end_state: '' the job goes on | 'CANCELLED' a cancel was answered: a waiting job ends at once, a running
---        job with its attempt
+--        job with its attempt | 'NEED_DISCARD' a kill was answered: the job ends at once
 -- ARGV[n+15] queue_name: the queue in which the job waits
+-- ARGV[n+16] reason: why the job was killed
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
@@ -50,12 +51,13 @@ local function find_earlier(id, generation)
   return nil, tonumber(e.run.attempt)
 end
 
-for i = 3, #ARGV, 16 do
+for i = 3, #ARGV, 17 do
   local id, generation, tier, priority = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local class_rest, arrived, descriptor, payload = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local attempt, retries, first_claim, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
   local holder, started, end_state, queue_name = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 15]
-  local is_cancelled, bytes = end_state ~= '', #payload
+  local is_killed, reason, bytes = end_state == 'NEED_DISCARD', ARGV[i + 16], #payload
+  local is_cancelled = end_state ~= '' and not is_killed
   local word, earlier_attempt = find_earlier(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
   if word == 'OK' then
@@ -75,8 +77,8 @@ for i = 3, #ARGV, 16 do
     redis.call('SET', job .. id, class.text .. '\n' .. head .. '\n' .. payload)
     local is_fresh = first_claim == '0'
     local run = format_run(attempt, retries, first_claim, is_fresh and '0' or started, '0', '-')
-    local state = 'PENDING'
-    if holder ~= '' then
+    local state, cause = 'PENDING', nil
+    if holder ~= '' and not is_killed then
       state = 'PROCESSING'
       count_living(class, 1, bytes)
       local lease = class.text .. ' ' .. format_run(attempt, retries, first_claim, started, '0', holder .. ':0')
@@ -84,10 +86,11 @@ for i = 3, #ARGV, 16 do
       heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
       run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
       count_running(class, 1)
-    elseif is_cancelled then
-      state = end_state
+    elseif is_cancelled or is_killed then
+      state, cause = end_state, is_killed and 'KILLED' or nil
+      local detail = format_detail({cause = cause or '-', error = is_killed and reason or ''}, '')
       add_outbox_bytes(bytes)
-      note_end(id, class, attempt, end_line(state, at, '-', class, run), at, head, '- 0\n', at)
+      note_end(id, class, attempt, end_line(end_state, at, '-', class, run), at, head, detail, at)
     else
       if due > now then
         state = 'SCHEDULED'
@@ -99,7 +102,7 @@ for i = 3, #ARGV, 16 do
       count_waiting(class, state == 'PENDING', is_fresh, 1, bytes)
       if attempt ~= '0' then redis.call('HSET', tried, id, format_tried(parse_tried(nil), run)) end
     end
-    note_event(events, id, tier, state, attempt)
+    note_event(events, id, tier, state, attempt, cause)
   end
   reply[#reply + 1] = word
 end

@@ -61,6 +61,7 @@ func (v *server) wireQueue() {
 			v.metrics.RedisOp(script, took)
 		},
 		Cancelled: v.metrics.Cancelled, // of waiting jobs; the cancels of running jobs are counted where they end
+		Killed:    v.metrics.Killed,
 	})
 	v.view = v.queue.View()
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)

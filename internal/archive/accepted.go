@@ -36,6 +36,7 @@ var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.Journa
 	{"idempotency_key", func(l *job.JournalRow) any { return textOrNull(l.Idempotency.Key) }},
 	{"idempotency_body", func(l *job.JournalRow) any { return textOrNull(l.Idempotency.Body) }},
 	{"submitting", func(l *job.JournalRow) any { return l.Submitting }},
+	{"kill_reason", func(l *job.JournalRow) any { return l.KillReason }},
 }}
 
 func textOrNull(s string) any {
@@ -73,7 +74,7 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 			ArrivedAt: database.OrZero(r.ArrivedAt), FirstTriedAt: database.OrZero(r.FirstTriedAt),
 			StartedAt: database.OrZero(r.StartedAt), RunAt: database.OrZero(r.DueAt),
 		},
-		Priority: r.Priority, Incarnation: r.Incarnation, Submitting: r.Submitting,
+		Priority: r.Priority, Incarnation: r.Incarnation, Submitting: r.Submitting, KillReason: r.KillReason,
 	}
 	if r.IdempotencyKey != nil && r.IdempotencyBody != nil {
 		l.Idempotency = job.Idempotency{Key: *r.IdempotencyKey, Body: *r.IdempotencyBody}
@@ -90,6 +91,12 @@ const (
 		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
 	// A caller who cancels a job knows its id, so the job's submit was accepted.
 	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, submitting = 0, " +
+		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
+	// noteKill stores with a kill that the job is to be cancelled: a process of an earlier version knows no kill.
+	noteKill = "UPDATE accepted_jobs SET cancel_requested = 1, kill_reason = ?, submitting = 0, " +
+		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ? AND generation = ?"
+	// A row whose submit is not stamped yet gets the arrival too, because the stamp leaves it unchanged from now on.
+	noteHasten = "UPDATE accepted_jobs SET due_at = NULL, arrived_at = COALESCE(arrived_at, ?), submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
 	// A claim proves that Redis has the job, and gives its arrival. A late or repeated claim changes nothing.
 	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, first_tried_at = ?, started_at " +

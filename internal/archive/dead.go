@@ -20,7 +20,7 @@ const (
 	letterColumns = "f.job_id, f.generation, f.tier, f.type, f.owner, f.total_retries, f.max_retries, f.attempts, " +
 		"f.arrived_at, f.first_tried_at, " +
 		"f.started_at, f.discarded_at, f.failure_cause, f.last_error, f.requeue_requested_at, f.requeue_request_id, " +
-		"f.requeued_at, f.trace_id, f.options"
+		"f.requeued_at, f.dismissed_at, f.trace_id, f.options"
 )
 
 // deadWalk holds the statements of the lists of dead letters.
@@ -38,7 +38,7 @@ func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	}
 }
 
-// Dead reads open dead letters (no requeue was asked for), the newest discarded first, without payloads. cursor is
+// Dead reads open dead letters (no requeue was asked for, and they were not dismissed), the newest discarded first, without payloads. cursor is
 // "" or the next of an earlier call; limit is at most 1,000. A page reads a bounded number of rows, so it may hold
 // fewer than limit letters, or none, and still have a next; next is "" at the end. Dead returns job.ErrBadCursor for a
 // cursor that no Dead returned.

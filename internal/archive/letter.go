@@ -22,6 +22,7 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 			Cause: job.Cause(r.FailureCause), LastError: r.LastError,
 		},
 		RequestedAt: database.OrZero(r.RequeueRequestedAt), RequeuedAt: database.OrZero(r.RequeuedAt),
+		DismissedAt: database.OrZero(r.DismissedAt),
 	}
 	if r.RequeueRequestID != nil {
 		l.RequestID = *r.RequeueRequestID

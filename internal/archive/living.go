@@ -169,8 +169,8 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 }
 
 // Journaled reads a living job from the journal. The status is SCHEDULED with RunAt if the job is due in the
-// future by the database's clock, PROCESSING if it ran at the journal's last note of it, CANCELLED if it waited
-// and Redis confirmed its cancel, and otherwise PENDING. Journaled returns job.ErrNotFound for a job without a row
+// future by the database's clock, FAILED if it was killed, PROCESSING if it ran at the journal's last note of it,
+// CANCELLED if it waited and Redis confirmed its cancel, and otherwise PENDING. Journaled returns job.ErrNotFound for a job without a row
 // or with an outcome.
 func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	var row struct {
@@ -185,6 +185,8 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 		a.db.Log.Error("an accepted job cannot be read whole", "job_id", id, "err", err)
 	}
 	switch {
+	case l.KillReason != "":
+		l.Status, l.CancelRequested, l.Cause, l.LastError = job.Failed, false, job.Killed, l.KillReason
 	case l.Running():
 		l.Status = job.Processing
 	case l.CancelRequested && l.Incarnation != "": // without an incarnation Redis still has to decide about the cancel
@@ -206,6 +208,25 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 func (a *Archive) Cancelling(ctx context.Context, id job.ID, incarnation string) error {
 	if _, err := a.db.Exec(ctx, noteCancel, []any{incarnation, string(id)}); err != nil {
 		return database.Unavailable("note a cancel", err)
+	}
+	return nil
+}
+
+// Killing stores in the row of a job's generation, if it has one, that the job was killed and why, and the incarnation
+// of Redis that said so.
+func (a *Archive) Killing(ctx context.Context, k job.Killing, incarnation string) error {
+	args := []any{k.Reason, incarnation, string(k.ID), max(k.Generation, 1)}
+	if _, err := a.db.Exec(ctx, noteKill, args); err != nil {
+		return database.Unavailable("note a kill", err)
+	}
+	return nil
+}
+
+// Hastening stores in a job's row, if it has one, that the job is due, and the incarnation of Redis that said so.
+func (a *Archive) Hastening(ctx context.Context, id job.ID, arrived time.Time, incarnation string) error {
+	args := []any{database.OrNull(arrived), incarnation, string(id)}
+	if _, err := a.db.Exec(ctx, noteHasten, args); err != nil {
+		return database.Unavailable("note a hasten", err)
 	}
 	return nil
 }

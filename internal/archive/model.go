@@ -74,9 +74,12 @@ type failedRow struct {
 	RequeuedAt         *time.Time `gorm:"type:datetime(6)"`
 	RequeuedRunID      *string    `gorm:"type:varchar(64)"`
 	TraceID            string     `gorm:"type:varchar(100);not null"`
-	// a column that the database computes: discarded_at until a requeue is asked for, then NULL
+	// a column that the database computes: discarded_at until a requeue is asked for or the letter is dismissed, then
+	// NULL
 	OpenAt        *time.Time `gorm:"type:datetime(6)"`
 	RequeueReason string     `gorm:"type:varchar(500);not null"`
+	DismissedAt   *time.Time `gorm:"type:datetime(6)"` // the database's clock
+	DismissReason string     `gorm:"type:varchar(500);not null"`
 }
 
 type attemptRow struct {
@@ -123,7 +126,8 @@ type acceptedRow struct {
 	IdempotencyKey  *string    `gorm:"type:char(32)"`
 	IdempotencyBody *string    `gorm:"type:char(32)"`
 	Submitting      bool       `gorm:"type:tinyint;not null"`
-	RecordedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, at the start of this generation
+	KillReason      string     `gorm:"type:varchar(500);not null"` // "" = it was not killed
+	RecordedAt      time.Time  `gorm:"type:datetime(6);not null"`  // the database's clock, at the start of this generation
 }
 
 type keyRow struct {

@@ -37,14 +37,17 @@ const (
 		"c.generation"
 	requeueReasons = "SELECT f.generation, f.requeue_reason AS reason, f.requeue_requested_at AS asked_at, 'FAILED' AS outcome " +
 		"FROM failed_jobs f WHERE f.job_id = ? AND f.requeue_reason <> '' ORDER BY f.generation"
+	dismissReasons = "SELECT f.generation, f.dismiss_reason AS reason, f.dismissed_at AS asked_at, 'FAILED' AS outcome " +
+		"FROM failed_jobs f WHERE f.job_id = ? AND f.dismiss_reason <> '' ORDER BY f.generation"
 )
 
-// Reasons reads why a job was requeued and why a cancel was asked for, in the order of generations. SQL does not
+// Reasons reads why a job was requeued or dismissed, and why a cancel was asked for, in the order of generations. SQL does not
 // know whether a cancel was carried out, unless the generation has an outcome.
 func (a *Archive) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) {
 	var all []job.Reason
-	for _, q := range []struct{ action, query string }{{job.RequeueAction, requeueReasons},
-		{job.CancelAction, cancelReasons}} {
+	for _, q := range []struct{ action, query string }{
+		{job.RequeueAction, requeueReasons}, {job.CancelAction, cancelReasons}, {job.DismissAction, dismissReasons},
+	} {
 		var rows []struct {
 			Generation int
 			Reason     string

@@ -67,7 +67,8 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 	look := "SELECT job_id, generation, " + unasked + ", requeue_request_id FROM failed_jobs WHERE " + where +
 		a.db.Dialect.LockRows
 	// requeued_at gets the time of the request: from now on the row is the promise.
-	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.db.Dialect.Ago +
+	// A dismissal ends with the promise.
+	update := "UPDATE failed_jobs SET dismissed_at = NULL, dismiss_reason = '', requeue_requested_at = " + a.db.Dialect.Ago +
 		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " +
 		where
 	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)

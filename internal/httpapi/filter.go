@@ -23,7 +23,7 @@ const retrying = "RETRYING"
 var causes = map[string]job.Cause{
 	"HEARTBEAT_STOPPED": job.HeartbeatStopped, "MAX_TIME_EXCEEDED": job.MaxTimeExceeded, "HANDLER_ERROR": job.HandlerError,
 	"PERMANENT_ERROR": job.PermanentError, "RESULT_TOO_LARGE": job.ResultTooLarge, "UNKNOWN_JOB_TYPE": job.UnknownJobType,
-	"LATER_LIMIT": job.LaterLimit,
+	"LATER_LIMIT": job.LaterLimit, "KILLED": job.Killed,
 }
 
 // listQuery is a filter and the page of its list.

@@ -34,9 +34,10 @@ type DeadLetter struct {
 	RequestedAt time.Time // when a requeue was promised
 	RequestID   string    // the request that promised it
 	RequeuedAt  time.Time // when the requeue happened
+	DismissedAt time.Time // when an operator dismissed the letter; a later requeue clears it
 }
 
-// Open says whether no requeue was requested yet.
+// Open says whether no requeue was requested yet. A dismissed letter may be open: it can still be requeued.
 func (d *DeadLetter) Open() bool { return d.RequestedAt.IsZero() && d.RequeuedAt.IsZero() }
 
 // Next returns the journal row of the job's next generation. priority is that of the job's tier.

@@ -36,7 +36,7 @@ func (s Status) Ended() bool {
 // Cause says why an attempt, or at the end the job, did not succeed.
 type Cause string
 
-// The causes. The watches (or the worker itself) find the first two; the worker reports the others.
+// The causes. The watches (or the worker itself) find the first two; an operator says the last, the worker the others.
 const (
 	HeartbeatStopped Cause = "HEARTBEAT_STOPPED" // the process that held the job died
 	MaxTimeExceeded  Cause = "MAX_TIME_EXCEEDED" // the job ran longer than its tier allows
@@ -45,6 +45,7 @@ const (
 	ResultTooLarge   Cause = "RESULT_TOO_LARGE"  // the result exceeds TIERQ_RESULT_LIMIT
 	UnknownJobType   Cause = "UNKNOWN_JOB_TYPE"  // the worker has no handler for the type
 	LaterLimit       Cause = "LATER_LIMIT"       // the handler asked for more later than is free
+	Killed           Cause = "KILLED"            // an operator killed the waiting job
 )
 
 // Submission is a job to accept: everything that is fixed for its whole life. Redis sets the arrival time.

@@ -10,6 +10,7 @@ type JournalRow struct {
 	Job
 	Priority    int // the tier's priority when the job arrived
 	Idempotency Idempotency
+	KillReason  string // why the job was killed; "" = it was not. A killed job has CancelRequested too
 	Incarnation string // the incarnation of Redis that has the job; "" = none is known
 	Submitting  bool   // the submit's call may still be refused, and then the submitter deletes the row
 }

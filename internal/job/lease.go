@@ -14,15 +14,18 @@ const (
 	Late      Word = "LATE"      // submit, restore: the call arrived after its not_after and did nothing
 	Lost      Word = "LOST"      // the lease is not the stored one; nothing changed
 	Duplicate Word = "DUPLICATE" // submit, restore: the job (in this or a later generation) exists already
-	Busy      Word = "BUSY"      // restore: an earlier generation lives or is not in SQL yet; forget: it must stay
-	Replay    Word = "REPLAY"    // submit: the Idempotency-Key is known; the first submit's job stands
-	Mismatch  Word = "MISMATCH"  // submit: the Idempotency-Key is known with another body
-	Empty     Word = "EMPTY"     // claim: an old number; cancel, acknowledge, audit, forget: no such job to act on
-	Cancel    Word = "CANCEL"    // heartbeat: a user cancelled the job; cancel: the running job has the request
-	// fail, release, reclaim: no retry is left, or the error is permanent; the dead letter is in the outbox
+	// restore: an earlier generation lives or is not in SQL yet; forget: it must stay; kill, hasten: the job runs
+	Busy     Word = "BUSY"
+	Replay   Word = "REPLAY"   // submit: the Idempotency-Key is known; the first submit's job stands
+	Mismatch Word = "MISMATCH" // submit: the Idempotency-Key is known with another body
+	// claim: an old number; cancel, kill, hasten, acknowledge, audit, forget: no such job to act on
+	Empty  Word = "EMPTY"
+	Cancel Word = "CANCEL" // heartbeat: a user cancelled the job; cancel: the running job has the request
+	// fail, release, reclaim: no retry is left, or the error is permanent; kill: the job was killed; the dead letter is in
+	// the outbox
 	Discarded    Word = "FAILED"
 	WasCancelled Word = "CANCELLED" // endings: the job's cancel was requested; cancel: the job is cancelled
-	Ended        Word = "ENDED"     // cancel: the job ended before; forget: the job ended after the given time
+	Ended        Word = "ENDED"     // cancel, kill, hasten: the job ended before; forget: the job ended after the given time
 	Suspect      Word = "SUSPECT"   // reclaim: expired, and reclaimed by a later look at the earliest
 	// reclaim, promote: a set names a job that does not exist or has another state; audit: the data contradicts
 	// itself
@@ -120,6 +123,21 @@ type Completion struct {
 type Cancellation struct {
 	ID         ID
 	Generation int
+}
+
+// Killing asks to make a dead letter of a waiting job, in this generation and no other.
+type Killing struct {
+	ID         ID
+	Generation int
+	Reason     string // the error of the dead letter; see KillReason
+}
+
+// KillReason returns the error of a dead letter whose job was killed: why, in the caller's words, if the caller said so.
+func KillReason(reason string) string {
+	if reason == "" {
+		return "killed, no reason given"
+	}
+	return reason
 }
 
 // Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead

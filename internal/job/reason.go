@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// MaxReason is the greatest length of the reason of a cancel or a requeue, in characters.
+// MaxReason is the greatest length of the reason of a cancel, a requeue, a kill or a dismissal, in characters.
 const MaxReason = 500
 
 // Request is one request to requeue a job. Requests with the same ID are the same request.
@@ -15,12 +15,13 @@ type Request struct {
 const (
 	CancelAction  = "cancel"
 	RequeueAction = "requeue"
+	DismissAction = "dismiss"
 )
 
-// Reason is the text that a caller gave for a cancel or a requeue.
+// Reason is the text that a caller gave for a cancel, a requeue or a dismissal.
 type Reason struct {
 	Action     string
-	Generation int       // the cancelled generation, or the dead one that was requeued
+	Generation int       // the cancelled generation, or the dead one that was requeued or dismissed
 	At         time.Time // when it was requested, by the database's clock
 	Text       string
 	Outcome    Status // the generation's outcome in SQL; "" = none yet

@@ -96,34 +96,38 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	}
 	switch words[0] {
 	case job.WasCancelled, job.Cancel:
-		if err := l.remember(ctx, id, run); err != nil {
+		err := l.remember(ctx, id, func(ctx context.Context) error { return l.Rows.Cancelling(ctx, id, run) })
+		if err != nil {
 			return "", fmt.Errorf("cancel %s: %w", id, err)
 		}
 		return words[0], nil
 	case job.Ended:
-		state := &job.StateError{Reason: "it has ended"}
-		if j, err := l.Find(ctx, id); err == nil {
-			if !j.Status.Ended() {
-				return "", fmt.Errorf("cancel %s: %w", id, errBetween)
-			}
-			state.Status = j.Status.Shown()
-		}
-		return "", fmt.Errorf("cancel %s: %w", id, state)
+		return "", fmt.Errorf("cancel %s: %w", id, l.hasEnded(ctx, id))
 	case job.Empty:
 		return job.Empty, nil
 	}
 	return "", fmt.Errorf("cancel %s: unexpected word %q", id, words[0])
 }
 
-// remember stores in the job's row, if it has one, that a caller is told of a cancel, so that a Redis that loses
-// the cancel gets it again. If SQL does not answer, the cancel is valid as long as this incarnation of Redis. With
-// an accept journal that is less than was promised, so the error is job.ErrAmbiguous.
-func (l *Ledger) remember(ctx context.Context, id job.ID, run string) error {
-	_, err := within(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.Rows.Cancelling(ctx, id, run)
-	})
+// hasEnded returns the error about a job that ended before an operator acted on it.
+func (l *Ledger) hasEnded(ctx context.Context, id job.ID) error {
+	state := &job.StateError{Reason: "it has ended"}
+	if j, err := l.Find(ctx, id); err == nil {
+		if !j.Status.Ended() {
+			return errBetween
+		}
+		state.Status = j.Status.Shown()
+	}
+	return state
+}
+
+// remember stores in the job's row, if it has one, what a caller is told of a cancel, a kill or a hasten, so that a
+// Redis that loses it gets it again. If SQL does not answer, it is valid as long as this incarnation of Redis. With an
+// accept journal that is less than was promised, so the error is job.ErrAmbiguous.
+func (l *Ledger) remember(ctx context.Context, id job.ID, note func(ctx context.Context) error) error {
+	_, err := within(ctx, archivePatience, func(ctx context.Context) (any, error) { return nil, note(ctx) })
 	if err != nil {
-		l.Log.Warn("a cancel is not noted in SQL", "job_id", id, "err", err)
+		l.Log.Warn("what an operator asked for is not noted in SQL", "job_id", id, "err", err)
 	}
 	if err != nil && l.Journal != nil {
 		return fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())

@@ -19,6 +19,8 @@ type fakeJournal struct {
 	ended      map[job.ID]bool // have an outcome
 	young      map[job.ID]bool // their rows were written just now
 	cancelling []job.ID
+	killing    []job.Killing
+	hastening  []job.ID
 	noting     func()          // called when a cancel is stored
 	readRows   func()          // called after rows were read
 	readRow    func()          // called before one row is read
@@ -163,6 +165,29 @@ func (j *fakeJournal) Cancelling(_ context.Context, id job.ID, run string) error
 	return j.err()
 }
 
+func (j *fakeJournal) Killing(_ context.Context, k job.Killing, run string) error {
+	j.killing = append(j.killing, k)
+	if r, there := j.rows[k.ID]; there && max(r.Generation, 1) == k.Generation {
+		r.CancelRequested, r.KillReason, r.Submitting = true, k.Reason, false
+		r.Incarnation = cmp.Or(r.Incarnation, run)
+		j.rows[k.ID] = r
+	}
+	if j.noting != nil {
+		j.noting()
+	}
+	return j.err()
+}
+
+func (j *fakeJournal) Hastening(_ context.Context, id job.ID, _ time.Time, run string) error {
+	j.hastening = append(j.hastening, id)
+	if r, there := j.rows[id]; there {
+		r.RunAt, r.Submitting = time.Time{}, false
+		r.Incarnation = cmp.Or(r.Incarnation, run)
+		j.rows[id] = r
+	}
+	return j.err()
+}
+
 // restorer is the fake Redis that gets back what it lost.
 type restorer struct {
 	*fakeRedis
@@ -236,7 +261,10 @@ func (r *restorer) Restore(
 		default:
 			l.Status, words[i] = job.Pending, job.OK
 			l.Attempt = max(l.Attempt, old.Attempt)
-			if l.CancelRequested {
+			switch {
+			case l.KillReason != "":
+				l.Status, l.Cause, l.LastError = job.NeedDiscard, job.Killed, l.KillReason
+			case l.CancelRequested:
 				l.Status = job.Cancelled
 			}
 			r.jobs[l.ID] = l.Job

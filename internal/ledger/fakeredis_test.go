@@ -88,6 +88,52 @@ func (r *fakeRedis) Cancel(ctx context.Context, partition int, batch []job.Cance
 	return []job.Word{word}, r.answer("cancel")
 }
 
+func (r *fakeRedis) Kill(ctx context.Context, _ int, batch []job.Killing) ([]job.Word, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call(ctx, "kill"); err != nil {
+		return nil, err
+	}
+	k := batch[0]
+	j, ok := r.jobs[k.ID]
+	word := job.Ended
+	switch {
+	case !ok || max(j.Generation, 1) != k.Generation:
+		return []job.Word{job.Empty}, r.answer("kill")
+	case j.Status == job.Processing:
+		word = job.Busy
+	case j.Status.Shown() == job.Failed && j.Cause == job.Killed:
+		word = job.Discarded
+	case !j.Status.Ended():
+		j.Status, j.Cause, j.LastError = job.NeedDiscard, job.Killed, k.Reason
+		word = job.Discarded
+	}
+	r.jobs[k.ID] = j
+	return []job.Word{word}, r.answer("kill")
+}
+
+func (r *fakeRedis) Hasten(ctx context.Context, _ int, ids []job.ID) ([]job.Word, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call(ctx, "hasten"); err != nil {
+		return nil, err
+	}
+	j, ok := r.jobs[ids[0]]
+	word := job.OK
+	switch {
+	case !ok:
+		return []job.Word{job.Empty}, r.answer("hasten")
+	case j.Status == job.Processing:
+		word = job.Busy
+	case j.Status.Ended():
+		word = job.Ended
+	default:
+		j.Status = job.Pending
+	}
+	r.jobs[j.ID] = j
+	return []job.Word{word}, r.answer("hasten")
+}
+
 func (r *fakeRedis) Incarnations(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -117,6 +117,21 @@ func (s *fakeSQL) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, er
 	return d, nil
 }
 
+func (s *fakeSQL) Dismiss(ctx context.Context, id job.ID, _ string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "dismiss"); err != nil {
+		return false, err
+	}
+	d := s.rows[id]
+	open := d.Status == job.Failed && d.Open() && d.DismissedAt.IsZero()
+	if open {
+		d.DismissedAt = time.Now()
+		s.rows[id] = d
+	}
+	return open, s.answer("dismiss")
+}
+
 func (s *fakeSQL) promise(next job.JournalRow, request job.Request) bool {
 	id, generation := next.ID, next.Generation-1
 	d := s.rows[id]

@@ -75,7 +75,7 @@ func (l *Ledger) look(
 		if slices.Contains(missing, r.ID) {
 			continue
 		}
-		older := r.CancelRequested // Redis may not have the cancel
+		older := r.CancelRequested // Redis may not have the cancel or the kill
 		if r.Generation > 1 && !older {
 			j, err := l.live(ctx, r.ID)
 			if err != nil && !errors.Is(err, job.ErrNotFound) {
@@ -93,8 +93,8 @@ func (l *Ledger) look(
 }
 
 // found stores which incarnation of a partition has these jobs, if that may be stored by now; otherwise a later
-// Reconcile does it. Before that it sends Redis the cancels that were stored meanwhile: a row that is marked as
-// found is not read again.
+// Reconcile does it. Before that it sends Redis the cancels and kills that were stored meanwhile: a row that is
+// marked as found is not read again.
 func (l *Ledger) found(ctx context.Context, partition int, there []job.JournalRow, run string) error {
 	if len(there) == 0 {
 		return nil
@@ -107,13 +107,8 @@ func (l *Ledger) found(ctx context.Context, partition int, there []job.JournalRo
 	if err != nil {
 		return fmt.Errorf("read rows again: %w", err)
 	}
-	var cancelled []job.Cancellation
-	for i := range rows {
-		if r := &rows[i]; r.CancelRequested {
-			cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
-		}
-	}
-	if err := l.cancelAgain(ctx, partition, cancelled); err != nil || l.Mover.KnownIncarnation(partition) != run {
+	rows = slices.DeleteFunc(rows, func(r job.JournalRow) bool { return !r.CancelRequested })
+	if err := l.endAgain(ctx, partition, rows); err != nil || l.Mover.KnownIncarnation(partition) != run {
 		return err
 	}
 	_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
@@ -194,8 +189,7 @@ func (l *Ledger) restore(
 		if err != nil {
 			return nil, missing, fmt.Errorf("restore: %w", err)
 		}
-		var late []job.JournalRow
-		var cancelled []job.Cancellation
+		var late, toEnd []job.JournalRow
 		for i, w := range words {
 			r := &batch[i]
 			switch w {
@@ -204,8 +198,8 @@ func (l *Ledger) restore(
 				missing++
 			case job.Duplicate:
 				there = append(there, *r)
-				if r.CancelRequested { // the job may be from before the cancel
-					cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
+				if r.CancelRequested { // the job may be from before the cancel or the kill
+					toEnd = append(toEnd, *r)
 				}
 			case job.Late:
 				late = append(late, *r)
@@ -215,7 +209,7 @@ func (l *Ledger) restore(
 				return nil, missing, fmt.Errorf("restore %s: unexpected word %q", r.ID, w)
 			}
 		}
-		if err := l.cancelAgain(ctx, partition, cancelled); err != nil {
+		if err := l.endAgain(ctx, partition, toEnd); err != nil {
 			return nil, missing, fmt.Errorf("restore: %w", err)
 		}
 		if batch = late; len(batch) == 0 {
@@ -225,13 +219,38 @@ func (l *Ledger) restore(
 	return there, missing, nil
 }
 
-// cancelAgain sends Redis cancels that it may have lost.
-func (l *Ledger) cancelAgain(ctx context.Context, partition int, batch []job.Cancellation) error {
-	if len(batch) == 0 {
+// endAgain sends Redis the cancels and the kills of rows, which it may have lost. A killed job that runs by now is
+// cancelled: it was to run no more.
+func (l *Ledger) endAgain(ctx context.Context, partition int, rows []job.JournalRow) error {
+	var cancelled []job.Cancellation
+	var killed []job.Killing
+	for i := range rows {
+		if r := &rows[i]; r.KillReason != "" {
+			killed = append(killed, job.Killing{ID: r.ID, Generation: r.Generation, Reason: r.KillReason})
+		} else {
+			cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
+		}
+	}
+	if len(killed) > 0 {
+		words, err := twice(ctx, livePatience,
+			func(ctx context.Context) ([]job.Word, error) { return l.Mover.Kill(ctx, partition, killed) })
+		if err == nil && len(words) != len(killed) {
+			err = errWords
+		}
+		if err != nil {
+			return fmt.Errorf("kill again: %w", err)
+		}
+		for i, w := range words {
+			if w == job.Busy {
+				cancelled = append(cancelled, job.Cancellation{ID: killed[i].ID, Generation: killed[i].Generation})
+			}
+		}
+	}
+	if len(cancelled) == 0 {
 		return nil
 	}
 	if _, err := twice(ctx, livePatience,
-		func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, batch) }); err != nil {
+		func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, cancelled) }); err != nil {
 		return fmt.Errorf("cancel again: %w", err)
 	}
 	return nil

@@ -28,6 +28,10 @@ type Store interface {
 type Mover interface {
 	// Cancel answers one word per entry.
 	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
+	// Kill answers one word per entry.
+	Kill(ctx context.Context, partition int, batch []job.Killing) ([]job.Word, error)
+	// Hasten answers one word per job.
+	Hasten(ctx context.Context, partition int, ids []job.ID) ([]job.Word, error)
 	// Incarnations returns the present incarnation of each partition's data. It changes when the partition's server
 	// starts anew or is replaced by another; it is "", with an error, where the server does not answer.
 	Incarnations(ctx context.Context) ([]string, error)
@@ -36,7 +40,8 @@ type Mover interface {
 	KnownIncarnation(partition int) string
 }
 
-// DeadLetters lists the open dead letters: those without a requeue request. The newest come first.
+// DeadLetters lists the open dead letters: those without a requeue request that were not dismissed. The newest come
+// first.
 type DeadLetters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error)
@@ -44,7 +49,7 @@ type DeadLetters interface {
 	CountDead(ctx context.Context, f job.Filter) (int64, error)
 }
 
-// Promises are how dead letters get another generation.
+// Promises are how dead letters are dealt with: they get another generation, or none.
 type Promises interface {
 	// DeadLetter returns the letter of the job's latest generation, with its payload: job.ErrNotFound if SQL does not
 	// know the job, job.ErrWrongState if the job ended otherwise.
@@ -55,6 +60,8 @@ type Promises interface {
 	// answers true to the request that took a letter, however often that asks, and false to others. After
 	// job.ErrAmbiguous it may have taken some letters.
 	PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error)
+	// Dismiss closes the job's open dead letter, unless it is dismissed already, and says whether it did.
+	Dismiss(ctx context.Context, id job.ID, reason string) (bool, error)
 	// AdoptPromises writes the rows that processes of an earlier version did not write, and returns how many.
 	AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error)
 }
@@ -114,6 +121,11 @@ type RowWriter interface {
 	// Cancelling stores that a job is to end CANCELLED, if it has a row, and the incarnation of Redis that said so;
 	// "" for none.
 	Cancelling(ctx context.Context, id job.ID, incarnation string) error
+	// Killing stores that a generation of a job was killed and why, if it has a row, and the incarnation of Redis that
+	// said so.
+	Killing(ctx context.Context, killed job.Killing, incarnation string) error
+	// Hastening stores that a job with this arrival is due, if it has a row, and the incarnation of Redis that said so.
+	Hastening(ctx context.Context, id job.ID, arrived time.Time, incarnation string) error
 	// Sweep deletes the rows of ended jobs on the next page of rows; next is "" at the end.
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 }

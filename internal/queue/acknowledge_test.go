@@ -29,7 +29,7 @@ func TestAcknowledgeTTL(t *testing.T) {
 		done, dead, cancelled, running := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid),
 			e.Start(t, job.Paid)
 		e.Finish(t, done)
-		e.Kill(t, dead)
+		e.Bury(t, dead)
 		e.Cancels(t, cancelled.ID)
 		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: cancelled.Ref()}})
 		ends(t, got, err, job.WasCancelled)
@@ -109,7 +109,7 @@ func TestAcknowledgeForgets(t *testing.T) {
 		func(t *testing.T, e *queuetest.Env) {
 			done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
 			e.Finish(t, done)
-			e.Kill(t, dead)
+			e.Bury(t, dead)
 			e.Drain(t)
 			snap := e.Snapshot(t)
 			same(t, "jobs", len(snap.Jobs), 0)
@@ -170,7 +170,7 @@ func TestAcknowledgeOldGeneration(t *testing.T) {
 		j := dead(t, e, job.Public)
 		got, err := e.Requeue(t.Context(), 0, []job.Job{j})
 		words(t, got, err, job.OK)
-		e.Kill(t, e.Take(t, 1)[0])
+		e.Bury(t, e.Take(t, 1)[0])
 		before := e.Snapshot(t)
 		got, err = e.Acknowledge(t.Context(), 0, []job.Ack{{ID: j.ID, Generation: 1, Attempt: j.Attempt, Status: job.Failed}})
 		words(t, got, err, job.Empty)
@@ -185,7 +185,7 @@ func TestAcknowledgeSQLWins(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Finish(t, done)
-		e.Kill(t, dead)
+		e.Bury(t, dead)
 		got, err := e.Acknowledge(t.Context(), 0, []job.Ack{ack(done, job.Failed), ack(dead, job.Completed)})
 		words(t, got, err, job.OK, job.OK)
 		snap := e.Snapshot(t)

@@ -97,6 +97,9 @@ func TestAlarms(t *testing.T) {
 		same(t, "cancel", e.Cancels(t, l.ID), job.Cancel)
 		crashes(t, e)
 		hears(t, heard, l.ID, job.Cancelled, 1, job.HeartbeatStopped)
+		killed := e.Put(t, job.Public)
+		same(t, "kill", e.Kills(t, killed), job.Discarded)
+		hears(t, heard, killed, job.Failed, 0, job.Killed)
 		select {
 		case e := <-heard:
 			t.Errorf("heard %+v", e)

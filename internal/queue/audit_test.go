@@ -24,7 +24,7 @@ func everyState(t *testing.T, e *queuetest.Env) lives {
 	e.Drain(t)
 	running, done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid)
 	e.Finish(t, done)
-	e.Kill(t, dead)
+	e.Bury(t, dead)
 	delayed := later(job.Unpaid, time.Hour)
 	delayed.Owner = "ann"
 	e.PutAll(t, delayed)

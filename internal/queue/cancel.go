@@ -21,21 +21,29 @@ func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellat
 		}
 		args = append(args, string(c.ID), generation)
 	}
-	texts, err := q.texts(ctx, q.redis.Main, q.cancel, partition, args)
+	return q.endWaiting(ctx, q.cancel, partition, len(batch), args, q.opts.Cancelled)
+}
+
+// endWaiting runs a script that answers "WORD" per job, and "WORD tier" for a job that the call ended: ended is called
+// for each of these.
+func (q *Queue) endWaiting(
+	ctx context.Context, b bound, partition, entries int, args []any, ended func(job.Tier),
+) ([]job.Word, error) {
+	texts, err := q.texts(ctx, q.redis.Main, b, partition, args)
 	if err != nil {
 		return nil, err
 	}
-	if len(texts) != len(batch) {
-		return nil, fmt.Errorf("cancel: %d words for %d jobs", len(texts), len(batch))
+	if len(texts) != entries {
+		return nil, fmt.Errorf("%s: %d words for %d jobs", b.name, len(texts), entries)
 	}
 	words := make([]job.Word, len(texts))
 	for i, text := range texts {
-		word, tier, ended := strings.Cut(text, " ")
-		if words[i], err = q.cancel.word(word); err != nil {
+		word, tier, here := strings.Cut(text, " ")
+		if words[i], err = b.word(word); err != nil {
 			return nil, err
 		}
-		if ended {
-			q.opts.Cancelled(job.Tier(tier))
+		if here {
+			ended(job.Tier(tier))
 		}
 	}
 	return words, nil

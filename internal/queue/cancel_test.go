@@ -89,7 +89,7 @@ func TestCancelEnded(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Finish(t, done)
-		e.Kill(t, dead)
+		e.Bury(t, dead)
 		for range 2 { // in the outbox, and after it
 			before := e.Snapshot(t)
 			same(t, "completed", e.Cancels(t, done.ID), job.Ended)
@@ -104,7 +104,7 @@ func TestCancelGeneration(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
-		e.Kill(t, l)
+		e.Bury(t, l)
 		e.Drain(t)
 		second := l.Job
 		second.Generation = 2

@@ -63,7 +63,7 @@ func TestSubmitRequeueBypassesCapacity(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 2 }, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
-		e.Kill(t, l)
+		e.Bury(t, l)
 		e.Drain(t)
 		e.PutAll(t, queuetest.Job(job.Paid), queuetest.Job(job.Paid))
 		j := l.Job

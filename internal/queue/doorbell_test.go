@@ -54,7 +54,7 @@ func TestDoorbell(t *testing.T) {
 		tokens("a failure that waits", 0)
 		e.Finish(t, l[1])
 		tokens("a completion", 0)
-		e.Kill(t, l[2])
+		e.Bury(t, l[2])
 		out := e.Drain(t)
 		j := out[0].Job
 		if j.Status != job.Failed {

@@ -99,7 +99,7 @@ func TestFailFinal(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
-		e.Kill(t, l)
+		e.Bury(t, l)
 		out, err := e.TakeOutbox(t.Context(), 0, 1)
 		if err != nil || len(out) != 1 {
 			t.Fatal(out, err)

@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 		same(t, "attempt", j.Attempt, 1)
 		same(t, "started", j.StartedAt, l.StartedAt)
 		same(t, "arrived", j.ArrivedAt, l.ArrivedAt)
-		e.Kill(t, l)
+		e.Bury(t, l)
 		j = find(s.ID)
 		same(t, "status", j.Status, job.NeedDiscard)
 		same(t, "as users see it", j.Status.Shown(), job.Failed)

@@ -18,7 +18,7 @@ func TestForget(t *testing.T) {
 		old, dead, cancelled, middle := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid)
 		young, running := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Finish(t, old, middle, young)
-		e.Kill(t, dead)
+		e.Bury(t, dead)
 		e.Cancels(t, cancelled.ID)
 		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: cancelled.Ref()}})
 		ends(t, got, err, job.WasCancelled)

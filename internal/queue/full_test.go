@@ -27,14 +27,14 @@ func TestFullRedisStillDrains(t *testing.T) {
 		}
 		e.PutAll(t, jobs...)
 		l := e.Take(t, 12)
-		due := later(job.Paid, time.Second)
-		e.PutAll(t, due)
+		due, hastened := later(job.Paid, time.Second), later(job.Paid, time.Hour)
+		e.PutAll(t, due, hastened)
 		e.Expire(t, job.Crashed, l[5].ID, l[6].ID, l[7].ID)
 		e.Cancels(t, l[6].ID)
 		e.Look(t, job.Crashed)
 		e.Age(t, "suspects:crashed", queue.Patience)
 		e.Age(t, "scheduled", time.Minute)
-		e.Kill(t, l[8])
+		e.Bury(t, l[8])
 
 		full := func(limit string) {
 			t.Helper()
@@ -55,6 +55,8 @@ func TestFullRedisStillDrains(t *testing.T) {
 		words(t, beats, err, job.OK)
 		same(t, "cancel of a running job", e.Cancels(t, l[1].ID), job.Cancel)
 		same(t, "cancel of a waiting job", e.Cancels(t, jobs[19].ID), job.WasCancelled)
+		same(t, "kill of a waiting job", e.Kills(t, jobs[18].ID), job.Discarded)
+		same(t, "hasten of a delayed job", e.Hastens(t, hastened.ID), job.OK)
 		e.Finish(t, l[0])
 		got, err := e.Fail(ctx, 0, []job.Failure{failure(l[2], 0)})
 		ends(t, got, err, job.OK)
@@ -72,7 +74,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 		e.Age(t, "outbox", time.Hour) // ageing data needs memory
 		full("1mb")
 		out := take(t, e.Queue, 100)
-		same(t, "outcomes", len(out), 4)
+		same(t, "outcomes", len(out), 5)
 		for _, o := range out {
 			words, err := e.Acknowledge(ctx, 0,
 				[]job.Ack{{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}})

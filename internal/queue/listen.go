@@ -158,7 +158,7 @@ func readEvents(message string) ([]job.Event, error) {
 			return events, fmt.Errorf("event of %d parts: %q", strings.Count(line, " ")+1, line)
 		}
 		events = append(events, job.Event{
-			ID: job.ID(f[0]), Tier: job.Tier(f[1]), Status: job.Status(f[2]), Attempt: number(f[3]),
+			ID: job.ID(f[0]), Tier: job.Tier(f[1]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]),
 			Cause: job.Cause(undash(f[4])), At: at,
 		})
 	}

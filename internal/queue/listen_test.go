@@ -104,6 +104,17 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		hears(t, heard, l.ID, job.Cancelled, 1, "")
+
+		delayed := later(job.Public, time.Hour)
+		e.PutAll(t, delayed)
+		hears(t, heard, delayed.ID, job.Scheduled, 0, "")
+		same(t, "hasten", e.Hastens(t, delayed.ID), job.OK)
+		hears(t, heard, delayed.ID, job.Pending, 0, "")
+		same(t, "kill", e.Kills(t, delayed.ID), job.Discarded)
+		hears(t, heard, delayed.ID, job.Failed, 0, job.Killed)
+		lost := living(queuetest.NewID(0), toKill)
+		restore(t, e, []job.JournalRow{lost}, job.OK)
+		hears(t, heard, lost.ID, job.Failed, 0, job.Killed)
 	})
 }
 

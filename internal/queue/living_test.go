@@ -243,7 +243,7 @@ func TestQuotaOfStrangers(t *testing.T) {
 		owners(t, e, "three callers", map[string]int64{one: 2, two: 1, "ann": 1})
 		leases := e.Take(t, 5)
 		e.Finish(t, leases[0])
-		e.Kill(t, leases[1])
+		e.Bury(t, leases[1])
 		owners(t, e, "two have ended", map[string]int64{two: 1, "ann": 1})
 		for _, o := range e.Drain(t) {
 			if o.Status != job.Failed {

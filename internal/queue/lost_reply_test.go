@@ -171,10 +171,23 @@ func lostReplies() map[string]lostReply {
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Cancel(ctx, 0, []job.Cancellation{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
 			}},
+		"kill": {script: "kill", set: running,
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Kill(ctx, 0, []job.Killing{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
+			}},
+		"hasten": {script: "hasten",
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: s.leases[0].Ref(), Delay: time.Minute}})
+				ends(t, got, err, job.OK)
+			},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Hasten(ctx, 0, []job.ID{s.ids[0], s.ids[1]})
+			}},
 		"requeue": {script: "restore",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
-				e.Kill(t, s.leases[0])
+				e.Bury(t, s.leases[0])
 				s.job = e.Drain(t)[0].Job
 				s.job.Generation = 2
 			},
@@ -191,7 +204,7 @@ func lostReplies() map[string]lostReply {
 		"take_outbox": {script: "take_outbox",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
-				e.Kill(t, s.leases[0])
+				e.Bury(t, s.leases[0])
 			},
 			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.TakeOutbox(ctx, 0, 10) },
 			again: nothing, // the taker whose reply was lost has them for OutboxLead; none is lost

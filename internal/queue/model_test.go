@@ -74,7 +74,7 @@ var steps = []string{
 	"submit", "submit", "submit", "claim", "claim", "claim", "claim by id", "claim by id", "heartbeat", "complete",
 	"complete", "fail", "fail",
 	"release", "later", "unknown", "expire", "ripen", "look", "look",
-	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
+	"promote", "cancel", "kill", "hasten", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
 
 func (w *walk) step() {
@@ -95,7 +95,7 @@ func (w *walk) step() {
 		w.e.Age(w.t, "scheduled", time.Hour)
 		got, err := w.e.Promote(w.t.Context(), 0)
 		w.equal(err, got, w.model.Promote())
-	case "cancel", "requeue":
+	case "cancel", "kill", "hasten", "requeue":
 		w.operate()
 	case "restore":
 		w.restore()
@@ -273,11 +273,22 @@ func (w *walk) operate() {
 	if j == nil {
 		return
 	}
-	if w.did == "cancel" {
+	switch w.did {
+	case "cancel":
 		c := job.Cancellation{ID: j.ID,
 			Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation")}
 		got, err := w.e.Cancel(w.t.Context(), 0, []job.Cancellation{c, c})
 		w.equal(err, got, []job.Word{w.model.CancelJob(j, c.Generation), w.model.CancelJob(j, c.Generation)})
+		return
+	case "kill":
+		k := job.Killing{ID: j.ID, Reason: "no use",
+			Generation: rapid.SampledFrom([]int{j.Generation, j.Generation, j.Generation + 1}).Draw(w.T, "generation")}
+		got, err := w.e.Kill(w.t.Context(), 0, []job.Killing{k, k})
+		w.equal(err, got, []job.Word{w.model.KillJob(j, k.Generation), w.model.KillJob(j, k.Generation)})
+		return
+	case "hasten":
+		got, err := w.e.Hasten(w.t.Context(), 0, []job.ID{j.ID, j.ID})
+		w.equal(err, got, []job.Word{w.model.HastenJob(j), w.model.HastenJob(j)})
 		return
 	}
 	generation := j.Generation + rapid.IntRange(0, 1).Draw(w.T, "generation")
@@ -316,7 +327,12 @@ func (w *walk) restore() {
 	case "delayed":
 		l.RunAt = now.Add(time.Minute)
 	}
-	l.CancelRequested = rapid.IntRange(0, 3).Draw(w.T, "cancelled") == 0
+	switch rapid.IntRange(0, 5).Draw(w.T, "to end") {
+	case 0:
+		l.CancelRequested = true
+	case 1:
+		l.CancelRequested, l.KillReason = true, "no use"
+	}
 	got, err := w.e.Restore(w.t.Context(), 0, []job.JournalRow{l, l}, time.Now())
 	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
 }

@@ -45,7 +45,8 @@ type Options struct {
 	// Cancelled is called for each job that a cancel ended, with the job's tier. It is not called if the reply of the
 	// first call was lost. It may be nil.
 	Cancelled func(job.Tier)
-	Log       *slog.Logger // gets the data that cannot be read; may be nil
+	Killed    func(job.Tier) // the same of a kill
+	Log       *slog.Logger   // gets the data that cannot be read; may be nil
 
 	// RememberedQueues reads the queues that SQL has; nil = there is no SQL. See LoadQueues.
 	RememberedQueues func(ctx context.Context) ([]job.Queue, error)
@@ -65,9 +66,10 @@ type Queue struct {
 	rung     []atomic.Pointer[string] // by partition: the doorbell whose token Wait took last
 	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 
-	submit, claim, heartbeat, complete, fail, promote, cancel, restore bound
-	takeOutbox, acknowledge, audit, recount, rate, forget              bound
-	reclaim                                                            map[job.Watch]bound
+	submit, claim, heartbeat, complete, fail, promote, restore bound
+	cancel, kill, hasten                                       bound
+	takeOutbox, acknowledge, audit, recount, rate, forget      bound
+	reclaim                                                    map[job.Watch]bound
 }
 
 // shared is the part that a Queue and its Views have in common.
@@ -91,6 +93,9 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	}
 	if o.Cancelled == nil {
 		o.Cancelled = func(job.Tier) {}
+	}
+	if o.Killed == nil {
+		o.Killed = func(job.Tier) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -131,6 +136,8 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.fail = q.bind("fail", nil)
 	q.promote = q.bind("promote", nil)
 	q.cancel = q.bind("cancel", nil)
+	q.kill = q.bind("kill", nil)
+	q.hasten = q.bind("hasten", nil)
 	q.restore = q.bind("restore", nil)
 	q.takeOutbox = q.bind("take_outbox", nil)
 	q.acknowledge = q.bind("acknowledge", nil)

@@ -72,6 +72,10 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 		"stuck, retries spent":   {spent, reap(job.Stuck), 0},
 		"released, then cancelled": {say("release"),
 			func(t *testing.T, e *queuetest.Env, l job.Lease) { e.Cancels(t, l.ID); e.Cancels(t, l.ID) }, 0},
+		"released, then killed": {say("release"),
+			func(t *testing.T, e *queuetest.Env, l job.Lease) { e.Kills(t, l.ID); e.Kills(t, l.ID) }, 0},
+		"later, then hastened": {say("later"),
+			func(t *testing.T, e *queuetest.Env, l job.Lease) { e.Hastens(t, l.ID); e.Hastens(t, l.ID) }, 1},
 		"later, then due": {say("later"), func(t *testing.T, e *queuetest.Env, _ job.Lease) { promote(t, e, 1) },
 			1},
 		"asked to cancel and waiting": {never, cancelled, 1},
@@ -197,7 +201,7 @@ func TestQuotaCountsSecondLives(t *testing.T) {
 	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
 		e.PutAll(t, owned("ann", 1))
 		l := e.Take(t, 1)[0]
-		e.Kill(t, l)
+		e.Bury(t, l)
 		owners(t, e, "a dead letter", map[string]int64{})
 		next := e.Drain(t)[0].Job
 		next.Generation++
@@ -295,7 +299,7 @@ func TestQuotaReadsTheHead(t *testing.T) {
 		leases := e.Take(t, len(batch))
 		e.Finish(t, leases[:6]...)
 		for _, l := range leases[6:] {
-			e.Kill(t, l)
+			e.Bury(t, l)
 		}
 		owners(t, e, "ended", map[string]int64{})
 	})

@@ -78,7 +78,7 @@ func TestReleaseHistory(t *testing.T) {
 				}
 			}
 		}
-		e.Kill(t, e.Take(t, 1)[0])
+		e.Bury(t, e.Take(t, 1)[0])
 		out := e.Drain(t)[0]
 		same(t, "id", out.ID, id)
 		same(t, "history", len(out.Attempts), 50)

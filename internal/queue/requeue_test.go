@@ -109,7 +109,7 @@ func TestRequeueBusy(t *testing.T) {
 				if _, err := e.Promote(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
-				e.Kill(t, e.Take(t, 1)[0])
+				e.Bury(t, e.Take(t, 1)[0])
 			},
 		} {
 			move()

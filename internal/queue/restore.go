@@ -13,8 +13,8 @@ import (
 // Restore puts journaled jobs back into a Redis that lost them, with their arrival, generation, attempts and
 // retries. The jobs count against the capacity but are never refused by it. A job that was running comes back as
 // running, in the hands of its dead holder, until the crashed watch reclaims it. A job with a requested cancel
-// comes back as CANCELLED in the outbox or, if it was running, with the request. A checkpoint and the history of
-// attempts are not restored.
+// comes back as CANCELLED in the outbox or, if it was running, with the request; a killed job comes back as a dead
+// letter in the outbox. A checkpoint and the history of attempts are not restored.
 //
 // Restore returns a word per job: OK; DUPLICATE (that generation, or a later one, is there); BUSY (an earlier
 // generation is there); or LATE (as with Submit: try again). read is a local time before the rows were read or
@@ -26,11 +26,11 @@ func (q *Queue) Restore(
 	batch []job.JournalRow,
 	read time.Time,
 ) ([]job.Word, error) {
-	args := make([]any, 0, 2+16*len(batch))
+	args := make([]any, 0, 2+17*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh))
 	for i := range batch {
 		l := &batch[i]
-		holder, started, arrived, cancelled := "", l.StartedAt, l.ArrivedAt, ""
+		holder, started, arrived, end := "", l.StartedAt, l.ArrivedAt, ""
 		if arrived.IsZero() {
 			arrived = l.FirstTriedAt // may be zero too: then the job arrives now
 		}
@@ -42,14 +42,17 @@ func (q *Queue) Restore(
 		} else {
 			started = l.FirstTriedAt // the row does not have the start of the last attempt
 		}
-		if l.CancelRequested {
-			cancelled = string(job.Cancelled)
+		switch {
+		case l.KillReason != "":
+			end = string(job.NeedDiscard)
+		case l.CancelRequested:
+			end = string(job.Cancelled)
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority,
 			fmt.Sprintf("%d %s %d", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs), stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
-			holder, stamp(started), cancelled, l.QueueName())
+			holder, stamp(started), end, l.QueueName(), l.KillReason)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)
 	if slices.Contains(words, job.Late) {

@@ -35,6 +35,8 @@ func ran(l *job.JournalRow) {
 
 func toCancel(l *job.JournalRow) { l.CancelRequested = true }
 
+func toKill(l *job.JournalRow) { l.CancelRequested, l.KillReason = true, "no use" }
+
 func due(l *job.JournalRow) { l.RunAt = time.Now().Add(time.Hour) }
 
 func restore(t *testing.T, e *queuetest.Env, all []job.JournalRow, want ...job.Word) {
@@ -172,7 +174,7 @@ func TestRestoreGenerations(t *testing.T) {
 		third := second
 		third.Generation = 3
 		restore(t, e, []job.JournalRow{second, third}, job.Duplicate, job.Busy)
-		e.Kill(t, e.Take(t, 1)[0])
+		e.Bury(t, e.Take(t, 1)[0])
 		restore(t, e, []job.JournalRow{third}, job.Busy) // its failure is not in SQL yet
 		e.Drain(t)
 		restore(t, e, []job.JournalRow{third}, job.OK)

@@ -29,7 +29,7 @@ func TestTakeOutbox(t *testing.T) {
 		cancelled := e.Put(t, job.Public)
 		e.Finish(t, done)
 		same(t, "outcomes within the lead", len(take(t, e.Queue, 10)), 0)
-		e.Kill(t, dead)
+		e.Bury(t, dead)
 		e.Cancels(t, cancelled)
 		e.Age(t, "outbox", queue.OutboxLead, done.ID)
 		got := map[job.ID]job.Outcome{}
@@ -137,8 +137,8 @@ func TestUnreadableJobIsPassedOver(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		bad, good := e.Start(t, job.Paid), e.Start(t, job.Paid)
-		e.Kill(t, bad)
-		e.Kill(t, good)
+		e.Bury(t, bad)
+		e.Bury(t, good)
 		var whole string
 		e.Edit(t, "ended", bad.ID, func(text string) string {
 			whole = text
@@ -173,7 +173,7 @@ func TestTakeOutboxPassesOverWhatIsUnreadable(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
-		e.Kill(t, l)
+		e.Bury(t, l)
 		e.Edit(t, "ended", l.ID, func(text string) string {
 			parts := strings.SplitN(text, "\n", 3)
 			return parts[0] + "\n" + parts[1] + ` {"callback` + "\n" + parts[2]

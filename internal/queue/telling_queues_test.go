@@ -40,13 +40,13 @@ var queueMutations = []mutation{
 	},
 	{"fail puts all into main", "fail", "add_entry(class.queue,", "add_entry('main',", true},
 	{"reclaim puts all into main", "reclaim", "add_entry(class.queue,", "add_entry('main',", true},
-	{"promote puts all into main", "promote", "add_entry(class.queue,", "add_entry('main',", true},
+	{"promote puts all into main", "prelude", "add_entry(class.queue,", "add_entry('main',", true},
 	{"restore puts all into main", "restore", "add_entry(queue_name,", "add_entry('main',", true},
 	{
 		"restore forgets the queue", "restore",
 		"{tier, queue_name, generation, class_rest}", "{tier, 'main', generation, class_rest}", true,
 	},
-	{"cancel looks into main", "cancel", "key_of(class.queue, queue, queues)", "queue", true},
+	{"cancel looks into main", "prelude", "redis.call('ZREM', key_of(class.queue, queue, queues)", "redis.call('ZREM', queue", true},
 	{
 		"claim looks into main", "claim",
 		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto", "'ZRANGEBYSCORE', queue, low, upto", true,

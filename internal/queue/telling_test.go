@@ -17,15 +17,16 @@ import (
 // or a part of the data left behind.
 func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
 	t.Helper()
-	e := queuetest.Embedded(t, func(o *queue.Options) {
+	s := &telling{T: t, ids: ids}
+	s.Env = queuetest.Embedded(t, func(o *queue.Options) {
+		o.Killed = func(tier job.Tier) { s.killed(tier) }
 		o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 4, true, true
 		o.LivingLimit, o.LivingBytes, o.LaterLimit, o.LaterAge = tellLiving, tellBytes, 1, 2*time.Hour
 		o.UnknownFor = time.Hour
 	})
-	change(e.Queue)
-	s := &telling{T: t, Env: e, ids: ids}
+	change(s.Queue)
 	s.tell()
-	e.Broken(t)
+	s.Broken(t)
 	return s.lines
 }
 
@@ -43,6 +44,7 @@ type telling struct {
 	number int64
 	step   int
 	leases map[int]job.LeaseRef // the latest lease of each job, by the job's number
+	killed func(job.Tier)       // hears of jobs that a kill ended
 }
 
 func (s *telling) say(what string, reply any, err error) {
@@ -302,6 +304,7 @@ func (s *telling) tell() {
 	s.look(job.Crashed)
 	s.later()
 	s.unknown()
+	s.operate()
 	s.limits()
 	s.forget(true) // all acknowledged jobs ended just now
 	for _, id := range s.ids {

@@ -145,6 +145,8 @@ func (w *World) settled() {
 			w.fail("S3", "%s: it ran all the same", c)
 		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled && w.shadow.lost[c.id] == nil:
 			w.fail("S2", "%s: it ended %s", c, last.Status)
+		case c.what == "kill" && c.fate == taken && !w.sql.killed(c.id):
+			w.fail("S2", "%s: it has no dead letter that says so; it ended %s", c, last.Status)
 		case c.what == "requeue" && c.fate == taken:
 			if promised[c.id] == nil {
 				promised[c.id] = map[string]bool{}

@@ -58,6 +58,10 @@ func (c *client) run() {
 	case "cancel":
 		word, err := p.ledger.Cancel(context.Background(), c.id)
 		c.word, c.fate = word, told(err)
+	case "kill":
+		c.fate = told(p.ledger.Kill(context.Background(), c.id, ""))
+	case "hasten":
+		c.fate = told(p.ledger.Hasten(context.Background(), c.id))
 	case "audit":
 		c.audit(p)
 	case "poll":

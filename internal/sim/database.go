@@ -161,6 +161,16 @@ func (d *database) living(takes func(r *row) bool) (rows []job.JournalRow) {
 	return rows
 }
 
+// killed says whether a generation of a job ended because it was killed.
+func (d *database) killed(id job.ID) bool {
+	for l, o := range d.outcomes {
+		if l.id == id && o.Status == job.Failed && o.Cause == job.Killed {
+			return true
+		}
+	}
+	return false
+}
+
 // over says whether SQL has the outcome of a row's generation, or of a later one.
 func (d *database) over(r *row) bool {
 	last, ok := d.latest(r.ID)
@@ -255,7 +265,10 @@ func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 			return job.Job{}, job.ErrNotFound
 		}
 		j := r.Job
-		if j.Status = job.Pending; r.CancelRequested && r.Incarnation != "" {
+		switch j.Status = job.Pending; {
+		case r.KillReason != "":
+			j.Status, j.Cause = job.Failed, job.Killed
+		case r.CancelRequested && r.Incarnation != "":
 			j.Status = job.Cancelled
 		}
 		return j, nil
@@ -285,9 +298,33 @@ func (a archive) Cancelling(ctx context.Context, id job.ID, run string) error {
 	return err
 }
 
+func (a archive) Killing(ctx context.Context, k job.Killing, run string) error {
+	_, err := ask(ctx, a.p, "sql killing", string(k.ID)+" "+run, func(d *database) (bool, error) {
+		if r := d.rows[k.ID]; r != nil && max(r.Generation, 1) == k.Generation && !a.p.world.Journal.KillsNothing {
+			r.CancelRequested, r.KillReason, r.Submitting, r.Incarnation = true, k.Reason, false, cmp.Or(r.Incarnation, run)
+		}
+		return true, nil
+	})
+	return err
+}
+
+func (a archive) Hastening(ctx context.Context, id job.ID, arrived time.Time, run string) error {
+	_, err := ask(ctx, a.p, "sql hastening", string(id)+" "+run, func(d *database) (bool, error) {
+		if r := d.rows[id]; r != nil {
+			r.RunAt, r.Submitting, r.Incarnation = time.Time{}, false, cmp.Or(r.Incarnation, run)
+			if r.ArrivedAt.IsZero() {
+				r.ArrivedAt = arrived
+			}
+		}
+		return true, nil
+	})
+	return err
+}
+
 // The ledger's interfaces demand these methods; the simulation does not use them.
 
 func (a archive) AdoptPromises(context.Context, func(job.Tier) int) (int, error)         { return 0, nil }
+func (a archive) Dismiss(context.Context, job.ID, string) (bool, error)                  { return false, nil }
 func (a archive) Attempts(context.Context, job.ID) ([]job.Attempt, error)                { return nil, nil }
 func (a archive) CountDead(context.Context, job.Filter) (int64, error)                   { return 0, nil }
 func (a archive) EachDead(context.Context, job.Filter, func(job.DeadLetter) error) error { return nil }

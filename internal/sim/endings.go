@@ -196,10 +196,60 @@ func (s *shadow) cancel(argv, texts []string) {
 	}
 }
 
+// kill checks that a kill ends a waiting job of the generation that it names, and nothing else.
+func (s *shadow) kill(argv, texts []string) {
+	for i := 0; i < len(argv); i += 3 {
+		k, word := s.jobs[job.ID(argv[i])], texts[i/3]
+		want := string(job.Empty)
+		switch {
+		case k == nil, k.forgotten, fmt.Sprint(k.generation) != argv[i+1]:
+		case k.killed:
+			want = string(job.Discarded)
+		case k.status.Ended():
+			want = string(job.Ended)
+		case k.status == job.Processing:
+			want = string(job.Busy)
+		default:
+			want = string(job.Discarded) + " " + string(k.tier.Tier)
+			k.status, k.ending, k.killed = job.NeedDiscard, "", true
+		}
+		if word != want {
+			s.wrong("F-kill", "%s: a kill answers %s, not %s", k, word, want)
+		}
+	}
+}
+
+// hasten checks that a scheduled job becomes ready, and nothing else moves.
+func (s *shadow) hasten(argv, texts []string) {
+	for i := range argv {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i])
+		want := job.Empty
+		switch {
+		case k == nil, k.forgotten:
+		case k.status.Ended():
+			want = job.Ended
+		case k.status == job.Processing:
+			want = job.Busy
+		default:
+			want = job.OK
+			if k.status == job.Scheduled && !k.tried {
+				k.wished = min(k.due, s.w.ms())
+			}
+			k.status = job.Pending
+		}
+		if word != want {
+			s.wrong("F-hasten", "%s: a hasten answers %s, not %s", k, word, want)
+		}
+	}
+}
+
+// restoreWords is how many arguments restore has per job.
+const restoreWords = 17
+
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
-	for i := 2; i < len(argv); i += 16 {
-		id, word := job.ID(argv[i]), job.Word(texts[(i-2)/16])
+	for i := 2; i < len(argv); i += restoreWords {
+		id, word := job.ID(argv[i]), job.Word(texts[(i-2)/restoreWords])
 		k := s.jobs[id]
 		if k == nil && s.lost[id] == nil && s.w.sql.written[id].IsZero() {
 			s.wrong("S3", "%s: requeued, and nobody submitted it", id)
@@ -225,7 +275,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 			continue
 		}
 		if k == nil {
-			s.given(partition, argv[i:i+16])
+			s.given(partition, argv[i:i+restoreWords])
 			continue
 		}
 		if argv[i+15] != k.queue {
@@ -244,8 +294,8 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(strings.Fields(argv[i+4])[0])),
 			},
 		}
-		if argv[i+14] != "" { // its cancel was recorded before
-			k.status = job.Cancelled
+		if argv[i+14] != "" { // its cancel or kill was recorded before
+			k.status = job.Status(argv[i+14])
 		}
 	}
 }
@@ -297,8 +347,8 @@ func (s *shadow) given(partition int, e []string) {
 	switch due := number(e[11]); {
 	case e[12] != "":
 		s.wrong("S1", "%s: it is given back as running, and nothing notes who runs it", k)
-	case e[14] != "": // its cancel was recorded before
-		k.status = job.Cancelled
+	case e[14] != "": // its cancel or kill was recorded before
+		k.status, k.killed = job.Status(e[14]), e[14] == string(job.NeedDiscard)
 	case due > now:
 		k.status, k.due = job.Scheduled, due
 	}
@@ -321,6 +371,9 @@ func (s *shadow) recorded(o *job.Outcome) {
 	var r result
 	if o.Status == job.Completed && (json.Unmarshal(o.Result, &r) != nil || r != result{k.id, k.attempt}) {
 		s.wrong("S18", "%s: its result is %q", k, o.Result)
+	}
+	if killed := o.Status == job.Failed && o.Cause == job.Killed; killed != k.killed || killed && o.LastError == "" {
+		s.wrong("S19", "SQL is told that %s failed for %s, %q; it was killed: %v", k, o.Cause, o.LastError, k.killed)
 	}
 	var of payload
 	if o.Status == job.Failed && (json.Unmarshal(o.Payload, &of) != nil || of.Of != k.id) {

@@ -172,7 +172,7 @@ func (w *World) draw(c *call) string {
 	x := w.rng.Float64()
 	ends := false
 	switch c.name {
-	case "submit", "cancel", "restore":
+	case "submit", "cancel", "kill", "hasten", "restore":
 		x /= 3 // the loops call often, clients rarely
 	case "complete", "fail":
 		ends = true

@@ -142,6 +142,7 @@ var journalBugs = []struct {
 	{"an outcome leaves the row", JournalBugs{KeepsRows: true}},
 	{"a found row stays its submit's", JournalBugs{FoundIsNotOwed: true}},
 	{"nothing is given to the next Redis", JournalBugs{GivesNothing: true}},
+	{"no row knows of a kill", JournalBugs{KillsNothing: true}},
 }
 
 func TestJournalMutations(t *testing.T) {

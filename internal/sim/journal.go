@@ -31,6 +31,7 @@ type JournalBugs struct {
 	RowLast        bool // the row is written after the script
 	RefusesAlways  bool // a submit is refused although its row could not be taken back
 	KeepsRows      bool // an outcome does not delete the row
+	KillsNothing   bool // a row does not get to know that its job was killed
 	FoundIsNotOwed bool // a row whose job is in Redis stays its submit's, and is not restored to the next incarnation
 	GivesNothing   bool // rows of an incarnation that is over are not restored
 }

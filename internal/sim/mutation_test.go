@@ -120,8 +120,17 @@ var bugs = []struct{ name, script, old, changed string }{
 	},
 	{"promote leaves it scheduled", "promote", "bulk('ZREM', scheduled, ids)", ""},
 	{"promote forgets when it was due", "promote", "bulk('HSET', tried, tried_entries)", ""},
+	{"kill counts nothing", "kill", "write_counters(counters, owners)", ""},
+	{"kill takes the running", "kill", "if lease then\n      word = 'BUSY'", "if false then\n      word = 'BUSY'"},
+	{"kill takes any generation", "kill", "generation == class.generation", "true"},
+	{"kill does not say why", "kill", "t.cause, t.error = 'KILLED', reason", ""},
+	{"kill names no tier", "kill", "'FAILED ' .. class.tier", "'FAILED'"},
+	{"hasten leaves it scheduled", "hasten", "redis.call('ZREM', scheduled, id)", ""},
+	{"hasten counts nothing", "hasten", "write_counters(counters)", ""},
+	{"hasten queues nobody", "hasten", "write_entries(queue, queues, doorbell)", ""},
+	{"hasten keeps the due time", "hasten", "text(math.min(now, tonumber(due)))", "due"},
 	{
-		"cancel leaves it queued", "cancel", "redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1",
+		"cancel leaves it queued", "prelude", "redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1",
 		"redis.call('ZSCORE', key_of(class.queue, queue, queues), id)",
 	},
 	{

@@ -66,7 +66,7 @@ type storm struct {
 // order is one task of a client.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, requeue, poll, audit, plans, forget, work
+	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, forget, work
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -126,6 +126,7 @@ func newPlan(seed uint64) plan {
 	p.queues(rand.New(rand.NewPCG(seed, 9)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
 	p.outsiders(rand.New(rand.NewPCG(seed, 10)))
+	p.operators(rand.New(rand.NewPCG(seed, 11)))
 	p.limits(rand.New(rand.NewPCG(seed, 5)))
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
 	short := rand.New(rand.NewPCG(seed, 7))
@@ -239,6 +240,22 @@ func (p *plan) others(r *rand.Rand) {
 			at: of.at + ticks(r, 0, 40), what: "poll", process: r.IntN(len(p.slots)), id: of.id, tries: 2 + r.IntN(9),
 			pause: ticks(r, 2, 12),
 		})
+	}
+}
+
+// operators draws, in half of the seeds, the orders to kill and to hasten jobs: soon after their submits, so that many
+// still wait, and while they may back off. Each order may come twice.
+func (p *plan) operators(r *rand.Rand) {
+	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
+	for range r.IntN(2) * (1 + r.IntN(6)) {
+		of := jobs[r.IntN(len(jobs))]
+		o := order{at: of.at + ticks(r, 0, 25), what: []string{"kill", "hasten"}[r.IntN(2)], process: r.IntN(len(p.slots)),
+			id: of.id}
+		p.orders = append(p.orders, o)
+		if r.IntN(3) == 0 {
+			o.at += ticks(r, 1, 60)
+			p.orders = append(p.orders, o)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ type known struct {
 	size, weight         int   // the payload's bytes; and those together with the checkpoint's, which the limits count
 	starts               map[int]bool
 	left                 time.Duration     // until its time to live in Redis ends; 0 = it has none, or it has ended
+	killed               bool              // it ended because an operator killed it
 	forgotten            bool              // Redis forgot it, because its time was over or its memory short
 	laters               map[string]string // by attempt: what its history must say of a LATER, until when and why
 }
@@ -110,6 +111,10 @@ func (s *shadow) heard(c *call, reply any) {
 		s.promote(partition, len(texts))
 	case "cancel":
 		s.cancel(argv, texts)
+	case "kill":
+		s.kill(argv, texts)
+	case "hasten":
+		s.hasten(argv, texts)
 	case "restore":
 		s.requeue(partition, argv, texts)
 	case "take_outbox":

@@ -111,6 +111,13 @@ func (m *Metrics) Cancelled(t job.Tier) {
 	}
 }
 
+// Killed counts a waiting job that an operator killed: its dead letter has the cause KILLED.
+func (m *Metrics) Killed(t job.Tier) {
+	if m != nil {
+		m.of(t).bury(job.Killed)
+	}
+}
+
 // Recovered counts what a watch did with one expired job; a SUSPECT is not counted. The tier is "" if the caller
 // does not know it.
 func (m *Metrics) Recovered(t job.Tier, w job.Watch, word job.Word) {

@@ -27,7 +27,7 @@ var (
 	causes  = []job.Cause{
 		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge,
 		job.UnknownJobType,
-		job.LaterLimit,
+		job.LaterLimit, job.Killed,
 		otherCause,
 	}
 	watches = []job.Watch{job.Crashed, job.Stuck}

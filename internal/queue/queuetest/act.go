@@ -105,8 +105,8 @@ func (e *Env) Finish(t testing.TB, leases ...job.Lease) {
 	}
 }
 
-// Kill fails a lease for good.
-func (e *Env) Kill(t testing.TB, l job.Lease) {
+// Bury fails a lease for good.
+func (e *Env) Bury(t testing.TB, l job.Lease) {
 	t.Helper()
 	replies, err := e.Fail(t.Context(), 0,
 		[]job.Failure{{LeaseRef: l.Ref(), Cause: job.PermanentError, Error: "no use", Final: true}})
@@ -143,6 +143,26 @@ func (e *Env) Drain(t testing.TB) []job.Outcome {
 func (e *Env) Cancels(t testing.TB, id job.ID) job.Word {
 	t.Helper()
 	words, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words[0]
+}
+
+// Kills kills a job in its first generation and returns the word.
+func (e *Env) Kills(t testing.TB, id job.ID) job.Word {
+	t.Helper()
+	words, err := e.Kill(t.Context(), 0, []job.Killing{{ID: id, Generation: 1, Reason: "no use"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words[0]
+}
+
+// Hastens hastens a job and returns the word.
+func (e *Env) Hastens(t testing.TB, id job.ID) job.Word {
+	t.Helper()
+	words, err := e.Hasten(t.Context(), 0, []job.ID{id})
 	if err != nil {
 		t.Fatal(err)
 	}

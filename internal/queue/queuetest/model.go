@@ -34,6 +34,7 @@ type ModelJob struct {
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
 	Aged                              bool // the job ended long ago
+	Killed                            bool // the job ended because it was killed
 	History                           int  // lines
 	Laters                            int  // the history lines that say why the job was later, and until when
 	token, ending                     string

@@ -6,7 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What operators, SQL and a short memory do to the model: cancel, requeue, restore, acknowledge and forget.
+// What operators, SQL and a short memory do to the model: cancel, kill, hasten, requeue, restore, acknowledge and
+// forget.
 
 // CancelJob cancels a job, in any generation if generation is 0.
 func (m *Model) CancelJob(j *ModelJob, generation int) job.Word {
@@ -24,6 +25,35 @@ func (m *Model) CancelJob(j *ModelJob, generation int) job.Word {
 	j.end(job.Cancelled)
 	j.token, j.ending = "", "" // a repeat of the last attempt's report is LOST from now on
 	return job.WasCancelled
+}
+
+// KillJob makes a dead letter of a waiting job, in one generation.
+func (m *Model) KillJob(j *ModelJob, generation int) job.Word {
+	switch {
+	case generation != j.Generation:
+		return job.Empty
+	case j.Killed:
+		return job.Discarded
+	case j.State.Ended():
+		return job.Ended
+	case j.State == job.Processing:
+		return job.Busy
+	}
+	j.end(job.NeedDiscard)
+	j.token, j.ending, j.Killed = "", "", true // a repeat of the last attempt's report is LOST from now on
+	return job.Discarded
+}
+
+// HastenJob makes a scheduled job ready.
+func (m *Model) HastenJob(j *ModelJob) job.Word {
+	switch {
+	case j.State.Ended():
+		return job.Ended
+	case j.State == job.Processing:
+		return job.Busy
+	}
+	j.State = job.Pending
+	return job.OK
 }
 
 // Requeue gives a dead job its next generation.
@@ -63,6 +93,9 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	}
 	j.calm()
 	switch {
+	case l.KillReason != "":
+		j.end(job.NeedDiscard)
+		j.Killed = true
 	case l.Running():
 		j.State, j.token = job.Processing, l.Worker+":0"
 		j.Expire(job.Crashed)

@@ -1,0 +1,51 @@
+-- kill: a waiting job becomes a dead letter at once; a running job stays as it is.
+-- KEYS   queue queues scheduled outbox counters owners job tried leases checkpoints ended unacked events alarms
+-- per job (n = 1, 4, ...):
+-- ARGV[n+0] id: the job
+-- ARGV[n+1] generation: only this generation is killed
+-- ARGV[n+2] reason: the error of the dead letter
+-- REPLY  per job: FAILED tier (ended by this call) | FAILED (killed before this call) | BUSY (it runs) | ENDED
+--        (otherwise) | EMPTY (no such job or generation)
+-- TWICE  a killed job answers FAILED without its tier
+local queue, queues, scheduled, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked, events,
+  alarms = unpack(KEYS)
+local at = text(time_ms())
+local reply, killed = {}, {}
+
+-- kill_waiting ends a job that is ready or scheduled.
+local function kill_waiting(id, class, head, reason)
+  local t = take_waiting(queue, queues, scheduled, tried, id, class, head)
+  t.cause, t.error = 'KILLED', reason
+  end_waiting(checkpoints, id, class, head, 'NEED_DISCARD', at, t)
+  note_event(events, id, class.tier, 'FAILED', t.run.attempt, 'KILLED')
+  note_alarm(alarms, id, class.tier, 'FAILED', t.run.attempt, 'KILLED')
+end
+
+for i = 1, #ARGV, 3 do
+  local id, generation, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local lease = parse_lease(redis.call('HGET', leases, id))
+  local e, head, detail
+  if not lease then e, head, detail = read_ended(ended, id) end
+  local class = lease and lease.class or e and e.class
+  if not class then class, head = read_start(job .. id) end
+  local word = 'EMPTY'
+  if class and generation == class.generation then
+    if lease then
+      word = 'BUSY'
+    elseif killed[id] or e and cause_of(detail) == 'KILLED' then
+      word = 'FAILED'
+    elseif e then
+      word = 'ENDED'
+    else
+      word, killed[id] = 'FAILED ' .. class.tier, true
+      kill_waiting(id, class, head, reason)
+    end
+  end
+  reply[#reply + 1] = word
+end
+
+write_ends(outbox, ended, unacked, tried, checkpoints)
+write_counters(counters, owners)
+publish(events, at)
+publish(alarms, at)
+return reply
