@@ -86,13 +86,6 @@ func (f faktoryJobs) IsDead(ctx context.Context, id job.ID) (bool, error) {
 	return err == nil, err
 }
 
-// errNotServed is the answer of what this server cannot do yet.
-var errNotServed = errors.New("not served")
-
-func (f faktoryJobs) Kill(context.Context, job.ID, string) error { return errNotServed }
-func (f faktoryJobs) Hasten(context.Context, job.ID) error       { return errNotServed }
-func (f faktoryJobs) Dismiss(context.Context, job.ID) error      { return errNotServed }
-
 // bindFaktory binds the listener's address.
 func (v *server) bindFaktory(ctx context.Context) error {
 	if v.faktory == nil {

@@ -78,7 +78,7 @@ type Jobs interface {
 	// the list.
 	Kill(ctx context.Context, id job.ID, reason string) error
 	Hasten(ctx context.Context, id job.ID) error
-	Dismiss(ctx context.Context, id job.ID) error
+	Dismiss(ctx context.Context, id job.ID, reason string) error
 }
 
 // Plans are the plans of the tiers.

@@ -65,7 +65,7 @@ func (s *Server) flushQueue(ctx context.Context, name string) error {
 			continue
 		}
 		err := s.each(ctx, job.Filter{Status: of.status, Queue: name}, func(j *job.Job) error {
-			_, err := s.Jobs.Cancel(ctx, j.ID, flushed)
+			_, err := s.Jobs.Cancel(ctx, j.ID, "")
 			if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrWrongState) {
 				return nil // it has ended meanwhile
 			}
@@ -122,6 +122,7 @@ func (s *Server) each(ctx context.Context, f job.Filter, do func(*job.Job) error
 
 // dismissAll takes the dead letters of some queues off the list.
 func (s *Server) dismissAll(ctx context.Context, queues []string) error {
+	s.dead.settle(ctx, s.Jobs.IsDead)
 	n, err := s.Counts.CountDead(ctx, "")
 	if err != nil || n == 0 {
 		return err
@@ -135,7 +136,7 @@ func (s *Server) dismissAll(ctx context.Context, queues []string) error {
 	})
 	for _, id := range dead {
 		if err == nil {
-			err = s.Jobs.Dismiss(ctx, id)
+			err = s.Jobs.Dismiss(ctx, id, flushed)
 		}
 	}
 	return err
@@ -170,7 +171,7 @@ func (s *Server) dismissEphemeral(id job.ID) {
 	if p, err := readJob(j.Payload); err != nil || p.Retry == nil || *p.Retry != 0 {
 		return
 	}
-	if err := s.Jobs.Dismiss(ctx, id); err != nil {
+	if err := s.Jobs.Dismiss(ctx, id, "pushed with a retry of 0"); err != nil {
 		s.Log.Debug("a dead letter of a job with a retry of 0 stays", "job_id", id, "err", err)
 	}
 }

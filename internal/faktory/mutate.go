@@ -92,7 +92,7 @@ func (s *Server) mutateWaiting(ctx context.Context, m *mutation) error {
 		case "requeue":
 			err = s.Jobs.Hasten(ctx, id)
 		default:
-			_, err = s.Jobs.Cancel(ctx, id, mutated)
+			_, err = s.Jobs.Cancel(ctx, id, "")
 		}
 		if err = ignoreMissing(err); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (s *Server) mutateDead(ctx context.Context, m *mutation) error {
 		case "requeue":
 			err = s.Jobs.Requeue(ctx, id, job.Request{Reason: mutated})
 		default:
-			err = s.Jobs.Dismiss(ctx, id)
+			err = s.Jobs.Dismiss(ctx, id, mutated)
 		}
 		if err = ignoreMissing(err); err != nil {
 			return err
