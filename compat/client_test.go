@@ -192,3 +192,43 @@ func TestQueues(t *testing.T) {
 		}
 	})
 }
+
+// MUTATE changes the jobs that wait and the dead ones, as the client asks.
+func TestMutate(t *testing.T) {
+	t.Parallel()
+	backends(t, func(t *testing.T, s *tierq) {
+		c := s.worker("w-1")
+		later := func(j *faktory.Job) { j.At = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano) }
+		sets := func(when, want string) {
+			t.Helper()
+			d := state(t, c).Data
+			text, err := json.Marshal(d.Sets)
+			if got := string(text); err != nil || got != want {
+				t.Errorf("%s: %s with %v, want %s", when, got, d.Queues, want)
+			}
+		}
+		one, two, three := pushed(t, c, later, "uid:1"), pushed(t, c, later, "uid:2"), pushed(t, c, later, "uid:3")
+		pushed(t, c, later, "uid:4")
+		sets("at first", `{"dead":0,"retries":0,"scheduled":4,"working":0}`)
+		do := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		do(c.Kill(faktory.Scheduled, faktory.WithJids(one.Jid)))
+		sets("one is killed", `{"dead":1,"retries":0,"scheduled":3,"working":0}`)
+		do(c.Requeue(faktory.Scheduled, faktory.Matching("*uid:2*")))
+		fetched(t, c, two, "default")
+		do(c.Ack(two.Jid))
+		do(c.Requeue(faktory.Dead, faktory.WithJids(one.Jid)))
+		fetchedSoon(t, c, one.Jid)
+		sets("one is requeued", `{"dead":0,"retries":0,"scheduled":2,"working":1}`)
+		do(c.Ack(one.Jid))
+		do(c.Kill(faktory.Scheduled, faktory.WithJids(three.Jid)))
+		do(c.Discard(faktory.Dead, faktory.OfType("Films::Cut")))
+		sets("a dead one is discarded", `{"dead":0,"retries":0,"scheduled":1,"working":0}`)
+		do(c.Clear(faktory.Scheduled))
+		sets("all are cleared", `{"dead":0,"retries":0,"scheduled":0,"working":0}`)
+	})
+}

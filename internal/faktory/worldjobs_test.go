@@ -88,6 +88,6 @@ func (w jobsOf) IsDead(context.Context, job.ID) (bool, error) { return true, nil
 func (w jobsOf) Requeue(_ context.Context, id job.ID, _ job.Request) error {
 	return w.asked("requeue", id)
 }
-func (w jobsOf) Kill(_ context.Context, id job.ID, _ string) error { return w.asked("kill", id) }
-func (w jobsOf) Hasten(_ context.Context, id job.ID) error         { return w.asked("hasten", id) }
-func (w jobsOf) Dismiss(_ context.Context, id job.ID) error        { return w.asked("dismiss", id) }
+func (w jobsOf) Kill(_ context.Context, id job.ID, _ string) error    { return w.asked("kill", id) }
+func (w jobsOf) Hasten(_ context.Context, id job.ID) error            { return w.asked("hasten", id) }
+func (w jobsOf) Dismiss(_ context.Context, id job.ID, _ string) error { return w.asked("dismiss", id) }
