@@ -215,6 +215,11 @@ var table = []room{
 			goRedis, mysql, miniredis, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx",
 		},
 	},
+	{
+		dir: "compat", testOnly: true,
+		// A module of its own, so that the clients of Faktory are no dependency of tierq.
+		rooms: []string{testkit}, libs: []string{"github.com/contribsys/faktory", "github.com/contribsys/faktory_worker_go"},
+	},
 }
 
 // testLibs are the libraries that any test may import, in addition to tierq's own test-only rooms.

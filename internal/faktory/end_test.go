@@ -215,7 +215,8 @@ func TestLife_LostLease(t *testing.T) {
 	one := s.workers.find("", "w1")
 	one.mu.Lock()
 	for _, h := range one.held {
-		h.lost.Store(time.Now().Add(-lostFor - time.Second).UnixNano())
+		long := time.Now().Add(-lostFor - time.Second)
+		h.lost.Store(&long)
 	}
 	one.mu.Unlock()
 	s.extendAll(t.Context())

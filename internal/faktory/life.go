@@ -71,9 +71,9 @@ func (s *Server) alive(w *worker) (all []*held) {
 	defer w.mu.Unlock()
 	for field, h := range w.held {
 		switch {
-		case h.lost.Load() == 0 && (w.named || h.conn != nil):
+		case h.lost.Load() == nil && (w.named || h.conn != nil):
 			all = append(all, h)
-		case h.lost.Load() > 0 && time.Since(time.Unix(0, h.lost.Load())) > lostFor:
+		case h.lost.Load() != nil && time.Since(*h.lost.Load()) > lostFor:
 			delete(w.held, field)
 			s.drops.add(job.HeldRef{Key: w.key, Worker: w.book(), Field: field})
 		}
@@ -95,9 +95,10 @@ func (s *Server) extend(ctx context.Context, key string, all []*held) error {
 		}
 		return err
 	}
+	now := time.Now()
 	for i := range pulses {
 		if pulses[i].Word == job.Lost {
-			all[i].lost.CompareAndSwap(0, time.Now().UnixNano())
+			all[i].lost.CompareAndSwap(nil, &now)
 		}
 	}
 	return err
@@ -111,7 +112,7 @@ func (s *Server) see(w *worker) {
 	w.mu.Lock()
 	info, queues, running, here := w.info, w.queues, 0, w.conns > 0
 	for _, h := range w.held {
-		if h.lost.Load() == 0 {
+		if h.lost.Load() == nil {
 			running++
 		}
 	}

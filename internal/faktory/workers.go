@@ -51,7 +51,7 @@ type held struct {
 	queue string       // of its job; "" = not known: another process fetched it
 	conn  *conn        // of a worker without a wid: the connection that fetched it
 	at    time.Time    // when this process heard of it
-	lost  atomic.Int64 // since when it is known to be lost, in ns; 0 = it is not
+	lost  atomic.Pointer[time.Time] // since when it is known to be lost; nil = it is not
 }
 
 // workers are the workers that have a connection here, or had one lately.
