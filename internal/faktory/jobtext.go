@@ -15,15 +15,20 @@ import (
 
 // pushed is what the gateway reads of a job's JSON. The rest is the client's, and comes to the worker as it was sent.
 type pushed struct {
-	Jid        string          `json:"jid"`
-	Queue      string          `json:"queue"`
-	Type       string          `json:"jobtype"`
-	Args       json.RawMessage `json:"args"`
-	At         string          `json:"at"`
-	CreatedAt  string          `json:"created_at"`
-	Retry      *int            `json:"retry"`
-	ReserveFor *int            `json:"reserve_for"`
-	Custom     json.RawMessage `json:"custom"`
+	Jid        string                     `json:"jid"`
+	Queue      string                     `json:"queue"`
+	Type       string                     `json:"jobtype"`
+	Args       json.RawMessage            `json:"args"`
+	At         string                     `json:"at"`
+	CreatedAt  string                     `json:"created_at"`
+	Retry      *int                       `json:"retry"`
+	ReserveFor *int                       `json:"reserve_for"`
+	Custom     map[string]json.RawMessage `json:"custom"`
+
+	// These are only held against their types: libraries read them with types, too.
+	EnqueuedAt string    `json:"enqueued_at"`
+	Backtrace  int       `json:"backtrace"`
+	Failure    *struct{} `json:"failure"`
 }
 
 // The defaults and bounds of a job.
@@ -94,17 +99,10 @@ func deep(text []byte) bool {
 }
 
 // tier returns the tier that the job names in custom, "" for none.
-func (p *pushed) tier() string {
-	if !bytes.Contains(p.Custom, []byte(`"tier"`)) {
+func (p *pushed) tier() (tier string) {
+	if json.Unmarshal(p.Custom["tier"], &tier) != nil {
 		return ""
 	}
-	var custom struct {
-		Tier any `json:"tier"`
-	}
-	if json.Unmarshal(p.Custom, &custom) != nil {
-		return ""
-	}
-	tier, _ := custom.Tier.(string)
 	return tier
 }
 

@@ -48,9 +48,9 @@ type worker struct {
 // held is a lease of a worker.
 type held struct {
 	job.HeldLease
-	queue string       // of its job; "" = not known: another process fetched it
-	conn  *conn        // of a worker without a wid: the connection that fetched it
-	at    time.Time    // when this process heard of it
+	queue string                    // of its job; "" = not known: another process fetched it
+	conn  *conn                     // of a worker without a wid: the connection that fetched it
+	at    time.Time                 // when this process heard of it
 	lost  atomic.Pointer[time.Time] // since when it is known to be lost; nil = it is not
 }
 
