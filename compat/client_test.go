@@ -187,7 +187,7 @@ func TestQueues(t *testing.T) {
 		if queues := state(t, c).Data.Queues; len(queues) != 0 {
 			t.Errorf("after REMOVE: %v", queues)
 		}
-		if _, err := c.Generic(`BATCH {}`); err == nil || !strings.Contains(err.Error(), "only available in Faktory Enterprise") {
+		if _, err := c.Generic(`BATCH {}`); err == nil || !strings.Contains(err.Error(), "available in Faktory Enterprise") {
 			t.Errorf("BATCH: %v", err)
 		}
 	})

@@ -44,7 +44,8 @@ var built struct {
 func binary(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "compat-"); built.err != nil {
+		built.dir, built.err = os.MkdirTemp("", "compat-") //nolint:usetesting // all tests share it
+		if built.err != nil {
 			return
 		}
 		build := exec.Command("go", "build", "-trimpath", "-tags", "nomsgpack", "-o", built.dir, "./cmd/tierq")

@@ -151,8 +151,8 @@ func faktoryLines(ctx context.Context, t *Target, x *trial) {
 	if got := c.asks("PUSHB " + deep); !strings.HasPrefix(got, "-ERR invalid JSON") {
 		x.fail("deep JSON: %s", got)
 	}
-	for _, line := range []string{"", " ", "\r", "push {}", "FETCH", "ACK", "FAIL", "BEAT", "QUEUE", "MUTATE", "PUSH", "PUSHB",
-		"ACK []", "FAIL {", "BEAT 1", `PUSH {"jid":1}`, "PUSHB {}", "QUEUE PAUSE", "MUTATE {}"} {
+	for _, line := range []string{"", " ", "\r", "push {}", "FETCH", "ACK", "FAIL", "BEAT", "QUEUE", "MUTATE", "PUSH",
+		"PUSHB", "ACK []", "FAIL {", "BEAT 1", `PUSH {"jid":1}`, "PUSHB {}", "QUEUE PAUSE", "MUTATE {}"} {
 		if got := c.asks(line); !strings.HasPrefix(got, "-ERR ") {
 			x.fail("%q: %s", line, got)
 		}

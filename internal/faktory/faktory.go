@@ -153,7 +153,10 @@ func (s *Server) accept() {
 			case <-s.quit:
 			default:
 				if temporary(err) {
-					time.Sleep(50 * time.Millisecond)
+					select {
+					case <-s.quit:
+					case <-time.After(50 * time.Millisecond):
+					}
 					continue
 				}
 				s.failed <- fmt.Errorf("serve %s: %w", s.Addr, err)

@@ -105,13 +105,24 @@ func TestFetch_SharesClaims(t *testing.T) {
 	}
 }
 
+// waits waits until a FETCH waits for a job.
+func (s *Server) waits(t *testing.T) {
+	t.Helper()
+	eventually(t, "a FETCH waits", func() bool {
+		s.fetchers.mu.Lock()
+		defer s.fetchers.mu.Unlock()
+		return len(s.fetchers.all) == 1
+	})
+	<-time.After(20 * time.Millisecond) // then its connection is watched, too
+}
+
 // A client that hangs up while it waits gets no job: the next one does.
 func TestFetch_ClientHasGone(t *testing.T) {
 	w := newWorld(t)
 	s := w.serve()
 	gone := dial(t, s, `"wid":"w1",`)
 	gone.sends("FETCH default")
-	time.Sleep(50 * time.Millisecond)
+	s.waits(t)
 	_ = gone.nc.Close()
 	eventually(t, "its FETCH is forgotten", func() bool {
 		s.fetchers.mu.Lock()
@@ -179,7 +190,7 @@ func TestFetch_ProcessEnds(t *testing.T) {
 	s := newWorld(t).serve()
 	c := dial(t, s, `"wid":"w1",`)
 	c.sends("FETCH default")
-	time.Sleep(50 * time.Millisecond)
+	s.waits(t)
 	began := time.Now()
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)

@@ -128,7 +128,6 @@ func TestHello_ServerGetsKeys(t *testing.T) {
 	c := dial(t, s, "")
 	w.locked(func() { w.open = false })
 	eventually(t, "the connection is refused", func() bool {
-		time.Sleep(100 * time.Millisecond)
 		return c.asks("INFO") == "-ERR Invalid password"
 	})
 }
@@ -160,7 +159,7 @@ func TestLines(t *testing.T) {
 		if _, err := c.nc.Write([]byte(part)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond) // each part arrives alone
 	}
 	if got := c.reads(); got != "+OK" {
 		t.Errorf("a line in parts: %s", got)

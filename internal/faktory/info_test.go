@@ -138,7 +138,9 @@ func TestMutate(t *testing.T) {
 			c.is(fmt.Sprintf(`PUSH {"jid": "job-%05d","jobtype": "%s","args": ["uid:%d"],"at":"%s"}`, i+1, typ, i+1, later),
 				"+OK")
 		}
-		_, _ = w.Submit(t.Context(), job.Submission{Type: "Foo", Options: job.Options{Queue: "http"}, RunAt: time.Now().Add(time.Hour)})
+		_, _ = w.Submit(t.Context(), job.Submission{
+			Type: "Foo", Options: job.Options{Queue: "http"}, RunAt: time.Now().Add(time.Hour),
+		})
 		w.locked(func() {
 			w.waiting[2].RetryCount = 1
 			for i := range w.waiting {
@@ -183,7 +185,9 @@ func TestRights(t *testing.T) {
 	w.keys["worker"] = key{job.Caller{Key: job.Key{Role: job.RoleWorker, Queues: []string{"mine"}}}, []string{"p"}}
 	w.keys["any"] = key{job.Caller{Key: job.Key{Role: job.RoleWorker, Rate: 2}}, []string{"p"}}
 	w.keys["admin"] = key{job.Caller{Key: job.Key{Role: job.RoleAdmin}}, []string{"p"}}
-	w.queues["other"] = job.Queue{Name: "other", Faktory: true, Types: []string{"T"}, Schemas: map[string]string{"T": "uid"}}
+	w.queues["other"] = job.Queue{
+		Name: "other", Faktory: true, Types: []string{"T"}, Schemas: map[string]string{"T": "uid"},
+	}
 	s := w.serve()
 	as := map[string]*client{}
 	for user := range w.keys {

@@ -54,8 +54,8 @@ func TestReadJob(t *testing.T) {
 		{members: `,"retry":0,"reserve_for":1`, queue: "default", reserve: time.Minute},
 		{members: `,"retry":-1,"reserve_for":0`, queue: "default", reserve: 30 * time.Minute},
 		{members: `,"retry":25,"reserve_for":86400`, queue: "default", retries: 2, reserve: 24 * time.Hour},
-		{members: `,"retry":null,"priority":5,"custom":{"tier":"paid","unique_for":9}`, queue: "default", tier: "paid", retries: 2,
-			reserve: 30 * time.Minute},
+		{members: `,"retry":null,"priority":5,"custom":{"tier":"paid","unique_for":9}`, queue: "default", tier: "paid",
+			retries: 2, reserve: 30 * time.Minute},
 		{members: `,"custom":{"tier":7}`, queue: "default", retries: 2, reserve: 30 * time.Minute},
 		{members: `,"custom":null,"backtrace":10`, queue: "default", retries: 2, reserve: 30 * time.Minute},
 		{members: `,"at":"2026-05-01T12:00:01.5Z"`, queue: "default", retries: 2, reserve: 30 * time.Minute,
@@ -168,8 +168,10 @@ func TestGlob(t *testing.T) {
 		fits          bool
 	}{
 		{"*", "", true}, {"", "", true}, {"", "x", false}, {"*uid:12*", `{"uid:123"}`, true}, {"uid", "a uid", false},
-		{"a?c", "abc", true}, {"a?c", "ac", false}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[^a-c]x", "dx", true},
-		{`a\*`, "a*", true}, {`a\*`, "ab", false}, {"a**b", "axxb", true}, {"*a*b*c", "xaxbxc", true}, {"*a*b*c", "xaxcxb", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false},
+		{"[^a-c]x", "dx", true},
+		{`a\*`, "a*", true}, {`a\*`, "ab", false}, {"a**b", "axxb", true}, {"*a*b*c", "xaxbxc", true},
+		{"*a*b*c", "xaxcxb", false},
 		{"[abc", "b", true}, {"[]", "x", false}, {`[\]]`, "]", true}, {"[c-a]", "b", true}, {`\`, `\`, true},
 		{strings.Repeat("a", 1001), strings.Repeat("a", 1001), false},
 	} {

@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) serve(change ...func(*Config)) *Server {
 	w.t.Helper()
 	c := Config{Addr: "127.0.0.1:0", Deps: Deps{
-		Submit: w, Leases: w, Book: w, Queues: w, Counts: w, Jobs: jobsOf{w}, Plans: w, Schemas: w, Keys: w, Rates: w, Clock: time.Now,
+		Clock: time.Now, Submit: w, Leases: w, Book: w, Queues: w, Counts: w, Jobs: jobsOf{w}, Plans: w, Schemas: w, Keys: w, Rates: w,
 	}}
 	for _, f := range change {
 		f(&c)
@@ -510,9 +510,11 @@ func (c *client) is(line, want string) {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := time.After(20 * time.Second); !is(); {
+		select {
+		case <-end:
 			t.Fatalf("still not: %s", what)
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
