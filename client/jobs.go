@@ -168,6 +168,38 @@ func (c *Client) RequeueBecause(ctx context.Context, jobID, reason string) error
 	return err
 }
 
+// Kill makes a dead letter of a job that is SCHEDULED or PENDING: it is FAILED with the cause KILLED, and reason ("" =
+// none) is its error. A repeat changes nothing. It returns ErrConflict if the job runs or has ended otherwise. It needs
+// an admin's key, as Hasten and Dismiss do.
+func (c *Client) Kill(ctx context.Context, jobID, reason string) error {
+	return c.operate(ctx, "kill", "admin/jobs/", jobID, "/kill", reason)
+}
+
+// Hasten makes a SCHEDULED job PENDING now. A repeat changes nothing. It returns ErrConflict if the job runs or has
+// ended.
+func (c *Client) Hasten(ctx context.Context, jobID string) error {
+	return c.operate(ctx, "hasten", "admin/jobs/", jobID, "/hasten", "")
+}
+
+// Dismiss takes a dead letter off the list of dead letters: its job stays FAILED, and can still be requeued. A repeat
+// changes nothing. It returns ErrConflict if the job is not FAILED or somebody requeues it.
+func (c *Client) Dismiss(ctx context.Context, jobID, reason string) error {
+	return c.operate(ctx, "dismiss", "admin/dead/", jobID, "/dismiss", reason)
+}
+
+func (c *Client) operate(ctx context.Context, verb, before, jobID, behind, reason string) error {
+	k, err := jobCall(verb, http.MethodPost, before, jobID, behind)
+	if err != nil {
+		return err
+	}
+	k.changes = true
+	if k.body, err = because(reason); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	_, err = c.do(ctx, k)
+	return err
+}
+
 // because returns the body of a change with a reason; nil without a reason.
 func because(reason string) ([]byte, error) {
 	if reason == "" {

@@ -144,6 +144,27 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// Kill, Hasten and Dismiss send the reason, and report a refusal as ErrConflict.
+func TestOperate(t *testing.T) {
+	for path, act := range map[string]func(c *Client) error{
+		"/admin/jobs/" + unknownID + "/kill":    func(c *Client) error { return c.Kill(soon(t), unknownID, "no use") },
+		"/admin/jobs/" + unknownID + "/hasten":  func(c *Client) error { return c.Hasten(soon(t), unknownID) },
+		"/admin/dead/" + unknownID + "/dismiss": func(c *Client) error { return c.Dismiss(soon(t), unknownID, "no use") },
+	} {
+		s, c := newServer(t)
+		asked := answers(s, "POST "+path, 200, `{"jobId":"`+unknownID+`","status":"FAILED"}`)
+		if err := act(c); err != nil || len(*asked) != 1 ||
+			strings.Contains(fmt.Sprint(*asked), `{"reason":"no use"}`) == strings.HasSuffix(path, "hasten") {
+			t.Errorf("%s: %v, %v", path, err, *asked)
+		}
+		s, c = newServer(t)
+		answers(s, "POST "+path, 409, `{"status":409,"errorCode":"INVALID_STATE_TRANSITION","detail":"it runs"}`)
+		if err := act(c); !errors.Is(err, ErrConflict) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 func TestRequeue(t *testing.T) {
 	s, c := newServer(t)
 	var keys []string

@@ -98,9 +98,9 @@ type Job struct {
 // Decode decodes the job's result into v.
 func (j *Job) Decode(v any) error { return decodeResult(j.JobID, j.Result, v) }
 
-// Reason is a caller's reason for a cancel or a requeue.
+// Reason is a caller's reason for a cancel, a requeue or a dismissal.
 type Reason struct {
-	Action     string    `json:"action"`     // cancel or requeue
+	Action     string    `json:"action"`     // cancel, requeue or dismiss
 	Generation int       `json:"generation"` // the generation that was cancelled, or that had failed and was requeued
 	At         time.Time `json:"at,omitzero"`
 	Reason     string    `json:"reason"`

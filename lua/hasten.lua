@@ -11,7 +11,7 @@ local reply, tried_entries = {}, {}
 for i = 1, #ARGV, 1 do
   local id, word = ARGV[i], 'EMPTY'
   local class, head = read_start(job .. id)
-  if redis.call('HEXISTS', leases, id) == 1 then
+  if parse_lease(redis.call('HGET', leases, id)) then
     word = 'BUSY'
   elseif read_ended(ended, id) then
     word = 'ENDED'

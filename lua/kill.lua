@@ -23,8 +23,8 @@ end
 
 for i = 1, #ARGV, 3 do
   local id, generation, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local lease = parse_lease(redis.call('HGET', leases, id))
-  local e, head, detail
+  local lease, head = parse_lease(redis.call('HGET', leases, id))
+  local e, detail
   if not lease then e, head, detail = read_ended(ended, id) end
   local class = lease and lease.class or e and e.class
   if not class then class, head = read_start(job .. id) end

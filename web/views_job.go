@@ -47,9 +47,12 @@ type Job struct {
 	Follow   string // address of its stream; "" = it has ended
 	CanStop  bool   // the caller may cancel it now
 	CanRetry bool   // the caller may requeue it now
+
+	CanKill, CanHasten, CanDismiss bool // the caller may do that now
 }
 
-// Reason is the text that a caller gave for a cancel or a requeue of the job. Action is cancel or requeue.
+// Reason is the text that a caller gave for a cancel, a requeue or a dismissal of the job. Action is cancel, requeue or
+// dismiss.
 type Reason struct {
 	Action     string
 	Generation int

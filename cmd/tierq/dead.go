@@ -17,7 +17,7 @@ import (
 
 func (p program) deadCommand() *cobra.Command {
 	return group("dead", "Work on dead letters: jobs that FAILED for good", p.deadListCommand(), p.deadShowCommand(),
-		p.deadRequeueCommand(), p.deadExportCommand())
+		p.deadRequeueCommand(), p.deadDismissCommand(), p.deadExportCommand())
 }
 
 // deadFilter holds the flags that select dead letters.
@@ -103,6 +103,22 @@ func (p program) deadShowCommand() *cobra.Command {
 			return fmt.Errorf("no dead letter: job %s is %s: %w", job.JobID, job.Status, client.ErrNotFound)
 		}
 		return s.showJob(&job)
+	})
+	return cmd
+}
+
+func (p program) deadDismissCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "dismiss JOB_ID...", Short: "Take dead letters off the list", Args: wants(1, maxIDs, "a JOB_ID"),
+		Long: "Take dead letters off the list, without a new life for their jobs. The jobs stay FAILED, with their history, " +
+			"and\ncan still be requeued.",
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that are kept with the job")
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		return s.each(ctx, args, "dismissed", func(id string) (done, error) {
+			return done{JobID: id, Dismissed: true}, s.client.Dismiss(ctx, id, reason)
+		})
 	})
 	return cmd
 }

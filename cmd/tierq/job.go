@@ -19,6 +19,7 @@ type done struct {
 	Status    client.Status `json:"status,omitempty"`
 	Requested bool          `json:"cancelRequested,omitempty"`
 	Requeued  bool          `json:"requeued,omitempty"`
+	Dismissed bool          `json:"dismissed,omitempty"`
 	Error     string        `json:"error,omitempty"`
 }
 
@@ -30,6 +31,8 @@ func (d done) text() string {
 		return "the job was told to stop: it will end CANCELLED"
 	case d.Requeued:
 		return "requeued"
+	case d.Dismissed:
+		return "dismissed"
 	}
 	return string(d.Status)
 }
@@ -97,6 +100,35 @@ func (p program) jobsCancelCommand() *cobra.Command {
 		return s.each(ctx, args, "cancelled", func(id string) (done, error) {
 			c, err := s.client.CancelBecause(ctx, id, reason)
 			return done{JobID: c.JobID, Status: c.Status, Requested: c.Requested}, err
+		})
+	})
+	return cmd
+}
+
+func (p program) jobsKillCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "kill JOB_ID...", Short: "Make waiting jobs dead letters", Args: wants(1, maxIDs, "a JOB_ID"),
+		Long: "Make dead letters of jobs that wait, or are scheduled: each is FAILED at once, with the cause KILLED, and can be " +
+			"requeued.\nA job that runs stays as it is: cancel it.",
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that become the job's error")
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		return s.each(ctx, args, "killed", func(id string) (done, error) {
+			return done{JobID: id, Status: client.Failed}, s.client.Kill(ctx, id, reason)
+		})
+	})
+	return cmd
+}
+
+func (p program) jobsHastenCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "hasten JOB_ID...", Short: "Make scheduled jobs ready now", Args: wants(1, maxIDs, "a JOB_ID"),
+		Long: "Make jobs ready now that are delayed, or wait after a failure: each is PENDING at once, at its own place.",
+	}
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		return s.each(ctx, args, "hastened", func(id string) (done, error) {
+			return done{JobID: id, Status: client.Pending}, s.client.Hasten(ctx, id)
 		})
 	})
 	return cmd

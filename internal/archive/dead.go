@@ -38,10 +38,10 @@ func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	}
 }
 
-// Dead reads open dead letters (no requeue was asked for, and they were not dismissed), the newest discarded first, without payloads. cursor is
-// "" or the next of an earlier call; limit is at most 1,000. A page reads a bounded number of rows, so it may hold
-// fewer than limit letters, or none, and still have a next; next is "" at the end. Dead returns job.ErrBadCursor for a
-// cursor that no Dead returned.
+// Dead reads open dead letters (no requeue was asked for, and they were not dismissed), the newest discarded first,
+// without payloads. cursor is "" or the next of an earlier call; limit is at most 1,000. A page reads a bounded
+// number of rows, so it may hold fewer than limit letters, or none, and still have a next; next is "" at the end.
+// Dead returns job.ErrBadCursor for a cursor that no Dead returned.
 func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter,
 	next string, err error) {
 	return a.deadFrom(ctx, deadWalkOf(&a.db.Dialect, scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))

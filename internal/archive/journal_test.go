@@ -104,7 +104,7 @@ func fresh(n int, changes map[string]any) map[string]any {
 		"worker":           "",
 		"cancel_requested": int64(0),
 		"run_id":           "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
-		"submitting": int64(0),
+		"submitting": int64(0), "kill_reason": "",
 	}
 	maps.Copy(row, changes)
 	return row

@@ -170,8 +170,8 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 
 // Journaled reads a living job from the journal. The status is SCHEDULED with RunAt if the job is due in the
 // future by the database's clock, FAILED if it was killed, PROCESSING if it ran at the journal's last note of it,
-// CANCELLED if it waited and Redis confirmed its cancel, and otherwise PENDING. Journaled returns job.ErrNotFound for a job without a row
-// or with an outcome.
+// CANCELLED if it waited and Redis confirmed its cancel, and otherwise PENDING. Journaled returns job.ErrNotFound for
+// a job without a row or with an outcome.
 func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	var row struct {
 		Row   acceptedRow `gorm:"embedded"`

@@ -41,8 +41,8 @@ const (
 		"FROM failed_jobs f WHERE f.job_id = ? AND f.dismiss_reason <> '' ORDER BY f.generation"
 )
 
-// Reasons reads why a job was requeued or dismissed, and why a cancel was asked for, in the order of generations. SQL does not
-// know whether a cancel was carried out, unless the generation has an outcome.
+// Reasons reads why a job was requeued or dismissed, and why a cancel was asked for, in the order of
+// generations. SQL does not know whether a cancel was carried out, unless the generation has an outcome.
 func (a *Archive) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) {
 	var all []job.Reason
 	for _, q := range []struct{ action, query string }{

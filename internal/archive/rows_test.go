@@ -83,7 +83,7 @@ func TestRows(t *testing.T) {
 			"discarded_at":  "2025-11-24 16:00:03.123000",
 			"failure_cause": "HEARTBEAT_STOPPED", "last_error": "process 7 💀 died",
 			"requeue_requested_at": nil, "requeue_request_id": nil, "requeue_reason": "",
-			"requeued_at": nil, "requeued_run_id": nil,
+			"requeued_at": nil, "requeued_run_id": nil, "dismissed_at": nil, "dismiss_reason": "",
 			"open_at": "2025-11-24 16:00:03.123000",
 		})
 		delete(letter, "queue") // it is among the options

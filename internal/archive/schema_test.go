@@ -13,11 +13,12 @@ func TestModelsFitTheSchema(t *testing.T) {
 		&cancelReasonRow{}, &keyRow{}, &planRow{})
 }
 
-// Every column of a table is inserted, except those that the database or a requeue fills in later.
+// Every column of a table is inserted, except those that the database, a requeue or a dismissal fills in later.
 func TestInsertsNameEveryColumn(t *testing.T) {
 	later := map[string]bool{
 		"job_outcomes.recorded_at": true, "accepted_jobs.recorded_at": true, "requeue_requested_at": true,
 		"requeue_request_id": true, "requeue_reason": true, "requeued_at": true, "requeued_run_id": true, "open_at": true,
+		"dismissed_at": true, "dismiss_reason": true,
 	}
 	a := New(databasetest.Open(t, databasetest.SQLite(t)), Options{})
 	for _, model := range []any{&outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{}, &keyRow{}} {

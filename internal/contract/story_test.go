@@ -120,6 +120,7 @@ func (s *server) operators() {
 		s.want(202, cancel[0], strings.Replace(cancel[1], "{id}", running, 1), `{}`)
 		s.ends(running, "CANCELLED")
 	}
+	s.hurried()
 	dead := s.id(s.want(202, "POST", "/public/submit",
 		`{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]},"callbackUrl":"https://shop.example/"}`))
 	s.ends(dead, "FAILED")
@@ -154,6 +155,25 @@ func (s *server) operators() {
 	for _, body := range []string{"", "{}"} {
 		s.want(200, "POST", "/admin/consistency", body)
 	}
+}
+
+// hurried hastens a job, and kills another one whose dead letter it dismisses.
+func (s *server) hurried() {
+	s.t.Helper()
+	hastened := s.id(s.want(202, "POST", "/paid/submit", `{"delaySeconds":3600}`))
+	s.want(200, "POST", "/admin/jobs/"+hastened+"/hasten", "")
+	s.ends(hastened, "COMPLETED")
+	s.want(409, "POST", "/admin/jobs/"+hastened+"/hasten", `{"reason":"in a hurry"}`)
+	killed := s.id(s.want(202, "POST", "/paid/submit", `{"delaySeconds":3600}`))
+	s.want(200, "POST", "/admin/jobs/"+killed+"/kill", `{"reason":"no use"}`)
+	s.ends(killed, "FAILED")
+	testkit.Eventually(s.t, 10*time.Second, "the dead letter is in SQL", func() (bool, string) {
+		a := s.want(200, "GET", "/admin/dead?cause=KILLED", "")
+		return bytes.Contains(a.body, []byte(killed)), string(a.body)
+	})
+	s.want(200, "POST", "/admin/dead/"+killed+"/dismiss", `{"reason":"dealt with"}`)
+	s.want(200, "GET", "/jobs/"+killed, "")
+	s.want(409, "POST", "/admin/dead/"+hastened+"/dismiss", "")
 }
 
 func (s *server) tiers() {

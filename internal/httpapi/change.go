@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -23,6 +24,9 @@ const (
 	requeueInDoubt = "The job may or may not be requeued. Poll it, or repeat this with the same Idempotency-Key, which " +
 		"requeues it once. Without a key, a 409 to the second request may mean that the first one requeued it."
 )
+
+// operateInDoubt is the same of the changes that may be repeated without a key.
+const operateInDoubt = "It may or may not have been done. Send it again: it is done once, and the answer is the same."
 
 // noFields is the shape of a body that has no fields: {}. Such a request may also have no body.
 var noFields = shape[struct{}]{}
@@ -113,6 +117,42 @@ func (a *api) cancel(c *gin.Context) error {
 	return fmt.Errorf("cancel %s: answered %q", id, word)
 }
 
+// kill serves POST /admin/jobs/{id}/kill: a waiting job becomes a dead letter.
+func (a *api) kill(c *gin.Context) error {
+	return a.operate(c, "job.kill", job.Failed, a.Jobs.Kill)
+}
+
+// hasten serves POST /admin/jobs/{id}/hasten: a scheduled job becomes ready now. Only the log of changes has the
+// reason.
+func (a *api) hasten(c *gin.Context) error {
+	return a.operate(c, "job.hasten", job.Pending,
+		func(ctx context.Context, id job.ID, _ string) error { return a.Jobs.Hasten(ctx, id) })
+}
+
+// dismiss serves POST /admin/dead/{id}/dismiss: a dead letter leaves the list without a new life.
+func (a *api) dismiss(c *gin.Context) error {
+	return a.operate(c, "dead.dismiss", job.Failed, a.Requeue.Dismiss)
+}
+
+// operate serves a change that a repeat does not make twice. then is the job's status after it.
+func (a *api) operate(
+	c *gin.Context, action string, then job.Status, do func(ctx context.Context, id job.ID, reason string) error,
+) error {
+	id, asked, err := a.changes(c)
+	if err != nil {
+		return err
+	}
+	err = do(c.Request.Context(), id, asked.reason)
+	a.byOperator(c, action, id, because(asked.reason), err)
+	if err != nil {
+		return aboutJob(inDoubt(err, operateInDoubt), id)
+	}
+	return write(c, http.StatusOK, &struct {
+		JobID  job.ID     `json:"jobId"`
+		Status job.Status `json:"status"`
+	}{id, then})
+}
+
 // requeue serves POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: it requeues a FAILED job. The
 // Idempotency-Key names the request: a repeat with the same key does not requeue the job a second time.
 func (a *api) requeue(c *gin.Context) error {
@@ -174,7 +214,7 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	)
 }
 
-// because returns what the log of changes records of a requeue besides its job: the reason; nil if the caller gave
+// because returns what the log of changes records of a change besides its job: the reason; nil if the caller gave
 // none.
 func because(why string) any {
 	if why == "" {

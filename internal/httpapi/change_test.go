@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,47 @@ func TestCancel(t *testing.T) {
 		wantProblem(t, answering("", job.ErrNotFound).do(c.method, c.path, ""), 404, "JOB_NOT_FOUND")
 		wantProblem(t, answering("", job.ErrUnavailable).do(c.method, c.path, ""), 503, "SYSTEM_UNHEALTHY")
 		wantProblem(t, answering(job.Late, nil).do(c.method, c.path, ""), 500, "INTERNAL")
+	}
+}
+
+// A kill, a hasten and a dismissal answer with the state that they leave, and the log of changes hears of each.
+func TestOperate(t *testing.T) {
+	for path, c := range map[string]struct{ asks, action, status string }{
+		"/admin" + jobKnown + "/kill":                 {"kill " + string(knownID) + " no use", "job.kill", "FAILED"},
+		"/admin" + jobKnown + "/hasten":               {"hasten " + string(knownID), "job.hasten", "PENDING"},
+		"/admin/dead/" + string(knownID) + "/dismiss": {"dismiss " + string(knownID) + " no use", "dead.dismiss", "FAILED"},
+	} {
+		r := newRooms(t)
+		var asked []string
+		var answer error
+		r.operate = func(what string) error { asked = append(asked, what); return answer }
+		wantJSON(t, r.json("POST", path, `{"reason":"no use"}`), 200,
+			`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"`+c.status+`"}`)
+		if !slices.Equal(asked, []string{c.asks}) {
+			t.Errorf("%s asks for %q, want %q", path, asked, c.asks)
+		}
+		answer = fmt.Errorf("x: %w", &job.StateError{Status: job.Processing, Reason: "it runs"})
+		body := wantProblem(t, r.do("POST", path, ""), 409, "INVALID_STATE_TRANSITION")
+		if body["detail"] != "the job is PROCESSING: it runs" || body["jobId"] != string(knownID) {
+			t.Errorf("%v", body)
+		}
+		answer = job.ErrAmbiguous
+		body = wantProblem(t, r.do("POST", path, ""), 504, "OUTCOME_UNKNOWN")
+		if !strings.Contains(fmt.Sprint(body["detail"]), "Send it again") {
+			t.Errorf("%v", body)
+		}
+		answer = job.ErrNotFound
+		wantProblem(t, r.do("POST", path, ""), 404, "JOB_NOT_FOUND")
+		answer = job.ErrUnavailable
+		wantProblem(t, r.do("POST", path, ""), 503, "SYSTEM_UNHEALTHY")
+		asked = nil
+		wantProblem(t, r.json("POST", path, `{"reason":"two\nlines"}`), 400, "INVALID_REQUEST", "reason")
+		wantProblem(t, r.json("POST", path, `{"why":"x"}`), 400, "INVALID_REQUEST", "why")
+		wantProblem(t, r.do("POST", path+"?reason=x", ""), 400, "INVALID_REQUEST", "reason")
+		wantProblem(t, r.do("POST", strings.Replace(path, string(knownID), "7", 1), ""), 400, "INVALID_REQUEST", "id")
+		if len(asked) > 0 {
+			t.Errorf("a bad request asked for %q", asked)
+		}
 	}
 }
 

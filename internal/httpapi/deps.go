@@ -34,22 +34,27 @@ type Jobs interface {
 	// List returns a page and the cursor of the next page, "" at the end. A page with fewer than limit jobs may still
 	// have a next one. job.ErrBadCursor: the cursor is not from this list.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
-	// Reasons returns the reasons that were given for cancelling and requeueing the job.
+	// Reasons returns the reasons that were given for cancelling, requeueing and dismissing the job.
 	Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error)
 	// Cancel returns job.WasCancelled (the job is cancelled) or job.Cancel (its worker is told to stop). A repeat gets
 	// the same answer. The reason ("" = none) is stored first. job.ErrWrongState: the job has ended. job.ErrNotKept:
 	// the reason cannot be stored, and nothing was done. job.ErrAmbiguous: the job may have been cancelled.
 	Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error)
+	// Kill makes a dead letter of a SCHEDULED or PENDING job. nil = it is one, also after a repeat. job.ErrWrongState:
+	// the job runs, or has ended otherwise. job.ErrAmbiguous: the job may have been killed.
+	Kill(ctx context.Context, id job.ID, reason string) error
+	// Hasten makes a SCHEDULED job PENDING. nil = it is, also after a repeat. The errors are those of Kill.
+	Hasten(ctx context.Context, id job.ID) error
 }
 
-// DeadLetters lists the jobs that failed for good and have not been requeued.
+// DeadLetters lists the jobs that failed for good and have been neither requeued nor dismissed.
 type DeadLetters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	DeadPage(ctx context.Context, f job.Filter, page, size int) (items []job.DeadLetter, total int64, err error)
 	EachDead(ctx context.Context, f job.Filter, yield func(job.DeadLetter) error) error
 }
 
-// Requeuer requeues dead jobs.
+// Requeuer requeues dead jobs, or dismisses their letters.
 type Requeuer interface {
 	// Requeue promises to requeue a job: nil = it will happen. A repeat with the same request.ID is the same promise.
 	// job.ErrWrongState: the job is not FAILED. job.ErrAmbiguous: it may happen.
@@ -66,6 +71,9 @@ type Requeuer interface {
 		dryRun bool,
 		reason string,
 	) (matched, requeued int, err error)
+	// Dismiss takes a dead letter off the list. nil = it is off, also after a repeat. job.ErrWrongState: the job is not
+	// FAILED, or somebody requeues it. job.ErrAmbiguous: it may be off.
+	Dismiss(ctx context.Context, id job.ID, reason string) error
 }
 
 // Waiter waits for changes of jobs.

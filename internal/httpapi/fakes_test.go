@@ -61,6 +61,7 @@ type rooms struct {
 	gateways    gatewayRing
 	told        changeLog
 
+	operate   func(what string) error // kill, hasten and dismiss
 	submitted []job.Submission
 	found     []job.ID
 	deadPages []job.Filter
@@ -116,6 +117,16 @@ func (r *rooms) List(_ context.Context, f job.Filter, cursor string, limit int) 
 func (r *rooms) Cancel(_ context.Context, id job.ID, reason string) (job.Word, error) {
 	r.said = append(r.said, reason)
 	return r.cancel(id)
+}
+
+func (r *rooms) Kill(_ context.Context, id job.ID, reason string) error {
+	return r.operate("kill " + string(id) + " " + reason)
+}
+
+func (r *rooms) Hasten(_ context.Context, id job.ID) error { return r.operate("hasten " + string(id)) }
+
+func (r *rooms) Dismiss(_ context.Context, id job.ID, reason string) error {
+	return r.operate("dismiss " + string(id) + " " + reason)
 }
 
 func (r *rooms) Reasons(context.Context, *job.Job) ([]job.Reason, error) {

@@ -111,6 +111,8 @@ func (a *api) routes() []route {
 
 	post("/jobs/:id/retry", ForOwnersToAct, within(operation, a.requeue))
 	post("/admin/jobs/:id/resubmit", ForAdmins, within(operation, a.requeue))
+	post("/admin/jobs/:id/kill", ForAdmins, within(operation, a.kill))
+	post("/admin/jobs/:id/hasten", ForAdmins, within(operation, a.hasten))
 	add(http.MethodDelete, "/admin/jobs/:id", ForAdmins, within(operation, a.cancel))
 	add(http.MethodDelete, "/api/jobs/:id", ForOwnersToAct, within(operation, a.cancel))
 	post("/api/jobs/:id/cancel", ForOwnersToAct, within(operation, a.cancel))
@@ -120,6 +122,7 @@ func (a *api) routes() []route {
 	get("/admin/dead", ForOperators, within(operation, a.dead))
 	add(http.MethodGet, "/admin/dead/export", ForOperators, a.deadExport)
 	post("/admin/dead/requeue", ForAdmins, within(bulk, a.requeueDead))
+	post("/admin/dead/:id/dismiss", ForAdmins, within(operation, a.dismiss))
 	get("/admin/tiers", ForOperators, within(operation, a.tiers))
 	get("/admin/tiers/:tier", ForOperators, within(operation, a.getTier))
 	add(http.MethodPut, "/admin/tiers/:tier", ForAdmins, within(operation, a.putTier))

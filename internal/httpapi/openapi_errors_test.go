@@ -26,6 +26,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.dead = func(job.Filter, string, int) ([]job.DeadLetter, string, error) { return nil, "", err }
 	r.eachDead = err
 	r.requeue = func(job.ID, string) error { return err }
+	r.operate = func(string) error { return err }
 	r.requeueDead = func(job.Filter, int, bool) (int, int, error) { return 0, 0, err }
 	r.follow = func(context.Context, func(job.Job) error) error { return err }
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }

@@ -32,6 +32,7 @@ var whoMay = map[string]string{
 	"HEAD /api/jobs/:id/why":   lookers,
 	"GET /api/jobs/:id/events": lookers, "GET /api/events": operators,
 	"POST /jobs/:id/retry": strangers, "POST /admin/jobs/:id/resubmit": admins,
+	"POST /admin/jobs/:id/kill": admins, "POST /admin/jobs/:id/hasten": admins, "POST /admin/dead/:id/dismiss": admins,
 	"DELETE /admin/jobs/:id": admins, "DELETE /api/jobs/:id": strangers, "POST /api/jobs/:id/cancel": strangers,
 	"GET /admin/jobs": operators, "HEAD /admin/jobs": operators, "GET /api/jobs": listers, "HEAD /api/jobs": listers,
 	"GET /admin/dead": operators, "HEAD /admin/dead": operators, "GET /admin/dead/export": operators,

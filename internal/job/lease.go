@@ -25,8 +25,9 @@ const (
 	// the outbox
 	Discarded    Word = "FAILED"
 	WasCancelled Word = "CANCELLED" // endings: the job's cancel was requested; cancel: the job is cancelled
-	Ended        Word = "ENDED"     // cancel, kill, hasten: the job ended before; forget: the job ended after the given time
-	Suspect      Word = "SUSPECT"   // reclaim: expired, and reclaimed by a later look at the earliest
+	// cancel, kill, hasten: the job ended before; forget: the job ended after the given time
+	Ended   Word = "ENDED"
+	Suspect Word = "SUSPECT" // reclaim: expired, and reclaimed by a later look at the earliest
 	// reclaim, promote: a set names a job that does not exist or has another state; audit: the data contradicts
 	// itself
 	Quarantined Word = "QUARANTINED"
@@ -132,7 +133,8 @@ type Killing struct {
 	Reason     string // the error of the dead letter; see KillReason
 }
 
-// KillReason returns the error of a dead letter whose job was killed: why, in the caller's words, if the caller said so.
+// KillReason returns the error of a dead letter whose job was killed: why, in the caller's words, if the caller said
+// so.
 func KillReason(reason string) string {
 	if reason == "" {
 		return "killed, no reason given"

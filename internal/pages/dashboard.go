@@ -19,6 +19,7 @@ func (p *Pages) dashboards() []Page {
 		{http.MethodGet, "/dashboard/jobs", http.HandlerFunc(p.getJobs)},
 		{http.MethodGet, "/dashboard/dead", http.HandlerFunc(p.getDead)},
 		{http.MethodPost, "/dashboard/dead/requeue", http.HandlerFunc(p.postDeadRequeue)},
+		{http.MethodPost, "/dashboard/dead/dismiss", http.HandlerFunc(p.postDeadDismiss)},
 		{http.MethodGet, "/dashboard/tiers", http.HandlerFunc(p.getTiers)},
 		{http.MethodGet, "/dashboard/tiers/:tier", http.HandlerFunc(p.getTier)},
 		{http.MethodPost, "/dashboard/tiers/:tier", http.HandlerFunc(p.postTier)},

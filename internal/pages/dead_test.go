@@ -82,6 +82,30 @@ func TestRequeue_NothingChosenIsNothingDone(t *testing.T) {
 	}
 }
 
+// A dismissal of the list asks first, and comes back to the list with its filter.
+func TestDismiss_OfTheList(t *testing.T) {
+	o := newOps()
+	o.says("POST /admin/dead/"+opsID+"/dismiss", 200, `{"jobId":"`+opsID+`","status":"FAILED"}`)
+	form := url.Values{"one": {opsID}, "tier": {"PAID"}, "cause": {"KILLED"}}
+	w := o.open(t, "/dashboard/dead/dismiss", form)
+	for _, has := range []string{`name="one" value="` + opsID, `name="tier" value="PAID"`, `name="cause" value="KILLED"`,
+		`action="/dashboard/dead/dismiss"`} {
+		if w.Code != 200 || !strings.Contains(w.Body.String(), has) {
+			t.Errorf("%d, without %s", w.Code, has)
+		}
+	}
+	o.did(t)
+	form.Set("confirmed", "yes")
+	goes(t, o.open(t, "/dashboard/dead/dismiss", form), "/dashboard/dead", "done", "The dead letter was dismissed")
+	o.did(t, "POST /admin/dead/"+opsID+"/dismiss")
+	o.refuses("POST /admin/dead/"+opsID+"/dismiss", 409, "INVALID_STATE_TRANSITION", "the job is PENDING")
+	goes(t, o.open(t, "/dashboard/dead/dismiss", form), "/dashboard/dead", "trouble", "the job's state does not allow that")
+	o.did(t, "POST /admin/dead/"+opsID+"/dismiss")
+	goes(t, o.open(t, "/dashboard/dead/dismiss", url.Values{"one": {"../7"}, "confirmed": {"yes"}}), "/dashboard/dead",
+		"trouble", "nothing was done")
+	o.did(t)
+}
+
 func TestRequeue_OneAndTheSelected(t *testing.T) {
 	o := newOps()
 	o.hub = NewHub(HubOptions{})

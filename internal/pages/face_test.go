@@ -424,7 +424,7 @@ func TestAll(t *testing.T) {
 		seen[address] = true
 	}
 	for _, want := range []string{"GET /", "GET /submit", "POST /submit", "GET /poll", "POST /poll/cancel",
-		"POST /poll/requeue", "GET /about", "GET /login", "POST /login", "POST /logout"} {
+		"POST /poll/requeue", "POST /poll/kill", "POST /poll/hasten", "POST /poll/dismiss", "GET /about", "GET /login", "POST /login", "POST /logout"} {
 		if !seen[want] {
 			t.Errorf("%s is missing", want)
 		}

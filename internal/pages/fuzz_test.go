@@ -63,7 +63,8 @@ func FuzzOwnPath(f *testing.F) {
 type answering struct{ t *testing.T }
 
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
-	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue)|PUT ` +
+	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue|` +
+	`admin/jobs/[0-9a-f-]{36}/(kill|hasten)|admin/dead/[0-9a-f-]{36}/dismiss)|PUT ` +
 	`/admin/tiers/PAID)$`)
 
 func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {

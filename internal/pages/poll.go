@@ -49,9 +49,12 @@ func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	j := jobOf(&is)
 	me := p.who(r)
 	j.CanRetry = me.Submits && j.Status == string(client.Failed)
+	j.CanDismiss = me.Admin && j.Status == string(client.Failed)
 	if j.Ended() {
 		return j, nil
 	}
+	j.CanKill = me.Admin && j.Status != string(client.Processing)
+	j.CanHasten = me.Admin && j.Status == string(client.Scheduled)
 	j.Follow, j.CanStop = path+"/events", me.Submits && !j.CancelRequested
 	p.why(r, path, j)
 	return j, nil
@@ -149,6 +152,13 @@ func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string
 		p.fail(w, r, err)
 		return
 	}
+	p.changeOf(w, r, f, do)
+}
+
+// changeOf is change for a form that was read.
+func (p *Pages) changeOf(
+	w http.ResponseWriter, r *http.Request, f url.Values, do func(id string, why any) (done string, err error),
+) {
 	query := url.Values{"jobId": {f.Get("jobId")}}
 	id, err := job.ParseID(f.Get("jobId"))
 	if err != nil {

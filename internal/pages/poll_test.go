@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,56 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 		if got := len(living.all("form", "action", "/poll/cancel")); got != want {
 			t.Errorf("%s: living: %d", me, got)
 		}
+	}
+}
+
+// Only an admin may kill, hasten and dismiss, and only where that can do something.
+func TestPoll_WhatOperatorsMayDo(t *testing.T) {
+	for status, want := range map[string][]string{
+		"PENDING": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil, "CANCELLED": nil,
+		"FAILED": {"dismiss"},
+	} {
+		for me, may := range map[string]bool{openMe: true, submitMe: false, readerMe: false} {
+			s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob(status, ""))).get(pollJob).status(200)
+			for _, action := range []string{"kill", "hasten", "dismiss"} {
+				shown := len(s.all("form", "action", "/poll/"+action)) > 0
+				if shown != (may && slices.Contains(want, action)) {
+					t.Errorf("%s, %s: the button to %s is shown: %v", me, status, action, shown)
+				}
+			}
+		}
+	}
+}
+
+// A kill and a dismissal ask first, and hand on the reason. A hasten does not ask.
+func TestPoll_Operate(t *testing.T) {
+	for action, c := range map[string]struct {
+		address, done string
+		asks          bool
+	}{
+		"kill":    {"POST /admin/jobs/" + jobID + "/kill", "killed", true},
+		"dismiss": {"POST /admin/dead/" + jobID + "/dismiss", "dismissed", true},
+		"hasten":  {"POST /admin/jobs/" + jobID + "/hasten", "hastened", false},
+	} {
+		form := url.Values{"jobId": {jobID}, "reason": {"no use"}}
+		f := newFace(t, openMe).say(c.address, ok(`{"jobId":"x","status":"FAILED"}`))
+		if c.asks {
+			s := f.do("POST", "/poll/"+action, form, "Sec-Fetch-Site", "same-origin").status(200)
+			if len(s.all("form", "action", "/poll/"+action)) != 1 || len(s.all("input", "value", "no use")) != 1 ||
+				len(f.api.changes()) > 0 {
+				t.Errorf("%s: %s, %q", action, textOf(s.main()), f.api.changes())
+			}
+			form.Set("confirmed", "yes")
+		}
+		leads := url.Values{"jobId": {jobID}, "done": {c.done}}
+		f.do("POST", "/poll/"+action, form, "Sec-Fetch-Site", "same-origin").leads("/poll?" + leads.Encode())
+		if got := f.api.changes(); len(got) != 1 || got[0] != c.address {
+			t.Errorf("%s: %q", action, got)
+		}
+		f.say(c.address, problem(409, "INVALID_STATE_TRANSITION", "the job is PROCESSING"))
+		leads = url.Values{"jobId": {jobID}, "trouble": {"refused.INVALID_STATE_TRANSITION"}}
+		f.do("POST", "/poll/"+action, form, "Sec-Fetch-Site", "same-origin").leads("/poll?" + leads.Encode())
+		f.do("POST", "/poll/"+action, url.Values{"jobId": {"../7"}}).leads("/poll?jobId=..%2F7")
 	}
 }
 

@@ -27,6 +27,9 @@ func plainly(text string) formText {
 var formTexts = map[string]formText{
 	"cancelled":    plainly("The job is cancelled."),
 	"cancel_asked": plainly("Its worker was told to stop. The job will end CANCELLED."),
+	"killed":       plainly("The job was killed: it is a dead letter now."),
+	"hastened":     plainly("The job is ready: it waits for a worker at its own place."),
+	"dismissed":    plainly("The dead letter was dismissed: it is off the list, and its job stays FAILED."),
 	"job_requeued": plainly("The job was requeued: it has all its retries again and a new arrival."),
 	"one_requeued": plainly("The dead letter was requeued."),
 	"requeued": {numbers: 1, text: func(n []int64, _ string) string {
@@ -36,7 +39,7 @@ var formTexts = map[string]formText{
 		return fmt.Sprintf("The plan is stored as version %d.", n[0])
 	}},
 
-	"nothing_chosen": plainly("You chose no dead letter, so none was requeued."),
+	"nothing_chosen": plainly("You chose no dead letter, so nothing was done."),
 	"none_selected":  plainly("You selected no dead letter, so none was requeued."),
 	"none_passes":    plainly("No dead letter matches this filter any more, so none was requeued."),
 	"too_many": {numbers: 1, text: func(n []int64, _ string) string {

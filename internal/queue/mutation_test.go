@@ -263,7 +263,7 @@ var mutations = []mutation{
 	{"hasten counts nothing", "hasten", "write_counters(counters)", "", true},
 	{"hasten queues nobody", "hasten", "write_entries(queue, queues, doorbell)", "", true},
 	{"hasten takes what is ready", "hasten", "if due then", "due = due or '0' if true then", true},
-	{"hasten takes the running", "hasten", "redis.call('HEXISTS', leases, id) == 1", "false", false},
+	{"hasten takes the running", "hasten", "parse_lease(redis.call('HGET', leases, id))", "false", false},
 	{"hasten takes the ended", "hasten", "read_ended(ended, id)", "false", false},
 	{"hasten forgets since when it waits", "hasten", "bulk('HSET', tried, tried_entries)", "", false},
 	{"hasten keeps the due time", "hasten", "text(math.min(now, tonumber(due)))", "due", false},

@@ -23,8 +23,7 @@ CREATE TABLE failed_jobs_2 (
   requeue_reason       VARCHAR(500) NOT NULL DEFAULT '' CHECK (length(requeue_reason) <= 500),
   dismissed_at         DATETIME     NULL,
   dismiss_reason       VARCHAR(500) NOT NULL DEFAULT '' CHECK (length(dismiss_reason) <= 500),
-  open_at              DATETIME     NULL GENERATED ALWAYS AS
-    (iif(coalesce(requeue_requested_at, requeued_at, dismissed_at) IS NULL, discarded_at, NULL)) STORED,
+  open_at DATETIME NULL GENERATED ALWAYS AS (iif(coalesce(requeue_requested_at, requeued_at, dismissed_at) IS NULL, discarded_at, NULL)) STORED,
   trace_id             VARCHAR(100) NOT NULL,
   last_error           TEXT         NOT NULL CHECK (length(CAST(last_error AS BLOB)) < 65536),
   payload              MEDIUMBLOB   NULL CHECK (length(payload) < 16777216),
