@@ -17,7 +17,8 @@ const (
 	RoleSubmit   Role = "submit"    // submits jobs of its tiers and types; sees, cancels and retries its own
 	RoleReadOnly Role = "read-only" // sees everything, with payloads and results redacted; changes nothing
 	RoleAdmin    Role = "admin"     // everything
-	RoleWorker   Role = "worker"    // claims jobs of its queues and tiers, and reports their ends; sees nothing else
+	// claims jobs of its queues and tiers, and reports their ends; sees nothing else, unless it also submits
+	RoleWorker Role = "worker"
 )
 
 // Key is an API key without its secret. Absent times are the zero time.
@@ -25,12 +26,14 @@ type Key struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Role      Role      `json:"role"`
-	Tiers     []Tier    `json:"tiers"`    // that it may submit to, or a worker's key may claim; none = all
-	Types     []string  `json:"types"`    // of jobs that it may submit; none = all
-	Queues    []string  `json:"queues"`   // whose jobs a worker's key may claim; none = all
-	Rate      float64   `json:"rate"`     // requests a second; 0 = no limit
-	Burst     int       `json:"burst"`    // requests at once; 0 = one second's worth
-	InFlight  int       `json:"inFlight"` // the most jobs accepted and not ended; 0 = no limit
+	Tiers     []Tier    `json:"tiers"`             // that it may submit to, or a worker's key may claim; none = all
+	Types     []string  `json:"types"`             // of jobs that it may submit; none = all
+	Queues    []string  `json:"queues"`            // of a worker's key, each a name or a prefix and *; none = all
+	Rate      float64   `json:"rate"`              // requests a second; 0 = no limit
+	Burst     int       `json:"burst"`             // requests at once; 0 = one second's worth
+	InFlight  int       `json:"inFlight"`          // the most jobs accepted and not ended; 0 = no limit
+	Submits   bool      `json:"submits,omitempty"` // a worker's key also submits, to its queues
+	Leases    int       `json:"leases,omitempty"`  // the most jobs that a worker's key runs at once; 0 = no limit
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// CreatedBy is the id of the key that created this one; "" = the command line, or an open server.
 	CreatedBy  string    `json:"createdBy,omitempty"`
@@ -40,13 +43,16 @@ type Key struct {
 	LastUsedAt time.Time `json:"lastUsedAt,omitzero"` // to within a minute
 }
 
-// NewKey describes a key to be created: Name and Role are required. Queues are for keys of the role worker.
+// NewKey describes a key to be created: Name and Role are required. Queues (each a name, or a prefix of names and *),
+// Submits and Leases are for keys of the role worker.
 type NewKey struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role"`
 	Tiers     []Tier    `json:"tiers,omitempty"`
 	Types     []string  `json:"types,omitempty"`
 	Queues    []string  `json:"queues,omitempty"`
+	Submits   bool      `json:"submits,omitzero"`
+	Leases    int       `json:"leases,omitzero"`
 	Rate      float64   `json:"rate,omitzero"`
 	Burst     int       `json:"burst,omitzero"`
 	InFlight  int       `json:"inFlight,omitzero"`

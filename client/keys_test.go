@@ -40,7 +40,9 @@ func TestKeys(t *testing.T) {
 		*made.Webhook != (WebhookKeys{"whsec_x", "whpk_x"}) {
 		t.Errorf("%+v, %v", made, err)
 	}
-	if _, err := c.CreateKey(soon(t), NewKey{Name: "w", Role: RoleWorker, Queues: []string{"a", "main"}}); err != nil {
+	if _, err := c.CreateKey(soon(t), NewKey{
+		Name: "w", Role: RoleWorker, Queues: []string{"a*", "main"}, Submits: true, Leases: 9,
+	}); err != nil {
 		t.Error(err)
 	}
 	rotated := answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_y",`+aKey)
@@ -49,7 +51,7 @@ func TestKeys(t *testing.T) {
 	}
 	*asked = append(*asked, *rotated...)
 	if want := `[{"name":"ci","role":"submit","tiers":["PUBLIC"],"rate":2.5,"inFlight":7,` +
-		`"expiresAt":"1970-01-01T00:00:00Z"} {"name":"w","role":"worker","queues":["a","main"]} ` +
+		`"expiresAt":"1970-01-01T00:00:00Z"} {"name":"w","role":"worker","queues":["a*","main"],"submits":true,"leases":9} ` +
 		`{"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
 		t.Errorf("asked %v", *asked)
 	}

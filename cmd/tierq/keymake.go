@@ -23,7 +23,7 @@ func (p program) keysCreateCommand() *cobra.Command {
 			"for the first key of a server that others can reach, and for the day on which the last admin key is lost.",
 		Example: "  tierq keys create --name ada --role admin\n  tierq keys create --name website --role submit --tier " +
 			"public --type SEND_EMAIL --rate 50 --expires 90d\n" +
-			"  tierq keys create --name thumbs --role worker --queue pictures --queue previews\n" +
+			"  tierq keys create --name thumbs --role worker --queue 'pictures*' --leases 32 --submits\n" +
 			"  tierq keys create --name root --role admin --store",
 	}
 	f := cmd.Flags()
@@ -33,7 +33,10 @@ func (p program) keysCreateCommand() *cobra.Command {
 		"a `tier` it may submit to, or a worker's key may claim; again for others (default: all)")
 	f.StringArrayVar(&k.Types, "type", nil, "a job `type` it may submit; again for others (default: all)")
 	f.StringArrayVar(&k.Queues, "queue", nil,
-		"a `queue` whose jobs a worker's key may claim; again for others (default: all)")
+		"a `queue` whose jobs a worker's key may claim, or 'images*' for all whose name begins so; again for others "+
+			"(default: all)")
+	f.BoolVar(&k.Submits, "submits", false, "a worker's key may also submit, to its queues")
+	f.IntVar(&k.Leases, "leases", 0, "a worker's key may run at most `n` jobs at once (default: any number)")
 	f.Float64Var(&k.Rate, "rate", 0, "at most `n` requests a second (default: any number)")
 	f.IntVar(&k.Burst, "burst", 0, "`n` requests at once before the rate counts (default: one second's worth)")
 	f.IntVar(
@@ -81,8 +84,8 @@ func (p program) storeKey(parent context.Context, k client.NewKey, left time.Dur
 		return err
 	}
 	defer s.client.Close()
-	asked := app.NewKey{Name: k.Name, Role: string(k.Role), Types: k.Types, Queues: k.Queues, Rate: k.Rate,
-		Burst: k.Burst, InFlight: k.InFlight, Expires: left}
+	asked := app.NewKey{Name: k.Name, Role: string(k.Role), Types: k.Types, Queues: k.Queues,
+		Submits: k.Submits, Leases: k.Leases, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, Expires: left}
 	for _, tier := range k.Tiers {
 		asked.Tiers = append(asked.Tiers, string(tier))
 	}
@@ -92,8 +95,8 @@ func (p program) storeKey(parent context.Context, k client.NewKey, left time.Dur
 			return err
 		}
 		made := client.MadeKey{Text: text, Key: client.Key{
-			ID: id, Name: k.Name, Role: k.Role, Tiers: k.Tiers, Types: k.Types, Queues: k.Queues, Rate: k.Rate,
-			Burst: k.Burst, InFlight: k.InFlight, CreatedAt: s.now(),
+			ID: id, Name: k.Name, Role: k.Role, Tiers: k.Tiers, Types: k.Types, Queues: k.Queues,
+			Submits: k.Submits, Leases: k.Leases, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, CreatedAt: s.now(),
 		}}
 		if left > 0 {
 			made.ExpiresAt = s.now().Add(left)
@@ -112,7 +115,7 @@ func (s *session) showMade(k client.MadeKey) error {
 	}
 	fields := []field{
 		{name: "KEY", value: k.Text}, {name: "ID", value: k.ID}, {name: "NAME", value: k.Name}, {name: "ROLE",
-			value: string(k.Role)},
+			value: roleOf(&k.Key)},
 		{name: "TIERS", value: names(k.Tiers)}, {name: "TYPES", value: names(k.Types)},
 		{name: "QUEUES", value: names(k.Queues)}, {name: "LIMITS", value: limits(&k.Key)},
 		{name: "EXPIRES", value: s.moment(k.ExpiresAt)},

@@ -41,7 +41,7 @@ func (s *session) keyColumns() []column[client.Key] {
 	return []column[client.Key]{
 		{head: "KEY", cell: func(k client.Key) string { return k.ID }},
 		{head: "NAME", cell: func(k client.Key) string { return k.Name }},
-		{head: "ROLE", cell: func(k client.Key) string { return string(k.Role) }},
+		{head: "ROLE", cell: func(k client.Key) string { return roleOf(&k) }},
 		{head: "STATE", cell: func(k client.Key) string { return s.stateOf(&k) }},
 		{head: "TIERS", cell: func(k client.Key) string { return names(k.Tiers) }},
 		{head: "LIMITS", cell: func(k client.Key) string { return dash(limits(&k)) }},
@@ -133,7 +133,15 @@ func names[T ~string](list []T) string {
 	return strings.Join(all, " ")
 }
 
-// limits returns a key's rate and quota in words; "" if it has none.
+// roleOf returns a key's role in words.
+func roleOf(k *client.Key) string {
+	if k.Submits {
+		return string(k.Role) + "+submit"
+	}
+	return string(k.Role)
+}
+
+// limits returns a key's rate and bounds in words; "" if it has none.
 func limits(k *client.Key) string {
 	var all []string
 	if k.Rate > 0 {
@@ -145,6 +153,9 @@ func limits(k *client.Key) string {
 	}
 	if k.InFlight > 0 {
 		all = append(all, strconv.Itoa(k.InFlight)+" in flight")
+	}
+	if k.Leases > 0 {
+		all = append(all, strconv.Itoa(k.Leases)+" leases")
 	}
 	return strings.Join(all, ", ")
 }

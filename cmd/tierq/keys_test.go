@@ -26,8 +26,13 @@ func TestKeysCreate(t *testing.T) {
 	if got := f.last(); end.code != 0 || got.body != want || !strings.Contains(end.stdout, "QUEUES") {
 		t.Errorf("%v\n%s", end, got.body)
 	}
+	end = f.cli(t, world{}, split("keys create --name both --role worker --queue 'pictures*' --submits --leases 32")...)
+	want = `{"name":"both","role":"worker","queues":["pictures*"],"submits":true,"leases":32}`
+	if got := f.last(); end.code != 0 || got.body != want {
+		t.Errorf("%v\n%s", end, got.body)
+	}
 	for _, args := range []string{
-		"keys create", "keys create --name x", "keys create --role admin", "keys create --name x --role admin --expires soon",
+		"keys create", "keys create --name x", "keys create --name x --role worker --leases many", "keys create --role admin", "keys create --name x --role admin --expires soon",
 		"keys create --name x --role admin --expires -1h",
 		"keys create --name x --role admin --tier a/b", "keys rotate", "keys rotate " + keyID + " --grace 1y", "keys revoke",
 		"keys nope",
@@ -36,7 +41,7 @@ func TestKeysCreate(t *testing.T) {
 			t.Errorf("%s: %v", args, end)
 		}
 	}
-	if n := len(f.requests("POST", "/")); n != 2 {
+	if n := len(f.requests("POST", "/")); n != 3 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -69,8 +74,10 @@ func TestKeysCreateInStore(t *testing.T) {
 	if end.code != 0 || !strings.Contains(end.stdout, "KEY     tq_") || !strings.Contains(end.stderr, "not shown again") {
 		t.Errorf("%v", end)
 	}
-	end = f.cli(t, w, split("keys create --name w --role worker --queue pictures --queue a:b --store")...)
-	if end.code != 0 || !strings.Contains(end.stdout, "QUEUES  pictures a:b") {
+	end = f.cli(t, w,
+		split("keys create --name w --role worker --queue pictures --queue 'a:b*' --submits --leases 32 --store")...)
+	if end.code != 0 || !strings.Contains(end.stdout, "QUEUES  pictures a:b*") ||
+		!strings.Contains(end.stdout, "ROLE    worker+submit") || !strings.Contains(end.stdout, "LIMITS  32 leases") {
 		t.Errorf("%v", end)
 	}
 	if end := f.cli(t, w, split("keys create --name ci --role submit --queue pictures --store")...); end.code != 1 ||

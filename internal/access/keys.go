@@ -20,7 +20,7 @@ import (
 // and until when an old secret is valid.
 
 const (
-	apiKeyColumns = "id, name, role, tiers, types, queues, rate, burst, in_flight, hash, old_hash, old_until, " +
+	apiKeyColumns = "id, name, role, tiers, types, queues, submits, leases, rate, burst, in_flight, hash, old_hash, old_until, " +
 		"created_at, created_by, rotated_at, expires_at, revoked_at, last_used_at"
 	apiKeys        = "SELECT " + apiKeyColumns + " FROM api_keys ORDER BY created_at, id"
 	apiKeyOf       = "SELECT " + apiKeyColumns + " FROM api_keys WHERE id = ?"
@@ -124,11 +124,12 @@ func (s *Store) keyInsert(k job.StoredKey) (insert string, args []any, err error
 	if err != nil {
 		return "", nil, err
 	}
-	insert = "INSERT INTO api_keys (id, name, role, tiers, types, queues, rate, burst, in_flight, hash, created_at, " +
-		"created_by, expires_at, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " + s.db.Dialect.Now + ", ?, ?, 1)"
+	insert = "INSERT INTO api_keys (id, name, role, tiers, types, queues, submits, leases, rate, burst, in_flight, hash, " +
+		"created_at, created_by, expires_at, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " + s.db.Dialect.Now +
+		", ?, ?, 1)"
 	return insert, []any{
-		k.ID, k.Name, string(k.Role), string(tiers), string(types), string(queues), k.Rate, k.Burst, k.InFlight, k.Hash[:],
-		k.CreatedBy, database.OrNull(k.ExpiresAt),
+		k.ID, k.Name, string(k.Role), string(tiers), string(types), string(queues), k.Submits, k.Leases, k.Rate, k.Burst,
+		k.InFlight, k.Hash[:], k.CreatedBy, database.OrNull(k.ExpiresAt),
 	}, nil
 }
 
@@ -252,6 +253,8 @@ type apiKeyRow struct {
 	Tiers      string     `gorm:"type:text;not null"`
 	Types      string     `gorm:"type:text;not null"`
 	Queues     *string    `gorm:"type:text"`
+	Submits    bool       `gorm:"type:tinyint;not null"`
+	Leases     int        `gorm:"type:int;not null"`
 	Rate       float64    `gorm:"type:double;not null"`
 	Burst      int        `gorm:"type:int;not null"`
 	InFlight   int        `gorm:"type:int;not null"`
@@ -272,7 +275,8 @@ func (apiKeyRow) TableName() string { return "api_keys" }
 func (r *apiKeyRow) key() (k job.StoredKey, err error) {
 	k = job.StoredKey{
 		Key: job.Key{
-			ID: r.ID, Name: r.Name, Role: job.Role(r.Role), Rate: r.Rate, Burst: r.Burst, InFlight: r.InFlight,
+			ID: r.ID, Name: r.Name, Role: job.Role(r.Role), Submits: r.Submits, Leases: r.Leases, Rate: r.Rate,
+			Burst: r.Burst, InFlight: r.InFlight,
 			CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
 			RotatedAt: database.OrZero(r.RotatedAt), ExpiresAt: database.OrZero(r.ExpiresAt),
 			RevokedAt: database.OrZero(r.RevokedAt), LastUsedAt: database.OrZero(r.LastUsedAt),

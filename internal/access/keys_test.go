@@ -22,7 +22,7 @@ func aKey(n int) job.StoredKey {
 		Key: job.Key{
 			ID: fmt.Sprintf("abcdefghijklmn%02d", n), Name: "Zürich \x00 '; --", Role: job.RoleSubmit,
 			Tiers: []job.Tier{"PAID", "PUBLIC"}, Types: []string{"REPORT"},
-			Queues: []string{"pictures", "a.b:c-D_1"}, Rate: 2.5, Burst: 7, InFlight: 1e9, CreatedBy: "boss",
+			Queues: []string{"pictures", "a.b:c-D_1*"}, Submits: true, Leases: 7, Rate: 2.5, Burst: 7, InFlight: 1e9, CreatedBy: "boss",
 			ExpiresAt: time.Date(2031, 5, 1, 10, 0, 0, 123e3, time.UTC),
 		},
 		Hash: [32]byte{1, 0, 255, byte(n)},

@@ -44,7 +44,8 @@ func (v *server) wireDoors() (err error) {
 }
 
 // gatewaySecret returns the secret that the keys' passwords for gateways are derived from. Embedded mode makes one,
-// once. Several processes need a common secret, which only an operator can give them: without it there are no passwords.
+// once. Several processes need a common secret, which only an operator can give them: without it there are no
+// passwords.
 func gatewaySecret(c config.Config, embedded bool) (string, error) {
 	if c.GatewaySecret != "" || !embedded {
 		return c.GatewaySecret, nil

@@ -20,6 +20,8 @@ type NewKey struct {
 	Tiers    []string
 	Types    []string
 	Queues   []string
+	Submits  bool
+	Leases   int
 	Rate     float64
 	Burst    int
 	InFlight int
@@ -79,12 +81,14 @@ func shown(k *job.Key) []byte {
 		Tiers     []job.Tier `json:"tiers"`
 		Types     []string   `json:"types"`
 		Queues    []string   `json:"queues"`
+		Submits   bool       `json:"submits,omitempty"`
+		Leases    int        `json:"leases,omitempty"`
 		Rate      float64    `json:"rate"`
 		Burst     int        `json:"burst"`
 		InFlight  int        `json:"inFlight"`
 		ExpiresAt *time.Time `json:"expiresAt"`
 	}{k.ID, k.Name, k.Role, append([]job.Tier{}, k.Tiers...), append([]string{}, k.Types...),
-		append([]string{}, k.Queues...), k.Rate, k.Burst, k.InFlight, nil}
+		append([]string{}, k.Queues...), k.Submits, k.Leases, k.Rate, k.Burst, k.InFlight, nil}
 	if !k.ExpiresAt.IsZero() {
 		at := k.ExpiresAt.UTC()
 		body.ExpiresAt = &at
@@ -94,8 +98,8 @@ func shown(k *job.Key) []byte {
 }
 
 func (k NewKey) key(now time.Time) job.Key {
-	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Queues: k.Queues, Rate: k.Rate,
-		Burst: k.Burst, InFlight: k.InFlight}
+	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Queues: k.Queues,
+		Submits: k.Submits, Leases: k.Leases, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight}
 	for _, t := range k.Tiers {
 		made.Tiers = append(made.Tiers, job.Tier(t))
 	}

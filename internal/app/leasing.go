@@ -34,7 +34,7 @@ func (v *server) wireLeasing() {
 		Partitions: c.Partitions, PriorityBase: c.PriorityBase, Strict: v.queue.Strict(), ResultLimit: c.ResultLimit,
 		Plans: v.plans, Asks: &v.asks,
 		Queue: elsewhere{v.work(), v.queue}, Doorbell: v.queue, Sealer: v.view, Observe: v.metrics,
-		Ended: v.endedElsewhere, Log: v.log,
+		Ended: v.endedElsewhere, Log: v.log, Seats: v.queue, Most: v.doors.Leases,
 	})
 }
 

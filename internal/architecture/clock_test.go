@@ -108,6 +108,7 @@ var numbers = map[string]string{
 	"internal/queue/clock.go":     "Redis': its reading and the span since",
 	"internal/queue/restore.go":   "Redis': of a job as it was accepted",
 	"internal/queue/series.go":    "Redis': Queue.Now",
+	"internal/queue/seats.go":     "Redis': Queue.Now, and when a seat is free by it",
 	"internal/queue/sessions.go":  "Redis': Queue.Now, and when a session ends by it",
 	"internal/queue/stats.go":     "Redis': Queue.Now",
 	"internal/telemetry/audit.go": "Redis': when a pass began",

@@ -23,7 +23,7 @@ type DoorsOptions struct {
 	KeepIdempotency time.Duration // how long each of them is stored
 	AnonymousTotal  int           // requests a second that all addresses together may make without a key; 0 = any number
 	AnonymousTypes  []string      // of jobs that may be submitted without a key; none = all
-	KeyQuota        int           // living jobs of a submit key that has no quota of its own; 0 = any number
+	KeyQuota        int           // living jobs of a key that submits and has no quota of its own; 0 = any number
 	AnonymousQuota  int           // living jobs that one address submitted without a key; 0 = any number
 	GatewaySecret   string        // passwords for gateways of other protocols are derived from it; "" = there are none
 }
@@ -90,7 +90,7 @@ func (d *Doors) Enter(
 
 // bounded returns a key with the server's quota if it has none of its own.
 func (d *Doors) bounded(key job.Key) job.Key {
-	if key.Role == job.RoleSubmit && key.InFlight == 0 {
+	if key.InFlight == 0 && (key.Role == job.RoleSubmit || key.Role == job.RoleWorker && key.Submits) {
 		key.InFlight = d.opts.KeyQuota
 	}
 	return key
@@ -177,6 +177,12 @@ func burst(k *job.Key) int {
 		return k.Burst
 	}
 	return max(1, int(math.Ceil(k.Rate)))
+}
+
+// Leases returns how many leases a key may hold at once; 0 = any number.
+func (d *Doors) Leases(keyID string) int {
+	e, _ := d.opts.Keyring.find(keyID)
+	return e.Leases
 }
 
 // Open says whether there are no keys, so that everybody may do everything.

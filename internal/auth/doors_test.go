@@ -88,6 +88,10 @@ func TestEnter_Quotas(t *testing.T) {
 		if n, from := quota(nil, "192.0.2.1"); n != 0 || from != "" {
 			t.Errorf("an open server: %d jobs of %q", n, from)
 		}
+		_, both := aKnown(t, made, job.Key{Name: "thumbs", Role: job.RoleWorker, Submits: true})
+		if n, _ := quota(both, "192.0.2.1"); n != 50 {
+			t.Errorf("a worker's key that submits: %d jobs", n)
+		}
 		for name, want := range map[string]struct {
 			key   job.Key
 			quota int

@@ -101,6 +101,15 @@ func TestKeysThatCannotBe(t *testing.T) {
 		{"queues", func(k *job.Key) { k.Role, k.Queues = job.RoleWorker, []string{""} }},
 		{"queues", func(k *job.Key) { k.Role, k.Queues = job.RoleWorker, []string{"a", "b", "a"} }},
 		{"queues", func(k *job.Key) { k.Role, k.Queues = job.RoleWorker, many }},
+		{"queues", func(k *job.Key) { k.Role, k.Queues = job.RoleWorker, []string{"*"} }},
+		{"queues", func(k *job.Key) { k.Role, k.Queues = job.RoleWorker, []string{"a*b"} }},
+		{"queues", func(k *job.Key) { k.Role, k.Queues = job.RoleWorker, []string{"a**"} }},
+		{"submits", func(k *job.Key) { k.Submits = true }},
+		{"submits", func(k *job.Key) { k.Role, k.Submits = job.RoleAdmin, true }},
+		{"submits", func(k *job.Key) { k.Role, k.Submits = job.RoleReadOnly, true }},
+		{"leases", func(k *job.Key) { k.Leases = 1 }},
+		{"leases", func(k *job.Key) { k.Role, k.Leases = job.RoleWorker, -1 }},
+		{"leases", func(k *job.Key) { k.Role, k.Leases = job.RoleWorker, maxLeases+1 }},
 		{"types", func(k *job.Key) { k.Types = []string{"A B"} }},
 		{"types", func(k *job.Key) { k.Types = []string{strings.Repeat("A", 65)} }},
 		{"types", func(k *job.Key) { k.Types = many }},
@@ -131,10 +140,12 @@ func TestKeysThatCannotBe(t *testing.T) {
 		}
 	}
 	bound := job.Key{
-		Name: "thumbs", Role: job.RoleWorker, Tiers: []job.Tier{"PAID"}, Queues: []string{job.MainQueue, "pictures"},
+		Name: "thumbs", Role: job.RoleWorker, Tiers: []job.Tier{"PAID"}, Queues: []string{job.MainQueue, "pictures*"},
+		Submits: true, Types: []string{"REPORT"}, Leases: maxLeases,
 	}
 	if made, _, err := d.keys.CreateKey(t.Context(), bound); err != nil || !slices.Equal(made.Queues, bound.Queues) ||
-		!slices.Equal(made.Tiers, bound.Tiers) {
+		!slices.Equal(made.Tiers, bound.Tiers) || !made.Submits || made.Leases != maxLeases ||
+		!slices.Equal(made.Types, bound.Types) {
 		t.Errorf("a worker's key that is bound: %+v, %v", made, err)
 	}
 	if !slices.ContainsFunc(d.store.keys, func(k job.StoredKey) bool { return k.Role == job.RoleAdmin }) {

@@ -20,6 +20,7 @@ const (
 	maxRate     = 1e6
 	minRate     = 1e-3 // a lower rate than one request in a thousand seconds is a mistake
 	maxInFlight = 1e9
+	maxLeases   = 100_000
 	century     = 100 * 365 * 24 * time.Hour
 )
 
@@ -37,14 +38,21 @@ func check(k *job.Key, now time.Time) error {
 		return bad("tiers", "wants at most 100 different names of tiers: capital letters, digits and _, at most 31")
 	case len(k.Types) > maxList || !each(k.Types, job.IsTypeName):
 		return bad("types", "wants at most 100 different job types; a job type "+job.TypeNameRule)
-	case len(k.Queues) > maxList || !each(k.Queues, job.IsQueueName):
-		return bad("queues", "wants at most 100 different names of queues: A-Z a-z 0-9 . _ : -, at most 80")
+	case len(k.Queues) > maxList || !each(k.Queues, job.IsQueueBound):
+		return bad("queues", "wants at most 100 different names of queues: A-Z a-z 0-9 . _ : -, at most 80, and * behind "+
+			"one that stands for all queues whose name begins so")
 	case k.Role == job.RoleReadOnly && len(k.Tiers) > 0:
 		return bad("tiers", "are for keys that submit, and for workers")
-	case k.Role != job.RoleSubmit && k.Role != job.RoleAdmin && len(k.Types) > 0:
+	case len(k.Types) > 0 && !(&job.Caller{Key: *k}).Submits():
 		return bad("types", "are for keys that submit")
 	case k.Role != job.RoleWorker && len(k.Queues) > 0:
 		return bad("queues", "are for keys of the role worker")
+	case k.Role != job.RoleWorker && k.Submits:
+		return bad("submits", "is for keys of the role worker")
+	case k.Role != job.RoleWorker && k.Leases != 0:
+		return bad("leases", "are for keys of the role worker")
+	case k.Leases < 0 || k.Leases > maxLeases:
+		return bad("leases", "must be 0 to 100000, where 0 means any number")
 	case math.IsNaN(k.Rate) || k.Rate != 0 && (k.Rate < minRate || k.Rate > maxRate):
 		return bad("rate", "must be 0.001 to 1000000 requests a second, or 0 for any number")
 	case k.Burst < 0 || k.Burst > maxRate:

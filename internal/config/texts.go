@@ -165,8 +165,8 @@ var texts = map[string]text{
 		why: "living jobs are kept in Redis' memory",
 	},
 	"TIERQ_KEY_QUOTA": {
-		doc: "jobs that have not ended which a submit key may have that has no quota of its own; beyond it 429; 0: " +
-			"any number",
+		doc: "jobs that have not ended which a submit key, or a worker's key that submits, may have if it has no quota " +
+			"of its own; beyond it 429; 0: any number",
 		why: "living jobs are kept in Redis' memory",
 	},
 	"TIERQ_ADDRESS_RATE": {

@@ -10,10 +10,7 @@ import (
 // the caller may.
 func (c *conn) mayPush(ctx context.Context, queue string, tier job.Tier, typ string) error {
 	who := &c.caller
-	if !who.MaySubmit(tier, typ) {
-		return notAllowed
-	}
-	if who.Works() && !who.MayFetch(queue) {
+	if !who.MaySubmit(tier, typ) || !who.MaySubmitTo(queue) {
 		return notAllowed
 	}
 	return c.declare(ctx, queue)

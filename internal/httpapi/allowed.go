@@ -23,6 +23,14 @@ func mayTier(c *gin.Context, tier job.Tier) error {
 	return refusal(caller, "this key may submit to "+list(caller.Key.Tiers)+" only")
 }
 
+// maySubmitTo returns an error if the caller's key is bound to other queues.
+func maySubmitTo(caller *job.Caller, queue string) error {
+	if caller.MaySubmitTo(queue) {
+		return nil
+	}
+	return refusal(caller, "this key may submit to the queues "+list(caller.Key.Queues)+" only")
+}
+
 // mayType returns an error if the caller may not submit jobs of the type.
 func mayType(caller *job.Caller, typ string) error {
 	switch {

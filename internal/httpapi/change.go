@@ -183,9 +183,9 @@ func (a *api) requeue(c *gin.Context) error {
 	}{id, job.Pending, traceOf(c)})
 }
 
-// requeueOwn requeues a job for its submitter. The limits are those of a submit: the caller's tiers and types, the
-// tier's share of the capacity, and the caller's quota. The type is checked because a job without an owner may have
-// any type. A job with a callbackUrl needs the type CALLBACK as well.
+// requeueOwn requeues a job for its submitter. The limits are those of a submit: the caller's tiers, types and
+// queues, the tier's share of the capacity, and the caller's quota. The type is checked because a job without an owner
+// may have any type. A job with a callbackUrl needs the type CALLBACK as well.
 func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)
@@ -194,6 +194,9 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	}
 	if err == nil {
 		err = mayType(caller, j.Type)
+	}
+	if err == nil {
+		err = maySubmitTo(caller, j.QueueName())
 	}
 	if err == nil && j.Type != job.CallbackType && mayCallBack(caller) != nil {
 		if j, _, err = a.Jobs.Whole(c.Request.Context(), j); err == nil && j.CallbackURL != "" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -128,5 +129,117 @@ func TestClaim_KeyDeclares(t *testing.T) {
 	wantProblem(t, r.json("POST", "/api/worker/claim", claim), 404, "UNKNOWN_QUEUE", "queues")
 	if r.queues.asked != nil || r.leases.claims != nil {
 		t.Errorf("%q, %+v", r.queues.asked, r.leases.claims)
+	}
+}
+
+// A key that is bound to the beginning of names claims jobs of all queues whose name begins so, and declares them.
+func TestClaim_PrefixesOfTheKey(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	r.behind(bound([]string{"fi*"}))
+	const claim = `{"worker":"w","queues":["films"]}`
+	if rec := r.json("POST", "/api/worker/claim", claim); rec.Code != 200 || len(r.leases.claims) != 1 ||
+		fmt.Sprint(r.queues.asked) != "["+stored(0, 0)+"]" {
+		t.Errorf("%d %s, asked %q", rec.Code, rec.Body, r.queues.asked)
+	}
+	for _, queues := range []string{`"paid"`, `"films","paid"`, `"f"`, `"Films"`} {
+		rec := r.json("POST", "/api/worker/claim", `{"worker":"w","queues":[`+queues+`]}`)
+		wantProblem(t, rec, 403, "FORBIDDEN")
+		if !strings.Contains(rec.Body.String(), "of the queues fi* only") {
+			t.Errorf("%s: %s", queues, rec.Body)
+		}
+	}
+	// A claim names its queues: the beginning of a name is none.
+	wantProblem(t, r.json("POST", "/api/worker/claim", `{"worker":"w","queues":["fi*"]}`), 404, "UNKNOWN_QUEUE", "queues")
+	if len(r.leases.claims) != 1 {
+		t.Errorf("%+v", r.leases.claims)
+	}
+}
+
+// A worker's key that submits is bound to its queues and tiers there too: at every address that submits, and where it
+// retries its own job. Without a list it submits everywhere.
+func TestSubmit_OfWorkers(t *testing.T) {
+	t.Parallel()
+	both := func(queues ...string) job.Caller {
+		c := bound(queues, job.Paid, job.Unpaid)
+		c.Key.Submits, c.Key.InFlight = true, 7
+		return c
+	}
+	for _, c := range []struct {
+		caller             job.Caller
+		path, body, detail string // "" = accepted
+	}{
+		{both("pa*"), "/paid/submit", `{"queue":"paid"}`, ""},
+		{both("pa*"), "/jobs", `{"type":"SIMULATION","payload":{},"tier":"PAID","queue":"paid"}`, ""},
+		{both("main"), "/paid/submit", `{}`, ""},
+		{both(), "/paid/submit", `{"queue":"paid"}`, ""},
+		{both(), "/paid/submit", `{}`, ""},
+		{both("pa*"), "/paid/submit", `{}`, "the queues pa* only"},
+		{both("pa*"), "/paid/submit", `{"queue":"main"}`, "the queues pa* only"},
+		{both("films"), "/paid/submit", `{"queue":"paid"}`, "the queues films only"},
+		{both("films"), "/jobs", `{"type":"SIMULATION","payload":{},"tier":"PAID","queue":"paid"}`, "the queues films only"},
+		{both("films"), "/paid/submit", `{"queue":"nowhere"}`, "the queues films only"},
+		{both("pa*"), "/public/submit", `{"queue":"paid"}`, "PAID, UNPAID only"},
+	} {
+		r := newRooms(t)
+		r.behind(c.caller)
+		rec := r.json("POST", c.path, c.body)
+		if c.detail == "" {
+			if rec.Code != 202 && rec.Code != 201 || len(r.submitted) != 1 || r.submitted[0].Owner != mine ||
+				r.submitted[0].Quota != 7 {
+				t.Errorf("%+v %s: %d %s, %+v", c.caller.Key, c.body, rec.Code, rec.Body, r.submitted)
+			}
+			continue
+		}
+		wantProblem(t, rec, 403, "FORBIDDEN")
+		if !strings.Contains(rec.Body.String(), c.detail) || r.submitted != nil {
+			t.Errorf("%+v %s: %s, %+v", c.caller.Key, c.body, rec.Body, r.submitted)
+		}
+	}
+	r := newRooms(t)
+	r.behind(both("films"))
+	r.json("POST", "/paid/submit/batch", `[{"queue":"paid"},{"queue":"films"}]`)
+	if r.submitted != nil {
+		t.Errorf("of a batch: %+v", r.submitted)
+	}
+	for queue, accepted := range map[string]bool{"films": true, "paid": false, "": false} {
+		r := newRooms(t)
+		r.behind(both("films"))
+		r.find = func(id job.ID) (job.Job, error) {
+			j := job.Job{ID: id, Tier: job.Paid, Type: "PAIR", Owner: mine, Status: job.Failed}
+			j.Queue = queue
+			return j, nil
+		}
+		asked := 0
+		r.requeue = func(job.ID, string) error { asked++; return nil }
+		rec := r.json("POST", jobKnown+"/retry", "")
+		if accepted != (rec.Code == 202) || accepted != (asked == 1) || !accepted && rec.Code != 403 {
+			t.Errorf("a retry in %q: %d %s", queue, rec.Code, rec.Body)
+		}
+	}
+}
+
+// A claim beyond the leases of its key is a 429 that says so, and when to come again. If it carries reports, they are
+// carried out, and their answers are not lost.
+func TestClaim_LeasesOfTheKey(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	caller := bound([]string{"paid"})
+	caller.Key.Leases = 32
+	r.behind(caller)
+	r.leases.refused = &job.RateError{In: 1500 * time.Millisecond}
+	r.leases.end = func(job.WorkerReport) job.WorkerEnd { return job.WorkerEnd{ID: knownID, How: job.EndCompleted} }
+	rec := r.json("POST", "/api/worker/claim", `{"worker":"w","queues":["paid"]}`)
+	wantProblem(t, rec, 429, "RATE_LIMITED")
+	wantHeader(t, rec, "Retry-After", "2")
+	if !strings.Contains(rec.Body.String(), "the workers of this key run 32 jobs") {
+		t.Errorf("%s", rec.Body)
+	}
+	rec = r.json("POST", "/api/worker/claim",
+		`{"worker":"w","queues":["paid"],"reports":[{"lease":"v1.x","completed":{"result":{}}}]}`)
+	if body := rec.Body.String(); rec.Code != 200 || len(r.leases.reports) != 1 ||
+		!strings.Contains(body, `"retryAfterMs":1000`) || !strings.Contains(body, `"COMPLETED"`) ||
+		!strings.Contains(body, `"jobs":[]`) {
+		t.Errorf("%d %s", rec.Code, body)
 	}
 }

@@ -27,6 +27,7 @@ var callers = map[string]job.Caller{
 	"read-only": {Key: job.Key{ID: mine, Role: job.RoleReadOnly}},
 	"admin":     {Key: job.Key{ID: mine, Role: job.RoleAdmin}},
 	"worker":    {Key: job.Key{ID: mine, Role: job.RoleWorker}},
+	"both":      {Key: job.Key{ID: mine, Role: job.RoleWorker, Submits: true}}, // a worker's key that also submits
 	"open":      {Open: true},
 }
 

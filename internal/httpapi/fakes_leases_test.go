@@ -13,6 +13,7 @@ type leases struct {
 	pulses   func(beats []job.WorkerBeat) []job.WorkerPulse
 	end      func(r job.WorkerReport) job.WorkerEnd
 	err      error
+	refused  error // of each claim
 	draining bool
 
 	claims   []job.WorkerClaim
@@ -26,7 +27,7 @@ type leases struct {
 
 func (l *leases) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
 	l.claims = append(l.claims, c)
-	return l.jobs, l.err
+	return l.jobs, cmp.Or(l.refused, l.err)
 }
 
 func (l *leases) GiveBack(leases []job.Lease) { l.gaveBack = append(l.gaveBack, leases...) }

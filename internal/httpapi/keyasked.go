@@ -26,6 +26,8 @@ const (
 	maxGrace   = 30 * 24 * time.Hour
 	dayOfGrace = 24 * time.Hour
 	maxExpiry  = 100 * 365 * 24 * time.Hour
+
+	maxKeyLeases = 100_000
 )
 
 var keyShape = shape[keyAsked]{members: map[string]member[keyAsked]{
@@ -46,7 +48,17 @@ var keyShape = shape[keyAsked]{members: map[string]member[keyAsked]{
 	"tiers": func(k *keyAsked, v jsontext.Value) (err error) { k.Tiers, err = namesIn(v, filterTier); return err },
 	"types": func(k *keyAsked, v jsontext.Value) (err error) { k.Types, err = namesIn(v, filterType); return err },
 	"queues": func(k *keyAsked, v jsontext.Value) (err error) {
-		k.Queues, err = namesIn(v, filterQueue)
+		k.Queues, err = namesIn(v, queueBound)
+		return err
+	},
+	"submits": func(k *keyAsked, v jsontext.Value) error {
+		if k.Submits = v.Kind() == 't'; !k.Submits && v.Kind() != 'f' {
+			return reason("must be true or false")
+		}
+		return nil
+	},
+	"leases": func(k *keyAsked, v jsontext.Value) (err error) {
+		k.Leases, err = wholeNumber(v, 0, maxKeyLeases)
 		return err
 	},
 	"rate": func(k *keyAsked, v jsontext.Value) (err error) {
@@ -71,6 +83,14 @@ var keyShape = shape[keyAsked]{members: map[string]member[keyAsked]{
 		return err
 	},
 }}
+
+// queueBound reads the name of a queue, or a prefix of names and *.
+func queueBound(text string) (string, error) {
+	if !job.IsQueueBound(text) {
+		return "", reason("has a text that is neither a queue's name nor the beginning of one and *")
+	}
+	return text, nil
+}
 
 // namesIn reads an array of names.
 func namesIn[T any](v jsontext.Value, read func(string) (T, error)) ([]T, error) {

@@ -19,8 +19,10 @@ type keyBody struct {
 	Role       job.Role   `json:"role"`
 	Tiers      []job.Tier `json:"tiers"`  // empty = all
 	Types      []string   `json:"types"`  // empty = all
-	Queues     []string   `json:"queues"` // that a worker's key may claim from; empty = all
-	Rate       float64    `json:"rate"`   // 0 = unlimited, as for the next two
+	Queues     []string   `json:"queues"` // of a worker's key; empty = all
+	Submits    bool       `json:"submits,omitzero"`
+	Leases     int        `json:"leases,omitzero"`
+	Rate       float64    `json:"rate"` // 0 = unlimited, as for the next two
 	Burst      int        `json:"burst"`
 	InFlight   int        `json:"inFlight"`
 	CreatedAt  *string    `json:"createdAt"`
@@ -37,7 +39,8 @@ func keyOf(k *job.Key) keyBody {
 	return keyBody{
 		ID: k.ID, Name: k.Name, Role: k.Role,
 		Tiers: append([]job.Tier{}, k.Tiers...), Types: append([]string{}, k.Types...),
-		Queues: append([]string{}, k.Queues...), Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight,
+		Queues: append([]string{}, k.Queues...), Submits: k.Submits, Leases: k.Leases, Rate: k.Rate,
+		Burst: k.Burst, InFlight: k.InFlight,
 		CreatedAt: when(k.CreatedAt), CreatedBy: orNull(k.CreatedBy), RotatedAt: when(k.RotatedAt),
 		ExpiresAt: when(k.ExpiresAt), RevokedAt: when(k.RevokedAt), LastUsedAt: when(k.LastUsedAt),
 	}

@@ -40,22 +40,22 @@ func TestKeys_OfWorkers(t *testing.T) {
 	r := newRooms(t)
 	r.behind(callers["admin"])
 	rec := r.json("POST", "/admin/keys",
-		`{"name":"thumbs","role":"worker","tiers":["PAID"],"queues":["pictures","main","a.b:c"]}`)
+		`{"name":"thumbs","role":"worker","tiers":["PAID"],"queues":["pictures","main","a.b:c*"],"submits":true,"leases":9}`)
 	want := job.Key{
-		Name: "thumbs", Role: job.RoleWorker, Tiers: []job.Tier{job.Paid}, Queues: []string{"pictures", "main", "a.b:c"},
-		CreatedBy: mine,
+		Name: "thumbs", Role: job.RoleWorker, Tiers: []job.Tier{job.Paid}, Queues: []string{"pictures", "main", "a.b:c*"},
+		Submits: true, Leases: 9, CreatedBy: mine,
 	}
 	if len(r.ring.asked) != 1 || !reflect.DeepEqual(r.ring.asked[0], want) {
 		t.Errorf("asked for %+v", r.ring.asked)
 	}
-	const body = `"name":"thumbs","role":"worker","tiers":["PAID"],"types":[],"queues":["pictures","main","a.b:c"],` +
-		`"rate":0,"burst":0,"inFlight":0,` + keyRest + `}`
+	const body = `"name":"thumbs","role":"worker","tiers":["PAID"],"types":[],"queues":["pictures","main","a.b:c*"],` +
+		`"submits":true,"leases":9,"rate":0,"burst":0,"inFlight":0,` + keyRest + `}`
 	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+`",`+body)
 	want.ID, want.CreatedAt = knownKey, aMoment
 	r.ring.keys = []job.Key{want}
 	wantJSON(t, r.do("GET", "/admin/keys", ""), 200, `{"items":[{"id":"`+knownKey+`",`+body+`]}`)
 	if len(r.told.changes) != 1 || !strings.Contains(string(r.told.changes[0].After),
-		`"queues":["pictures","main","a.b:c"]`) {
+		`"queues":["pictures","main","a.b:c*"],"submits":true,"leases":9,`) {
 		t.Errorf("the log of changes has %+v", r.told.changes)
 	}
 }
@@ -76,6 +76,13 @@ func TestKeys_Refused(t *testing.T) {
 		`{"name":"x","role":"worker","queues":["a b"]}`:                                         "queues",
 		`{"name":"x","role":"worker","queues":[""]}`:                                            "queues",
 		`{"name":"x","role":"worker","queues":[7]}`:                                             "queues",
+		`{"name":"x","role":"worker","queues":["*"]}`:                                           "queues",
+		`{"name":"x","role":"worker","queues":["a*b"]}`:                                         "queues",
+		`{"name":"x","role":"worker","submits":"yes"}`:                                          "submits",
+		`{"name":"x","role":"worker","submits":1}`:                                              "submits",
+		`{"name":"x","role":"worker","leases":-1}`:                                              "leases",
+		`{"name":"x","role":"worker","leases":1.5}`:                                             "leases",
+		`{"name":"x","role":"worker","leases":100001}`:                                          "leases",
 		`{"name":"x","role":"submit","rate":-1}`:                                                "rate",
 		`{"name":"x","role":"submit","rate":1e999}`:                                             "rate",
 		`{"name":"x","role":"submit","rate":"1"}`:                                               "rate",

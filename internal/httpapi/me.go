@@ -23,6 +23,7 @@ type meBody struct {
 	Types    []string  `json:"types"`  // of jobs that the caller may submit
 
 	Queues []string `json:"queues,omitempty"` // to which a worker's key is bound
+	Leases int      `json:"leases,omitzero"`  // that a worker's key may hold at once; 0 = any number
 
 	Webhook *webhookBody `json:"webhook,omitempty"` // for callers who submit with a key, or to an open server
 }
@@ -69,7 +70,7 @@ func (a *api) me(c *gin.Context) error {
 		body.Name, body.Role = orNull(key.Name), orNull(key.Role)
 	}
 	body.Tiers, body.Types = a.tiersOf(&caller), a.typesOf(&caller)
-	body.Queues = caller.Key.Queues
+	body.Queues, body.Leases = caller.Key.Queues, caller.Key.Leases
 	body.Webhook = a.webhookOf(&caller)
 	return write(c, http.StatusOK, &body)
 }

@@ -24,10 +24,14 @@ func TestMe(t *testing.T) {
 	callers["two tiers, one type"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit,
 		Tiers: []job.Tier{job.Unpaid, job.Paid, "GONE"}, Types: []string{"PAIR", "GONE"}}}
 	callers["bound worker"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleWorker, Tiers: []job.Tier{job.Paid},
-		Queues: []string{"pictures"}}}
+		Queues: []string{"pictures"}, Leases: 9}}
+	callers["submitting worker"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleWorker, Tiers: []job.Tier{job.Paid},
+		Queues: []string{"pictures*"}, Submits: true}}
 	for kind, want := range map[string]string{
 		"bound worker": `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":false,` +
-			`"secure":false,"tiers":[],"types":[],"queues":["pictures"]}`,
+			`"secure":false,"tiers":[],"types":[],"queues":["pictures"],"leases":9}`,
+		"submitting worker": `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":true,` +
+			`"secure":false,"tiers":[` + paid + `],"types":["PAIR","REPORT","SIMULATION"],"queues":["pictures*"]}`,
 		"two tiers, one type": `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,` +
 			`"secure":false,"tiers":[` + paid + `,` + unpaid + `],"types":["PAIR"]}`,
 		"stranger": `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,` +

@@ -11,15 +11,15 @@ import (
 
 // The sets of callers that an address lets in.
 const (
-	everybody  = "stranger anonymous submit read-only admin worker open"
-	submitters = "submit admin open"
-	strangers  = "anonymous submit admin open"
-	lookers    = "anonymous submit read-only admin open"
-	listers    = "submit read-only admin open"
+	everybody  = "stranger anonymous submit read-only admin worker both open"
+	submitters = "submit admin both open"
+	strangers  = "anonymous submit admin both open"
+	lookers    = "anonymous submit read-only admin both open"
+	listers    = "submit read-only admin both open"
 	operators  = "read-only admin open"
 	admins     = "admin open"
-	workers    = "worker admin open"
-	keys       = "submit read-only admin worker open"
+	workers    = "worker admin both open"
+	keys       = "submit read-only admin worker both open"
 )
 
 // whoMay maps every address to the callers who may use it.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -297,7 +298,7 @@ func (a *api) queueFor(caller *job.Caller, asked *asked, plan job.Plan) (job.Que
 	err := a.check(asked, plan, queue)
 	var p *problem
 	if asked.queue != "" || !errors.As(err, &p) || p.kind != unknownJobType {
-		return queue, err
+		return queue, cmp.Or(err, a.mayQueue(caller, queue.Name))
 	}
 	queue, found := a.Queues.For(asked.typ)
 	if !found {
@@ -309,8 +310,12 @@ func (a *api) queueFor(caller *job.Caller, asked *asked, plan job.Plan) (job.Que
 	return queue, a.check(asked, plan, queue)
 }
 
-// mayQueue checks that a caller may submit into a queue: there is such a queue, and the caller has shown a key.
+// mayQueue checks that a caller may submit into a queue: there is such a queue, and the caller has shown a key that is
+// not bound to others.
 func (a *api) mayQueue(caller *job.Caller, name string) error {
+	if err := maySubmitTo(caller, name); err != nil {
+		return err
+	}
 	if name == job.MainQueue {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -155,7 +156,7 @@ func (a *api) workerClaim(c *gin.Context) error {
 		a.Log.Debug("a claim found no store", "err", err, "trace_id", traceOf(c))
 		body.RetryAfterMs = 1000
 	case err != nil:
-		return inDoubtClaim(err)
+		return inDoubtClaim(overLeases(callerOf(c), err))
 	}
 	body.State = a.Leases.Asked(asked.Key, asked.Worker)
 	if a.Leases.Draining() || body.State != job.WorkerRuns ||
@@ -184,6 +185,17 @@ func (a *api) workerClaim(c *gin.Context) error {
 		a.Leases.GiveBack(gone)
 	}
 	return nil
+}
+
+// overLeases turns a job.ErrRateLimited into the answer to a claim whose key runs as many jobs as it may.
+func overLeases(caller *job.Caller, err error) error {
+	if !errors.Is(err, job.ErrRateLimited) {
+		return err
+	}
+	return &problem{
+		kind: rateLimited, retry: time.Duration(retryAfter(err)) * time.Second,
+		detail: "the workers of this key run " + strconv.Itoa(caller.Key.Leases) + " jobs, which is as many as it may at once",
+	}
 }
 
 // inDoubtClaim turns an error of the store into a 503. A claim that was carried out meanwhile gives its jobs to a claim

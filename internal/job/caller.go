@@ -3,6 +3,7 @@ package job
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,8 +16,9 @@ const (
 	RoleSubmit Role = "submit"
 	// sees every job, with payload and result redacted, and all statistics; changes nothing
 	RoleReadOnly Role = "read-only"
-	RoleAdmin    Role = "admin"  // everything
-	RoleWorker   Role = "worker" // fetches jobs of declared queues and reports their ends; sees nothing else
+	RoleAdmin    Role = "admin" // everything
+	// fetches jobs of declared queues and reports their ends; sees nothing else, unless it also submits
+	RoleWorker Role = "worker"
 )
 
 // Roles lists all roles in the order of the docs.
@@ -27,9 +29,11 @@ type Key struct {
 	ID       string // 16 characters of a-z and 2-7; the owner of the jobs that it submits
 	Name     string // for people: 1 to 100 characters
 	Role     Role
-	Tiers    []Tier   // tiers that it may submit to, or, with RoleWorker, whose jobs it may fetch; none = all
+	Tiers    []Tier   // tiers that it may submit to, and, with RoleWorker, whose jobs it may fetch; none = all
 	Types    []string // types of jobs that it may submit; none = all
-	Queues   []string // with RoleWorker: queues whose jobs it may fetch, declared or not; none = all declared ones
+	Queues   []string // with RoleWorker: its queues, each a name or a prefix and *, declared or not; none = all declared
+	Submits  bool     // with RoleWorker: it may also submit, to its queues only, as RoleSubmit does
+	Leases   int      // with RoleWorker: leases that it may hold at once; 0 = any number
 	Rate     float64  // requests per second, where each entry of a batch counts; 0 = unlimited
 	Burst    int      // requests that may come at once; 0 = one second's worth, at least 1
 	InFlight int      // accepted jobs that have not ended, at most; 0 = unlimited
@@ -78,13 +82,21 @@ func (c *Caller) Works() bool { return c.Open || c.Key.Role == RoleAdmin || c.Ke
 
 // MayFetch says whether the caller may fetch jobs of a queue.
 func (c *Caller) MayFetch(queue string) bool {
-	return c.Works() && (len(c.Key.Queues) == 0 || slices.Contains(c.Key.Queues, queue))
+	return c.Works() && (len(c.Key.Queues) == 0 || c.Key.names(queue))
 }
 
 // MayDeclare says whether the caller's claim declares a queue that is not declared: the server is open, or the
-// caller's key names the queue.
+// caller's key names the queue or a prefix of its name.
 func (c *Caller) MayDeclare(queue string) bool {
-	return c.Open || c.Key.Role == RoleWorker && slices.Contains(c.Key.Queues, queue)
+	return c.Open || c.Key.Role == RoleWorker && IsQueueName(queue) && c.Key.names(queue)
+}
+
+// names says whether one of the key's queues is this queue, or a prefix of its name and *.
+func (k *Key) names(queue string) bool {
+	return slices.ContainsFunc(k.Queues, func(one string) bool {
+		prefix, isPrefix := strings.CutSuffix(one, "*")
+		return one == queue || isPrefix && strings.HasPrefix(queue, prefix)
+	})
 }
 
 // FetchTiers returns the only tiers whose jobs the caller may fetch; none = all. The tiers of an admin's key bind its
@@ -97,7 +109,14 @@ func (c *Caller) FetchTiers() []Tier {
 }
 
 // Submits says whether the caller may submit at all.
-func (c *Caller) Submits() bool { return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleSubmit }
+func (c *Caller) Submits() bool {
+	return c.Open || c.Key.Role == RoleAdmin || c.Key.Role == RoleSubmit || c.Key.Role == RoleWorker && c.Key.Submits
+}
+
+// MaySubmitTo says whether the caller may submit into a queue.
+func (c *Caller) MaySubmitTo(queue string) bool {
+	return c.Submits() && (c.Open || c.Key.Role != RoleWorker || len(c.Key.Queues) == 0 || c.Key.names(queue))
+}
 
 // MaySubmit says whether the caller may submit a job of this tier and type.
 func (c *Caller) MaySubmit(tier Tier, typ string) bool { return c.MayTier(tier) && c.MayType(typ) }

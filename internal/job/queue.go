@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -45,6 +46,10 @@ var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,79}$`)
 
 // IsQueueName says whether a queue can have this name: main, or a declared one.
 func IsQueueName(name string) bool { return queueName.MatchString(name) }
+
+// IsQueueBound says whether a key can be bound to this: to the queue of this name, or, with * at its end, to all queues
+// whose name begins so.
+func IsQueueBound(text string) bool { return IsQueueName(strings.TrimSuffix(text, "*")) }
 
 // Check returns ErrBadQueue if the queue cannot be declared.
 func (q Queue) Check() error {

@@ -17,7 +17,7 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 		at int
 	}
 	answers := make([]job.WorkerPulse, len(beats))
-	entries := make([]entry, 0, len(beats))
+	entries, opened := make([]entry, 0, len(beats)), make([]job.LeaseRef, len(beats))
 	for i, b := range beats {
 		answers[i].Word = job.Lost
 		h, err := r.open(ctx, key, b.Sealed)
@@ -27,7 +27,7 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 		if err != nil {
 			return nil, err
 		}
-		answers[i].For = h.For
+		answers[i].For, opened[i] = h.For, h.Ref()
 		if b.Extend > 0 {
 			answers[i].For = b.Extend
 		}
@@ -59,6 +59,9 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 		for i, word := range words {
 			answers[batch[i].at].Word = word
 		}
+	}
+	if err := r.keepSeats(key, opened, answers); err != nil {
+		return nil, err
 	}
 	for i := range answers {
 		if answers[i].Word == job.Lost {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 // Claim returns leases for a worker. If no job is there it waits for one, in the order of the claims that wait, until
 // c.Wait is over, an operator asks the worker to claim nothing, or the room drains: then it returns none. A repeat with
 // the same c.ID within 60 s gets those of the first answer's jobs that still run. The error is job.ErrBadTiers for
-// tiers that do not follow each other. When ctx ends, Claim returns its error, and the jobs that it took meanwhile are
-// released.
+// tiers that do not follow each other, and a *job.RateError if the key holds as many leases as it may. When ctx ends,
+// Claim returns its error, and the jobs that it took meanwhile are released.
 func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
 	e := job.Elsewhere{
 		Worker: holder(c.Key, c.Worker), ID: c.ID, Delivery: newDelivery(), Queues: c.Queues, Lease: c.Lease,
@@ -45,7 +46,7 @@ func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 	over := time.NewTimer(max(c.Wait, 0))
 	defer over.Stop()
 	for partition := 0; ; {
-		leases, err := r.take(partition, &e, c.Max, high)
+		leases, err := r.seated(partition, &e, &c, high)
 		if err != nil || len(leases) > 0 || c.Wait <= 0 {
 			return r.hand(ctx, &c, leases, err)
 		}
@@ -238,6 +239,11 @@ func (r *Room) plan(t job.Tier) job.Plan {
 func (r *Room) GiveBack(leases []job.Lease) {
 	for i := range leases {
 		l := &leases[i]
-		r.lanes[l.ID.Partition()][job.Releases].add(&ending{ref: l.Ref(), end: job.End{Verb: job.Releases}})
+		e := &ending{ref: l.Ref(), end: job.End{Verb: job.Releases}}
+		if key, _, _ := strings.Cut(l.Token, "."); r.Most(key) > 0 { // see holder
+			e.done = make(chan struct{})
+			r.wg.Go(func() { r.leaveSeat(key, e) })
+		}
+		r.lanes[l.ID.Partition()][job.Releases].add(e)
 	}
 }

@@ -26,6 +26,7 @@ func (r *Room) End(ctx context.Context, key string, reports []job.WorkerReport) 
 		}
 		r.lanes[h.ID.Partition()][endings[i].end.Verb].add(endings[i])
 	}
+	var left []string
 	for i, e := range endings {
 		if e == nil {
 			continue
@@ -33,10 +34,14 @@ func (r *Room) End(ctx context.Context, key string, reports []job.WorkerReport) 
 		select {
 		case <-e.done:
 			answers[i] = r.answer(ctx, &leases[i], e)
+			if e.err == nil && e.reply.Word != job.Lost {
+				left = append(left, seatOf(e.ref))
+			}
 		case <-ctx.Done():
 			answers[i].Err = ctx.Err() // the call goes on: the report counts
 		}
 	}
+	r.leaveSeats(key, left)
 	return answers
 }
 

@@ -6,6 +6,7 @@
 //	lease.go    the sealed lease, which is all that a worker holds
 //	beat.go     heartbeats, many leases in one call
 //	end.go      reports; lane.go gathers those of many callers in one call
+//	seats.go    how many leases a key may hold at once
 //	seen.go     which workers call, for operators, and what operators ask of them
 //
 // A process keeps nothing of a lease that it handed out: the sealed lease says what a report needs, so any process
@@ -67,6 +68,10 @@ type Config struct {
 	Sealer       Sealer
 	Observe      Observer
 	Log          *slog.Logger
+	Seats        Seats
+
+	// Most returns how many leases an API key may hold at once; 0 = any number.
+	Most func(keyID string) int
 
 	// Ended is called when a report has ended a job for good, before its worker is told. With an error its worker has to
 	// report once more.

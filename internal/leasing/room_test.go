@@ -37,6 +37,7 @@ func (s *seen) Ended(l *job.Lease, how job.Ending, cause job.Cause, _ time.Durat
 // world is a room over a queue with the scripts, with the declared queues films and a:b.
 type world struct {
 	asks job.AskBook
+	most map[string]int // leases that a key may hold
 	*Room
 	*queuetest.Env
 	seen   *seen
@@ -81,6 +82,7 @@ func newWorld(t *testing.T, e *queuetest.Env) *world {
 	w.Room = New(Config{
 		Asks:       &w.asks,
 		Partitions: e.Options.Partitions, PriorityBase: e.Options.PriorityBase, Strict: e.Queue.Strict(), ResultLimit: 1024,
+		Seats: e.Queue, Most: func(keyID string) int { return w.most[keyID] },
 		Plans: e.Plans, Queue: &w.looks, Doorbell: e.Queue, Sealer: e.View, Observe: w.seen,
 		Log: slog.New(slog.DiscardHandler),
 		Ended: func(_ context.Context, id job.ID) error {

@@ -150,4 +150,6 @@ func statsKey(resolution string, bucket int64) string {
 
 func sessionsKey(keyID string) string { return "{tierq}:sessions:" + keyID }
 
+func seatsKey(keyID string) string { return "{tierq}:seats:" + keyID }
+
 func planKey(t job.Tier) string { return configKey + ":tier:" + string(t) }
