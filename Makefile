@@ -4,7 +4,8 @@ SHELL := bash
 
 # PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. client and
 # worker are modules of their own, so that whoever imports one gets no requirement with it; go.work joins them to this
-# one. bench is another, so that what it compares tierq with is no dependency of tierq; PKG=./bench is its tests.
+# one. bench and compat are others, so that what tierq is compared with, and the clients of Faktory, are no dependencies
+# of tierq; PKG=./bench and PKG=./compat are their tests.
 PKG ?= ./...
 RUN ?=
 VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
@@ -31,17 +32,17 @@ empty :=
 PROOF_NAMES := '^($(subst $(empty) $(empty),|,$(strip $(PROOFS))))$$'
 test: CHOICE := $(if $(PARTIAL),,-skip $(PROOF_NAMES))
 proofs: CHOICE := -run $(PROOF_NAMES)
-OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/... ./worker/...,$(PKG)))
+OURS := $(filter-out ./bench ./bench/... ./compat ./compat/...,$(patsubst ./...,./... ./client/... ./worker/...,$(PKG)))
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
-# The tests of bench run beside the others, for both wait for most of their time; what they say follows when both are
-# through. They are a group of processes of their own, so that an interrupt ends them with the rest.
-WITH_BENCH := $(filter ./... ./bench ./bench/...,$(PKG))
-BENCH_STARTS = set -m; go -C bench $(TEST) ./... >"$$said" & bench=$$!; set +m; \
-	trap 'kill -- -"$$bench"; rm -f "$$said"; exit 130' INT TERM;
-BENCH_ENDS := wait "$$bench" || bad=1; cat "$$said";
-TESTS = { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),$(BENCH_STARTS)) \
-	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),$(BENCH_ENDS)) rm -f "$$said"; exit $$bad; }
+# The tests of bench and compat run beside the others, for all wait for most of their time; what they say follows when
+# all are through. They are a group of processes of their own, so that an interrupt ends them with the rest.
+BESIDE := $(foreach module,bench compat,$(if $(filter ./... ./$(module) ./$(module)/...,$(PKG)),$(module)))
+BESIDE_STARTS = set -m; { failed=0; for module in $(BESIDE); do go -C "$$module" $(TEST) ./... || failed=1; done; \
+	exit $$failed; } >"$$said" & beside=$$!; set +m; trap 'kill -- -"$$beside"; rm -f "$$said"; exit 130' INT TERM;
+BESIDE_ENDS := wait "$$beside" || bad=1; cat "$$said";
+TESTS = { said="$$(mktemp)"; bad=0; $(if $(BESIDE),$(BESIDE_STARTS)) \
+	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(BESIDE),$(BESIDE_ENDS)) rm -f "$$said"; exit $$bad; }
 
 .PHONY: help run build test proofs stores long bench chaos attack fuzz pictures lint vuln
 .PHONY: release statements weights tidy fmt clean
@@ -100,14 +101,17 @@ lint: ## check format, vet, the linters of .golangci.yml, and that the downloade
 	go mod edit -replace=github.com/tierq/tierq/client=./client bin/verify.mod
 	GOWORK=off go mod verify -modfile=bin/verify.mod
 	go -C bench mod verify
+	go -C compat mod verify
 	go vet ./... ./client/... ./worker/...
 	go vet -tags=$(TAGS),long,pictures,olddata ./internal/...
 	go -C bench vet ./...
+	go -C compat vet -tags=long ./...
 	go -C examples/go vet ./...
 	$(GOLANGCI) run
 	cd client && $(GOLANGCI) run
 	cd worker && $(GOLANGCI) run
 	cd bench && $(GOLANGCI) run
+	cd compat && $(GOLANGCI) run
 	cd examples/go && $(GOLANGCI) run
 
 vuln: ## look for known holes that the code reaches (govulncheck); says so where its database cannot be reached
@@ -131,6 +135,7 @@ tidy: ## go mod tidy, also while this version of the client is published nowhere
 	go -C client mod tidy
 	go -C worker mod tidy
 	go -C bench mod tidy
+	go -C compat mod tidy
 	go -C examples/go mod tidy
 
 fmt: ## format the code

@@ -9,7 +9,7 @@ import (
 )
 
 // addresses are the addresses on which a process listens; "" for none.
-type addresses struct{ api, ops, health string }
+type addresses struct{ api, ops, health, faktory string }
 
 // writeBanner writes what a user wants to know first: the dashboard, a first job and the API; then where the data
 // is and what a restart keeps. first is the text of a key that was just made; "" = none.
@@ -50,6 +50,9 @@ func writeBanner(
 	fmt.Fprintf(&b, "  this process  %s\n", strings.Join(roles, ", "))
 	if callers != "" {
 		fmt.Fprintf(&b, "  callers       %s\n", callers)
+	}
+	if at.faktory != "" {
+		fmt.Fprintf(&b, "  faktory       FAKTORY_URL=%s\n", at.faktory)
 	}
 	if at.health != "" {
 		fmt.Fprintf(&b, "  health        http://%s/readyz\n", at.health)

@@ -42,6 +42,9 @@ func (v *server) drainStreams() {
 	if v.leasing != nil {
 		v.leasing.Drain()
 	}
+	if v.faktory != nil {
+		v.faktory.Drain()
+	}
 	if v.live != nil {
 		v.live.Drain()
 		v.face.Drain()

@@ -80,7 +80,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		callers,
 		key,
 		first,
-		addresses{address(server.http), address(server.ops), address(server.health)},
+		addresses{address(server.http), address(server.ops), address(server.health), server.faktoryURL()},
 		o.Version,
 	)
 
@@ -101,9 +101,10 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	case broken = <-failed(server.http):
 	case broken = <-failed(server.ops):
 	case broken = <-failed(server.health):
+	case broken = <-server.faktoryFailed():
 	}
 	if broken != nil {
-		o.Log.Error("an HTTP server stopped without being told to", "err", broken)
+		o.Log.Error("a listener stopped without being told to", "err", broken)
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()

@@ -15,6 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/auth"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/events"
+	"github.com/tierq/tierq/internal/faktory"
 	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
@@ -58,11 +59,12 @@ type server struct {
 	writer     *archive.Writer
 	journal    *archive.Journal // nil: no journal
 	pool       *worker.Pool
-	leasing    *leasing.Room // nil without the roles api and worker
-	push       *push.Pusher  // nil without the role worker
-	asks       job.AskBook   // what operators ask of workers
-	signalled  atomic.Bool   // a signal has made the pool quiet
-	terminated chan struct{} // closed when an operator ends this process
+	leasing    *leasing.Room   // nil without the roles api and worker
+	push       *push.Pusher    // nil without the role worker
+	faktory    *faktory.Server // nil without TIERQ_FAKTORY_ADDR
+	asks       job.AskBook     // what operators ask of workers
+	signalled  atomic.Bool     // a signal has made the pool quiet
+	terminated chan struct{}   // closed when an operator ends this process
 	told       sync.Once
 	hub        *events.Hub
 	http       *httpapi.Server // nil without the api role, as is door
@@ -110,7 +112,9 @@ func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, e
 	if err := v.wireRegistry(o); err != nil {
 		return nil, err
 	}
-	v.wireWork()
+	if err := v.wireWork(); err != nil {
+		return nil, err
+	}
 	v.order()
 	return v, nil
 }
@@ -171,6 +175,9 @@ func (v *server) order() {
 		if v.boxes != nil {
 			add("demo", 3*time.Second, v.boxes)
 		}
+		if v.faktory != nil {
+			add("faktory", 5*time.Second, v.faktory)
+		}
 		add("http", 5*time.Second, v.http)
 	}
 }
@@ -222,6 +229,9 @@ func (v *server) prepare(ctx context.Context) error {
 		if err := s.Bind(ctx); err != nil {
 			return err
 		}
+	}
+	if err := v.bindFaktory(ctx); err != nil {
+		return err
 	}
 	if v.health == nil {
 		return nil

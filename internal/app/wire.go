@@ -113,7 +113,7 @@ func (v *server) wireRegistry(o Options) (err error) {
 }
 
 // wireWork makes the parts that run jobs, reclaim them, and write their outcomes to SQL.
-func (v *server) wireWork() {
+func (v *server) wireWork() error {
 	c, log := v.config, v.log
 	wake := func() {
 		if c.Roles.Worker {
@@ -159,9 +159,13 @@ func (v *server) wireWork() {
 	}
 	if c.Roles.API {
 		v.wireAPI()
+		if err := v.wireFaktory(v.door); err != nil {
+			return err
+		}
 	}
 	v.wireOps()
 	v.wireHealth()
+	return nil
 }
 
 func (v *server) wireAPI() {

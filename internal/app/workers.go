@@ -45,7 +45,7 @@ func shownWorkers(all []job.WorkerInfo, asks *job.AskBook) []job.WorkerInfo {
 
 // pools returns the workers that are processes of tierq.
 func pools(all []job.WorkerInfo) []job.WorkerInfo {
-	return slices.DeleteFunc(slices.Clone(all), func(w job.WorkerInfo) bool { return w.Kind == job.HTTPWorker })
+	return slices.DeleteFunc(slices.Clone(all), func(w job.WorkerInfo) bool { return w.Elsewhere() })
 }
 
 // seen returns the workers elsewhere whose records are due.

@@ -93,6 +93,7 @@ var table = []room{
 		inTests: []string{"internal/queue", "internal/queue/queuetest"},
 	},
 	{dir: "internal/push", rooms: []string{job, handler, loops}},
+	{dir: "internal/faktory", rooms: []string{job, loops}, inTests: []string{"internal/fuzz"}},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",
@@ -132,8 +133,8 @@ var table = []room{
 		rooms: []string{
 			job, handler, loops, failpoint,
 			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
-			"internal/leasing", "internal/push", "internal/recovery", "internal/handlers", "internal/httpapi", "internal/schema", "internal/config",
-			"internal/ledger",
+			"internal/leasing", "internal/push", "internal/recovery", "internal/handlers", "internal/httpapi",
+			"internal/schema", "internal/config", "internal/ledger", "internal/faktory",
 			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},
@@ -214,6 +215,11 @@ var table = []room{
 		libs: []string{
 			goRedis, mysql, miniredis, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx",
 		},
+	},
+	{
+		dir: "compat", testOnly: true,
+		// A module of its own, so that the clients of Faktory are no dependency of tierq.
+		rooms: []string{testkit}, libs: []string{"github.com/contribsys/faktory", "github.com/contribsys/faktory_worker_go"},
 	},
 }
 

@@ -138,6 +138,22 @@ func (a *Archive) CountDead(ctx context.Context, f job.Filter) (int64, error) {
 	return a.countDead(ctx, f, MostCounted)
 }
 
+// CountDeadIn counts the open dead letters of a queue, up to MostCounted; "" = of all declared queues. It looks at the
+// latest MostCounted letters only.
+func (a *Archive) CountDeadIn(ctx context.Context, queue string) (n int64, err error) {
+	named := `"queue":"` // options are JSON as job.Options writes them, where a queue's name needs no escape
+	if queue != "" {
+		named += queue + `"`
+	}
+	const count = "SELECT COUNT(*) FROM (SELECT options FROM failed_jobs WHERE open_at IS NOT NULL " +
+		"ORDER BY open_at DESC LIMIT @most) p WHERE INSTR(options, @named) > 0"
+	args := map[string]any{"named": named, "most": MostCounted}
+	if err := a.db.Read.WithContext(ctx).Raw(count, args).Scan(&n).Error; err != nil {
+		return 0, database.Unavailable("count dead letters", err)
+	}
+	return n, nil
+}
+
 func (a *Archive) countDead(ctx context.Context, f job.Filter, most int64) (n int64, err error) {
 	if !failedOnly(f) {
 		return 0, nil

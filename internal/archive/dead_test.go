@@ -217,3 +217,23 @@ func TestDeadLooksAtBoundedRows(t *testing.T) {
 		}
 	})
 }
+
+// The dead letters of a queue are counted by its whole name, those of main by none.
+func TestCountDeadIn(t *testing.T) {
+	t.Parallel()
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		w := start(t, a, &redis{}, archive.WriterOptions{})
+		var batch []job.Outcome
+		for n, queue := range []string{"", "films", "Films", "films.big", "films", "a_b", "axb"} {
+			one := discarded(n+1, n)
+			one.Queue = queue
+			batch = append(batch, one)
+		}
+		record(t, w, batch...)
+		for queue, want := range map[string]int64{"": 6, "films": 2, "Films": 1, "films.big": 1, "a_b": 1, "big": 0, "%": 0} {
+			if n, err := a.CountDeadIn(t.Context(), queue); n != want || err != nil {
+				t.Errorf("%q: %d, %v, want %d", queue, n, err, want)
+			}
+		}
+	})
+}

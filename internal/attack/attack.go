@@ -56,7 +56,7 @@ const (
 func All() []Attack {
 	var all []Attack
 	for _, family := range [][]Attack{callers(), bodies(), limits(), connections(), edges(), injection(), outgoing(),
-		elsewhere()} {
+		faktory(), elsewhere()} {
 		all = append(all, family...)
 	}
 	slices.SortFunc(all, func(a, b Attack) int { return cmp.Compare(a.ID, b.ID) })

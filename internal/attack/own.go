@@ -65,11 +65,16 @@ func Own(ctx context.Context) (t *Target, stop func(), err error) {
 		return nil, stop, err
 	}
 	addr, key := "127.0.0.1:"+strconv.Itoa(port), newKey()
+	if port, err = testkit.TakePort(); err != nil {
+		return nil, stop, err
+	}
+	gateway := "127.0.0.1:" + strconv.Itoa(port)
 	env := []string{
 		"REDIS_URL=" + r.URL(), "MYSQL_DSN=" + m.DSN("attack"), "TIERQ_ADDR=" + addr, "TIERQ_DATA_DIR=" + filepath.Join(dir,
 			"data"), "TIERQ_ADMIN_KEY=" + key, "TIERQ_H2C=on",
 		"TIERQ_CONNECTIONS=" + strconv.Itoa(ownConnections), "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_LOG_LEVEL=debug",
 		"TIERQ_LOG_FORMAT=json",
+		"TIERQ_FAKTORY_ADDR=" + gateway, "TIERQ_GATEWAY_SECRET=" + base64.StdEncoding.EncodeToString([]byte(newKey())),
 		"HTTP_PROXY=http://" + proxy.Addr().String(), "http_proxy=http://" + proxy.Addr().String(),
 	}
 	p, err := testkit.LaunchProcess(bin, env, "serve")
@@ -88,7 +93,7 @@ func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	if t, err = Aim(ctx, "http://"+addr, key); err != nil {
 		return nil, stop, fmt.Errorf("%w; the server said:\n%s", err, p.Output())
 	}
-	t.log, t.proxy, t.bin, t.env = p.Output, proxy, bin, env
+	t.log, t.proxy, t.bin, t.env, t.gatewayAddr = p.Output, proxy, bin, env, gateway
 	return t, stop, nil
 }
 

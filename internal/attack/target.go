@@ -30,6 +30,8 @@ type Target struct {
 	bin   string
 	env   []string
 
+	gatewayAddr string // of the listener for Faktory's clients
+
 	admin, alice, bob, public, reader, worker, gone string // keys
 	made                                            []string
 }

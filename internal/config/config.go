@@ -75,6 +75,13 @@ type Config struct {
 	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on"`
 	CAFile         string `env:"TIERQ_CA_FILE"`
 
+	FaktoryAddr    string `env:"TIERQ_FAKTORY_ADDR"`
+	FaktoryTLSCert string `env:"TIERQ_FAKTORY_TLS_CERT"`
+	FaktoryTLSKey  string `env:"TIERQ_FAKTORY_TLS_KEY"`
+	FaktoryKey     string `env:"TIERQ_FAKTORY_KEY"`
+	FaktoryQueues  string `env:"TIERQ_FAKTORY_QUEUES"`
+	FaktoryFlush   bool   `env:"TIERQ_FAKTORY_FLUSH" envDefault:"off"`
+
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes"`
 	BlobURL       string `env:"TIERQ_BLOB_URL"`
 	WebhookMaster string `env:"TIERQ_WEBHOOK_MASTER" secret:"yes"`

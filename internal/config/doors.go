@@ -23,7 +23,8 @@ func (c Config) Wide() (listeners []string) {
 	for _, l := range []struct {
 		name, addr string
 		serves     bool
-	}{{"TIERQ_ADDR", c.Addr, c.Roles.API}, {"TIERQ_OPS_ADDR", c.OpsAddr, c.OpsAddr != ""}} {
+	}{{"TIERQ_ADDR", c.Addr, c.Roles.API}, {"TIERQ_OPS_ADDR", c.OpsAddr, c.OpsAddr != ""},
+		{"TIERQ_FAKTORY_ADDR", c.FaktoryAddr, c.Faktory()}} {
 		if l.serves && !Loopback(l.addr) {
 			listeners = append(listeners, l.name+"="+l.addr)
 		}

@@ -54,6 +54,7 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 	l.checkAddr(c)
 	l.checkDoors(c)
 	l.checkQueues(c)
+	l.checkFaktory(c)
 	l.checkOutgoing(c)
 	l.checkRetention(&c)
 	l.checkRest(c)

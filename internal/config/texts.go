@@ -206,6 +206,29 @@ var texts = map[string]text{
 	"TIERQ_CA_FILE": {
 		doc: "PEM file of authorities that Redis, MySQL and the mail server may be signed by, beside the system's",
 	},
+	"TIERQ_FAKTORY_ADDR": {
+		doc: "host:port of a listener that serves the protocol of Faktory, 127.0.0.1:7419 by custom, in processes with " +
+			"the api role; unset: none",
+	},
+	"TIERQ_FAKTORY_TLS_CERT": {
+		doc: "PEM file of the certificate of TIERQ_FAKTORY_ADDR, with its chain: clients connect with tcp+tls://; unset: " +
+			"connections are not encrypted",
+	},
+	"TIERQ_FAKTORY_TLS_KEY": {
+		doc: "PEM file of the certificate's private key",
+	},
+	"TIERQ_FAKTORY_KEY": {
+		doc: "id of the API key of Faktory clients that send no user name, as those for Node, Python and Rust; unset: such " +
+			"clients cannot connect where there are keys",
+	},
+	"TIERQ_FAKTORY_QUEUES": {
+		doc: "tiers of the jobs of Faktory clients by their queue, the first that fits, such as critical=PAID bulk*=PUBLIC " +
+			"*=UNPAID; others get the tier that their queue is called like, or UNPAID",
+	},
+	"TIERQ_FAKTORY_FLUSH": {
+		doc: "on: an admin's key may send FLUSH, which cancels all jobs of Faktory clients; a server without keys takes it " +
+			"from every caller",
+	},
 	"TIERQ_SMTP_URL": {
 		doc: "smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: " +
 			"mail is written as .eml files under TIERQ_DATA_DIR",

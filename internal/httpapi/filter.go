@@ -96,8 +96,8 @@ func filterTier(value string) (job.Tier, error) {
 }
 
 func filterType(value string) (string, error) {
-	if !job.IsTypeName(value) {
-		return "", reason("is not a job type's name: a job type " + job.TypeNameRule)
+	if !job.IsForeignTypeName(value) {
+		return "", reason("is not a job type's name: a job type " + job.ForeignTypeNameRule)
 	}
 	return value, nil
 }

@@ -55,8 +55,8 @@ func FuzzQuery(f *testing.F) {
 			}
 		}
 		for _, f := range filters {
-			if f.Tier != "" && tierNamed(string(f.Tier)) != f.Tier || f.Type != "" && !job.IsTypeName(f.Type) || f.Cause != "" &&
-				causes[string(f.Cause)] == "" || f.Owner != nil {
+			if f.Tier != "" && tierNamed(string(f.Tier)) != f.Tier || f.Type != "" && !job.IsForeignTypeName(f.Type) ||
+				f.Cause != "" && causes[string(f.Cause)] == "" || f.Owner != nil {
 				t.Errorf("filtered by %+v", f)
 			}
 		}

@@ -269,7 +269,7 @@ func TestList_BadInput(t *testing.T) {
 		"?trace=a": "trace",
 		"?queue=":  "queue", "?queue=a/b": "queue", "?queue=films&queue=main": "queue",
 		"?traceId=" + strings.Repeat("a", 65): "traceId",
-		"?type=(select%201)":                  "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause",
+		"?type=(select%201)":                  "type", "?type=1a": "type", "?cause=x": "cause", "?cause=": "cause",
 		"?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
 		"?cursor=%00": "cursor", "?cursor=" + strings.Repeat("x", 513): "cursor", "?cursor=tampered": "cursor",
 	} {

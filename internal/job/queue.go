@@ -35,11 +35,13 @@ type Queue struct {
 	MaxRun  time.Duration // how long an attempt of its jobs may run; 0 = what the plan says
 	Push    Push          // where its jobs are posted
 	Paused  time.Time     // since when claims find none of its jobs; zero = it is not paused
+	Faktory bool          // Faktory clients have pushed to it, and none has removed it since: their INFO lists it
 	Version int64         // grows by one with each change
 }
 
-// QueueCount counts the jobs of a queue that have not ended.
-type QueueCount struct{ Ready, Scheduled, Running int64 }
+// QueueCount counts the jobs of a queue that have not ended. Delayed counts those of Scheduled that wait for the time
+// that their submit named; it is not known everywhere.
+type QueueCount struct{ Ready, Scheduled, Delayed, Running int64 }
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,79}$`)
 
@@ -93,7 +95,8 @@ const MaxQueueTypes = 100
 // Equal says whether two queues are the same in all fields.
 func (q Queue) Equal(o Queue) bool {
 	return q.Name == o.Name && q.Limit == o.Limit && slices.Equal(q.Types, o.Types) && q.MaxRun == o.MaxRun &&
-		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.Paused.Equal(o.Paused) && q.Version == o.Version
+		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.Paused.Equal(o.Paused) && q.Faktory == o.Faktory &&
+		q.Version == o.Version
 }
 
 // Takes says whether jobs of a type may be submitted into the queue.

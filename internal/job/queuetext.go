@@ -13,6 +13,7 @@ type queueText struct {
 	Schemas  map[string]json.RawMessage `json:"schemas,omitempty"`
 	MaxRunMs int64                      `json:"maxRunMs,omitempty"`
 	Push     *pushText                  `json:"push,omitempty"`
+	Faktory  bool                       `json:"faktory,omitempty"`
 	Version  int64                      `json:"version"`
 }
 
@@ -26,7 +27,10 @@ type pushText struct {
 
 // Text returns the declaration of a queue as Redis and SQL store it.
 func (q Queue) Text() string {
-	t := queueText{q.Limit, q.Types, map[string]json.RawMessage{}, q.MaxRun.Milliseconds(), nil, q.Version}
+	t := queueText{
+		Limit: q.Limit, Types: q.Types, Schemas: map[string]json.RawMessage{}, MaxRunMs: q.MaxRun.Milliseconds(),
+		Faktory: q.Faktory, Version: q.Version,
+	}
 	if q.Push.On() {
 		push := pushText(q.Push)
 		t.Push = &push
@@ -45,7 +49,8 @@ func ReadQueue(name, text string) (Queue, error) {
 		return Queue{}, fmt.Errorf("%w %q: unreadable: %w", ErrBadQueue, name, err)
 	}
 	q := Queue{
-		Name: name, Limit: t.Limit, Types: t.Types, MaxRun: time.Duration(t.MaxRunMs) * time.Millisecond, Version: t.Version,
+		Name: name, Limit: t.Limit, Types: t.Types, MaxRun: time.Duration(t.MaxRunMs) * time.Millisecond,
+		Faktory: t.Faktory, Version: t.Version,
 	}
 	if t.Push != nil {
 		q.Push = Push(*t.Push)

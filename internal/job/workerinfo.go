@@ -18,8 +18,9 @@ const (
 
 // The kinds of workers.
 const (
-	ServerWorker = "server" // the pool of a tierq process
-	HTTPWorker   = "http"   // another program
+	ServerWorker  = "server"  // the pool of a tierq process
+	HTTPWorker    = "http"    // another program
+	FaktoryWorker = "faktory" // a worker of a Faktory client
 )
 
 // WorkerInfo is one worker, by its own last report.
@@ -46,12 +47,19 @@ type WorkerInfo struct {
 	Silent time.Duration `json:"-"`
 }
 
+// Elsewhere says whether the worker is no process of tierq.
+func (w *WorkerInfo) Elsewhere() bool { return KindElsewhere(w.Kind) }
+
+// KindElsewhere says whether workers of a kind belong to other programs.
+func KindElsewhere(kind string) bool { return kind == HTTPWorker || kind == FaktoryWorker }
+
 // WorkerSight is what a process of tierq sees of a worker elsewhere when it calls.
 type WorkerSight struct {
 	Key, Worker string
 	Queues      []string      // of a claim; none = unknown
 	Running     int           // jobs that it runs; -1 = unknown
 	BeatEvery   time.Duration // 0 = unknown
+	Kind        string        // "" = HTTPWorker
 	Info        *WorkerInfo   // what it says of itself: host, pid, version, language and slots; nil = nothing
 }
 

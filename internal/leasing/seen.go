@@ -38,6 +38,9 @@ func (r *Room) See(s job.WorkerSight) {
 		return
 	}
 	one.at, one.fresh = now, true
+	if s.Kind != "" {
+		one.Kind = s.Kind
+	}
 	if s.Info != nil {
 		one.Host, one.PID, one.Version, one.Language = s.Info.Host, s.Info.PID, s.Info.Version, s.Info.Language
 		one.Slots = s.Info.Slots

@@ -17,6 +17,8 @@ type LiveQueues interface {
 	// StoreQueue declares a queue, or changes the version seen of it (0 = it must be new, AnyVersion = any), and returns
 	// it with its new version.
 	StoreQueue(ctx context.Context, q job.Queue, seen int64) (job.Queue, error)
+	// ForFaktory declares a queue for Faktory clients or, with on false, notes that they have removed it.
+	ForFaktory(ctx context.Context, name string, on bool) error
 	// DeleteQueue removes a declaration: job.ErrUnknownQueue, or job.ErrQueueInUse while the queue has jobs.
 	DeleteQueue(ctx context.Context, name string) error
 	// PauseQueue returns since when the queue is paused.
@@ -66,6 +68,17 @@ func (q *Queues) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job
 		q.changed(ctx)
 	}
 	return stored, err
+}
+
+// ForFaktory declares a queue for Faktory clients, see LiveQueues. Every process knows it within about a second.
+func (q *Queues) ForFaktory(ctx context.Context, name string, on bool) error {
+	_, err := twice(ctx, actPatience, func(ctx context.Context) (any, error) {
+		return nil, q.redis.ForFaktory(ctx, name, on)
+	})
+	if err == nil {
+		q.changed(ctx)
+	}
+	return err
 }
 
 // DeleteQueue removes a declaration, see LiveQueues. If SQL does not answer, the queue is deleted, and its row stays: a

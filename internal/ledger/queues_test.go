@@ -33,6 +33,11 @@ func queuesWithout(queues []job.Queue, name string) []job.Queue {
 	return slices.DeleteFunc(slices.Clone(queues), func(q job.Queue) bool { return q.Name == name })
 }
 
+func (s *twoStores) ForFaktory(_ context.Context, name string, on bool) error {
+	s.redis = append(queuesWithout(s.redis, name), job.Queue{Name: name, Faktory: on, Version: 9})
+	return nil
+}
+
 func (s *twoStores) DeleteQueue(_ context.Context, name string) error {
 	s.redis = queuesWithout(s.redis, name)
 	return nil
@@ -123,5 +128,16 @@ func TestQueues_WithoutSQL(t *testing.T) {
 	s.sqlDown, q.next = nil, time.Time{}
 	if err := q.Remember(t.Context()); err != nil || !slices.ContainsFunc(s.sql, named("films", 1).Equal) {
 		t.Errorf("%v; SQL has %v", err, s.sql)
+	}
+}
+
+// A queue that Faktory clients push to is in the book at once, and in SQL with its mark.
+func TestQueues_ForFaktory(t *testing.T) {
+	s := &twoStores{}
+	if err := s.queues().ForFaktory(t.Context(), "films", true); err != nil {
+		t.Fatal(err)
+	}
+	if q, known := s.book.Find("films"); !known || !q.Faktory || len(s.sql) != 1 || !s.sql[0].Faktory {
+		t.Errorf("the book has %+v, SQL %+v", q, s.sql)
 	}
 }

@@ -106,8 +106,8 @@ func TestClientRaisesNothing(t *testing.T) {
 	}
 }
 
-// go.work replaces the client's version that go.mod requires, which may not be published yet. bench is not
-// affected, because it has a go.work of its own.
+// go.work replaces the client's version that go.mod requires, which may not be published yet. bench and
+// compat are not affected, because each has a go.work of its own.
 func TestWorkspace(t *testing.T) {
 	if mod := readMod(t, root); len(mod.Replace) > 0 {
 		t.Errorf("go.mod replaces %v: go install refuses such a module", mod.Replace)
@@ -122,8 +122,10 @@ func TestWorkspace(t *testing.T) {
 	if out := strings.Fields(mustGo(t, root, nil, "list", "-m")); strings.Join(out, " ") != server+" "+sdk+" "+elsewhere {
 		t.Errorf("the workspace has %q", out)
 	}
-	if out := strings.TrimSpace(mustGo(t, root+"/bench", nil, "list", "-m")); out != server+"/bench" {
-		t.Errorf("bench's workspace has %q", out)
+	for _, module := range []string{"bench", "compat"} {
+		if out := strings.TrimSpace(mustGo(t, root+"/"+module, nil, "list", "-m")); out != server+"/"+module {
+			t.Errorf("the workspace of %s has %q", module, out)
+		}
 	}
 }
 

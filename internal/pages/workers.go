@@ -40,7 +40,7 @@ var errNoWorker = &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND"}
 
 // WorkerWords says a worker's kind, and what an operator asks of it, for the dashboard.
 func WorkerWords(kind, language, asked string) string {
-	if kind == job.HTTPWorker {
+	if job.KindElsewhere(kind) {
 		kind = strings.TrimSpace("own " + language)
 	} else {
 		kind = "server"
@@ -113,7 +113,7 @@ func (p *Pages) confirmWorker(w http.ResponseWriter, r *http.Request, ask worker
 		Frame: p.frame(r), Title: ask.button + " " + name + "?", Button: ask.button, Detail: ask.server,
 		Action: workersPath, Back: dashboardPath, Fields: []web.Field{{Name: ask.verb, Value: name}},
 	}
-	if all.Items[at].Kind == job.HTTPWorker {
+	if job.KindElsewhere(all.Items[at].Kind) {
 		v.Detail = ask.own
 	}
 	v.Path, v.Here = dashboardPath, dashboardPath

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -125,9 +127,22 @@ const (
 	probeKey  = "{tierq}:probe"
 	workerKey = "{tierq}:workers"
 
+	// faktoryKey has what Faktory clients are told of the whole cluster.
+	faktoryKey = "{tierq}:faktory"
+
 	leasePrefix = "{tierq}:lease:"
 	auditKey    = "{tierq}:audit"
 )
+
+// heldPrefix begins the keys of the leases that Faktory workers hold.
+const heldPrefix = "faktory:"
+
+// heldKey returns the key of the leases that a Faktory worker holds. Neither its own name nor that of its API key is a
+// part of the key.
+func (s *shared) heldKey(key, worker string) string {
+	sum := sha256.Sum256([]byte(key + " " + worker))
+	return prefix(int(sum[0])%s.opts.Partitions) + heldPrefix + hex.EncodeToString(sum[:16])
+}
 
 func statsKey(resolution string, bucket int64) string {
 	return "{tierq}:stats:" + resolution + ":" + strconv.FormatInt(bucket, 10)

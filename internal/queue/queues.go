@@ -137,11 +137,33 @@ func (q *Queue) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job.
 		case is.Version == 0 && all > job.MaxQueues: // one field is wholeField
 			return fmt.Errorf("%w: %d queues are declared, as many as may be", job.ErrBadQueue, job.MaxQueues)
 		}
-		one.Version = is.Version + 1
+		one.Version, one.Faktory = is.Version+1, is.Faktory
 		pipe.HSet(ctx, queuesKey, one.Name, one.Text(), wholeField, "")
 		return nil
 	})
 	return one, err
+}
+
+// ForFaktory notes that Faktory clients push to a queue, and declares the queue if it is not declared; or, with on
+// false, that they have removed it. The error is job.ErrBadQueue if the queue cannot be declared.
+func (q *Queue) ForFaktory(ctx context.Context, name string, on bool) error {
+	one := job.Queue{Name: name}
+	if err := one.Check(); err != nil {
+		return err
+	}
+	return q.changeQueues(ctx, name, func(is job.Queue, all int64, pipe redis.Pipeliner) error {
+		switch {
+		case is.Version == 0 && !on, is.Version > 0 && is.Faktory == on:
+			return nil
+		case is.Version == 0 && all > job.MaxQueues:
+			return fmt.Errorf("%w: %d queues are declared, as many as may be", job.ErrBadQueue, job.MaxQueues)
+		case is.Version > 0:
+			one = is
+		}
+		one.Faktory, one.Version = on, one.Version+1
+		pipe.HSet(ctx, queuesKey, name, one.Text(), wholeField, "")
+		return nil
+	})
 }
 
 // DeleteQueue removes the declaration of a queue. The error is job.ErrUnknownQueue if there is none, and

@@ -221,7 +221,7 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 
 // ageing maps the prefixes of keys that must expire to their times to live.
 var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
-	suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
+	heldPrefix: heldFor, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
 // kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire) or "fixed"; "" =
 // unknown.

@@ -251,7 +251,7 @@ func (a *audit) keys() {
 		known[suffix(name)] = "zset"
 	}
 	prefixes := map[string]string{suffix("job"): "string", suffix("attempts"): "list", "claims:": "string",
-		suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string",
+		"faktory:": "hash", suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string",
 		"events": "string", "alarms": "string", suffix("queues"): "zset", suffix("doorbell") + ":": "list"}
 	for key, v := range a.Keys {
 		want := known[key]
@@ -263,8 +263,8 @@ func (a *audit) keys() {
 		if v.Type != want {
 			a.say("key %s is a %s, not a %q", key, v.Type, want)
 		}
-		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) ||
-			strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events") ||
+		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, "faktory:") ||
+			strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events") ||
 			strings.HasPrefix(key, "alarms")
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
