@@ -22,7 +22,7 @@ type report struct {
 	replaced bool // it says only that the first one was refused
 }
 
-// takeReports takes the oldest reports that one call may carry. A claim, which is made by a claimer, carries the reports
+// takeReports takes the oldest reports that one call may carry. A call by a claimer is a claim: it carries the reports
 // that were in no call yet. A call without a claim (by = nil) carries the others, and all reports while no claimer is
 // hungry.
 func (w *Worker) takeReports(by *claimer) []*report {
