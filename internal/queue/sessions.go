@@ -67,8 +67,8 @@ func (q *Queue) EndSession(ctx context.Context, keyID string, hashes ...string) 
 	return nil
 }
 
-// Instance returns 8 characters that identify the Redis data of this cluster and reveal nothing about it. Two
-// clusters on one host have different ones, and a FLUSHALL changes it. It is "" before the set-up was read.
+// Instance returns 8 characters that identify this cluster and reveal nothing about it. Two clusters on one host have
+// different ones. A Redis that lost its data keeps it if a process knows it. It is "" before the set-up was read.
 func (v *View) Instance() string {
 	s := v.sealing.Load()
 	if s == nil {

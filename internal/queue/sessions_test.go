@@ -99,7 +99,7 @@ func TestSessions_AreBounded(t *testing.T) {
 	})
 }
 
-// All processes of a cluster have the same instance name, and other data has another one.
+// All processes of a cluster have the same instance name, also after Redis has lost it. Other data has another one.
 func TestInstance(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -118,8 +118,16 @@ func TestInstance(t *testing.T) {
 		if err := second.CheckSetup(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if second.View().Instance() == name || second.View().Instance() == "" {
-			t.Errorf("other data, and its name is %q", second.View().Instance())
+		if second.View().Instance() != name {
+			t.Errorf("Redis lost the name, and it is %q then", second.View().Instance())
+		}
+		e.Redis.HDel(t.Context(), "{tierq}:system:config", "cursorKey")
+		third := queue.New(e.Clients, e.Plans, e.Options)
+		if err := third.CheckSetup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if third.View().Instance() == name || third.View().Instance() == "" {
+			t.Errorf("other data, and its name is %q", third.View().Instance())
 		}
 	})
 }
