@@ -205,7 +205,7 @@ func (v *server) wireAPI() {
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,
-		Keys: v.keys, Changes: v.changes, Gateways: v.doors, Insecure: c.Insecure,
+		Keys: v.keys, Changes: v.changes, Gateways: v.doors, FaktoryURL: v.faktoryURL, Insecure: c.Insecure,
 		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.view.Now,
 	}
 	if v.tracing != nil {

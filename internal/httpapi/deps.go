@@ -244,9 +244,10 @@ type Deps struct {
 	// WebhookKeys returns the secret and the public key with which receivers verify an owner's messages, "" if the
 	// owner has none. Optional: without it no caller is shown any.
 	WebhookKeys func(owner string) (secret, public string)
-	// FaktoryAddr is the host:port at which clients reach the Faktory gateway. Without a host, or with one that means
-	// all addresses (0.0.0.0), it is the host of the request; "" = port 7419 of that host.
-	FaktoryAddr string
+	// FaktoryURL returns where the Faktory gateway listens, tcp://host:port or tcp+tls://host:port; "" = nowhere in this
+	// process. A host that means all addresses (0.0.0.0) becomes the host of the request. Optional: without it the
+	// gateway's address is port 7419 of that host.
+	FaktoryURL func() string
 	// Trace begins the span of a submit below the caller's span. end ends it with the job's id. Optional.
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
 	// Metrics serves /metrics; the profiles of /debug/pprof are served along with it. nil = neither is served.

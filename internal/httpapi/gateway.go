@@ -80,7 +80,13 @@ func (a *api) noBody(c *gin.Context) error {
 }
 
 func (a *api) showGateway(c *gin.Context, id, password string) error {
-	address := url.URL{Scheme: "tcp", Host: faktoryHost(a.FaktoryAddr, c.Request.Host)}
+	scheme, listens := "tcp", ""
+	if a.FaktoryURL != nil {
+		if before, after, found := strings.Cut(a.FaktoryURL(), "://"); found {
+			scheme, listens = before, after
+		}
+	}
+	address := url.URL{Scheme: scheme, Host: faktoryHost(listens, c.Request.Host)}
 	if id != "" {
 		address.User = url.UserPassword(id, password)
 	}

@@ -108,7 +108,9 @@ func TestGateway_Address(t *testing.T) {
 		{"faktory.example.com:7419", "127.0.0.1:8080", "faktory.example.com:7419"},
 	} {
 		r := newRooms(t)
-		r.deps.FaktoryAddr = c.setting
+		if c.setting != "" {
+			r.deps.FaktoryURL = func() string { return "tcp://" + c.setting }
+		}
 		r.behind(callers["worker"])
 		req := httptest.NewRequest("POST", "/api/me/gateway", nil)
 		req.Host = c.host
