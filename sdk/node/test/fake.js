@@ -18,7 +18,7 @@ export class Fake {
   leaseMs = 30_000;
   keys = new Map(); // submitted jobs, by Idempotency-Key
   polls = []; // the answers to polls, in their order; the last one repeats
-  repeats = new Map(); // the last one of each claim
+  copies = new Set(); // of claims: their ids and repeats
   wrong = [];
   stops = []; // what to do before the server ends
   // Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is lost;
@@ -64,10 +64,11 @@ export class Fake {
     return answer(a, 200, said);
   }
 
-  // Checks that a claim says how often it was sent before.
+  // Checks that a claim says how often it was sent before. A copy may arrive after a later one.
   numbered({ claimId, repeat = 0 }) {
-    if (repeat <= (this.repeats.get(claimId) ?? -1)) this.wrong.push(`claim ${claimId} says repeat ${repeat} again`);
-    this.repeats.set(claimId, repeat);
+    const copy = `${claimId} ${repeat}`;
+    if (this.copies.has(copy)) this.wrong.push(`claim ${claimId} says repeat ${repeat} again`);
+    this.copies.add(copy);
   }
 
   async claim(body, gone) {
