@@ -12,6 +12,7 @@ package client
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 )
 
 // Payload is the payload of a CHAOS job. Its handler is in internal/handlers/chaos.go.
@@ -24,6 +25,17 @@ type Payload struct {
 	HangMs  int    `json:"hangMs"`  // works for so long and ignores its context
 	Crash   int    `json:"crash"`   // kills its process in its first Crash attempts
 	Pad     string `json:"pad"`     // makes the payload longer, nothing else
+}
+
+// readPayload reads the payload of a job, also of one that a Faktory client pushed: that is the first of its arguments.
+// Where a payload was changed so that it cannot be read, its sum shows that.
+func readPayload(text []byte) (p Payload) {
+	var pushed struct{ Args []json.RawMessage }
+	if json.Unmarshal(text, &pushed) == nil && len(pushed.Args) > 0 {
+		text = pushed.Args[0]
+	}
+	_ = json.Unmarshal(text, &p)
+	return p
 }
 
 // Sum returns the hash by which histories and handlers compare payloads and results.
