@@ -31,9 +31,9 @@ type Faktory struct {
 // OverFaktory counts what the clients that speak Faktory's protocol did.
 type OverFaktory struct{ Pushed, Jobs, Vanished, Late, Dropped, Twice atomic.Int64 }
 
-// faktoryWorker is a worker that speaks Faktory's protocol. Each of its commands goes to a random server. It has one job
-// at a time. After an answer that it did not get it ends, and another worker with another wid follows it: an ACK names
-// a job and no attempt, so a late one of the same wid may end the job's next attempt.
+// faktoryWorker is a worker that speaks Faktory's protocol. Each of its commands goes to a random server. It has one
+// job at a time. After an answer that it did not get it ends, and another worker with another wid follows it: an ACK
+// names a job and no attempt, so that a late one of the same wid may end the job's next attempt.
 type faktoryWorker struct {
 	*Load
 	key   Key

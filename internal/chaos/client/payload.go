@@ -5,6 +5,8 @@
 //	history.go    the file of all requests, from which a run that was killed can still be judged; witness.go what else
 //	              the clients saw
 //	outsiders.go  workers of other programs, which claim jobs over HTTP; outside.go what they did and were told
+//	faktory.go    workers that speak Faktory's protocol; faktoryconn.go their connections; faktorypush.go what is pushed
+//	              over it, and what the evidence lacks of it
 //	strangers.go  requests for a job with another caller's key; the receiver of callbacks
 //	runs.go       the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers have at rest
 package client
