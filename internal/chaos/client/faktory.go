@@ -155,15 +155,16 @@ func (w *faktoryWorker) identify(ctx context.Context, t *task) bool {
 	}
 }
 
-// late reports a job after its lease has run out, or shortly before that, up to three times.
+// late reports a job after its lease has run out, or shortly before that, and again and again: the next worker may have
+// it at one of these moments.
 func (w *faktoryWorker) late(ctx context.Context, t *task, p *Payload) {
 	defer w.hangUp()
 	silence := w.Faktory.Linger + w.Faktory.Lease + time.Duration(w.dice.IntN(8000))*time.Millisecond
-	for range 3 {
+	for range 8 {
 		if !wait(ctx, silence) || !w.report(ctx, t, p) {
 			return
 		}
-		silence = 500 * time.Millisecond
+		silence = 600 * time.Millisecond
 	}
 }
 
