@@ -43,9 +43,11 @@ type cluster struct {
 	keys  []client.Key
 	// workerKeys are those of the workers of other programs.
 	workerKeys []client.Key
-	callbacks  net.Listener
-	receiver   *http.Server
-	serving    sync.WaitGroup
+	// passwords are those of the keys for the gateway, by their ids.
+	passwords map[string]string
+	callbacks net.Listener
+	receiver  *http.Server
+	serving   sync.WaitGroup
 
 	closed sync.Once
 	abort  context.CancelFunc // ends the run

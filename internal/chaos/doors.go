@@ -66,6 +66,9 @@ func (c *cluster) makeKeys(ctx context.Context) error {
 		}
 		c.workerKeys = append(c.workerKeys, client.Key{ID: made.ID, Text: made.Key})
 	}
+	if err := c.readPasswords(ctx); err != nil {
+		return err
+	}
 	return c.each(func(s *server) error {
 		for _, k := range slices.Concat(c.keys, c.workerKeys) {
 			status := 0

@@ -36,8 +36,12 @@ func (c *cluster) newLoad() (*client.Load, error) {
 		Outsiders: outsiders, WorkerKeys: c.workerKeys,
 		Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
 	}
+	if !c.Embedded {
+		o.Faktory = c.faktory()
+	}
 	if c.Clean {
 		o.Rate /= refusals
+		o.Faktory = client.Faktory{}
 		o.Outsiders = 0
 		o.Mix = client.Mix{Once: mix.Once, Again: mix.Again, Batch: mix.Batch}
 	}
@@ -120,6 +124,9 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	if err := client.ReadSQL(ctx, c.db, c.Journal || c.Embedded, e); err != nil {
 		return err
 	}
+	if err := client.NamePushed(ctx, c.db, e); err != nil {
+		return err
+	}
 	if c.Clean {
 		if err := client.ReadMetrics(ctx, c.bases(), c.admin, e); err != nil {
 			return err
@@ -165,6 +172,9 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 		"%d jobs claimed, %d calls; %d vanished, %d late, %d released, %d ended twice",
 		o.Jobs.Load(), len(e.Calls), o.Vanished.Load(), o.Silent.Load(), o.Released.Load(), o.Twice.Load())
 	report.Fact("their claims sent again", "%d without an answer, %d after one", o.Lost.Load(), o.Dropped.Load())
+	f := &c.load.OverFaktory
+	report.Fact("Faktory clients", "%d pushes, %d fetched; %d vanished, %d late, %d answers not awaited, %d ended twice",
+		f.Pushed.Load(), f.Jobs.Load(), f.Vanished.Load(), f.Late.Load(), f.Dropped.Load(), f.Twice.Load())
 	report.Fact("strangers, callbacks", "%d, %d", len(w.Strangers), len(w.Calls))
 	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
 		t := c.counts[name]

@@ -67,6 +67,25 @@ var mutationsOfWalks = []mutation{
 		},
 	},
 	{
+		name:  "an ACK ends the attempt of whoever has the job",
+		want:  "S5 S18",
+		over:  20 * time.Second,
+		sleep: 1500 * time.Millisecond,
+		mix:   func(m *client.Mix) { m.Elsewhere = 0.5 },
+		edits: []edit{
+			{"internal/faktory/end.go", "for _, h := range w.lookup(jid) {\n			if tried", `var all []*held
+		for _, other := range s.workers.list() {
+			if other.key == w.key {
+				all = append(all, other.lookup(jid)...)
+			}
+		}
+		slices.SortFunc(all, newer)
+		for _, h := range all {
+			if tried`},
+			{"internal/faktory/end.go", "	\"strings\"\n", "	\"slices\"\n	\"strings\"\n"},
+		},
+	},
+	{
 		name: "a lease is every worker's",
 		want: "S17",
 		mix:  func(m *client.Mix) { m.Elsewhere = 0.5 },

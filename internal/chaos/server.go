@@ -23,6 +23,7 @@ type server struct {
 	c     *cluster
 	n     int
 	port  int
+	gate  int // the port of the Faktory gateway; 0 = it has none
 	redis *testkit.Proxy
 	sql   *testkit.TCPProxy
 
@@ -42,6 +43,9 @@ func (c *cluster) newServer(n int) (*server, error) {
 	}
 	if c.Embedded {
 		return s, nil
+	}
+	if s.gate, err = testkit.TakePort(); err != nil {
+		return nil, err
 	}
 	if s.redis, err = testkit.StartProxy(c.redis.Addr()); err != nil {
 		return nil, err
@@ -111,6 +115,7 @@ func (s *server) settings() []string {
 	if s.c.Journal {
 		all = append(all, "TIERQ_JOURNAL=on")
 	}
+	all = append(all, "TIERQ_FAKTORY_ADDR="+s.gateway(), "TIERQ_GATEWAY_SECRET="+gatewaySecret)
 	return append(all, "REDIS_URL="+s.redis.URL(),
 		"MYSQL_DSN="+user+"@tcp("+s.sql.Addr()+")/"+database+s.c.sqlParams())
 }

@@ -10,11 +10,8 @@ import (
 
 // The life of a lease. The open connections of its worker are its heartbeat, not BEAT: a worker whose event loop is
 // blocked for minutes sends no BEAT, and still runs its job.
-const (
-	leaseFor    = 30 * time.Second
-	extendEvery = 5 * time.Second
-	lostFor     = 24 * time.Hour // a lost lease stays in the book for its worker's report
-)
+// times.go has its times.
+const lostFor = 24 * time.Hour // a lost lease stays in the book for its worker's report
 
 // extendAll extends the leases of all workers that have a connection here, or had one within graceTime.
 func (s *Server) extendAll(ctx context.Context) time.Duration {

@@ -12,9 +12,6 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// graceTime is for how long the leases of a worker live on that has no connection any more: it may come back.
-const graceTime = 60 * time.Second
-
 // workerKey names a worker among those of all API keys.
 type workerKey struct {
 	key   string // the id of the API key

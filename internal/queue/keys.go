@@ -137,11 +137,13 @@ const (
 // heldPrefix begins the keys of the leases that Faktory workers hold.
 const heldPrefix = "faktory:"
 
-// heldKey returns the key of the leases that a Faktory worker holds. Neither its own name nor that of its API key is a
+func (s *shared) heldKey(key, worker string) string { return HeldKey(s.opts.Partitions, key, worker) }
+
+// HeldKey returns the key of the leases that a Faktory worker holds. Neither its own name nor that of its API key is a
 // part of the key.
-func (s *shared) heldKey(key, worker string) string {
+func HeldKey(partitions int, key, worker string) string {
 	sum := sha256.Sum256([]byte(key + " " + worker))
-	return prefix(int(sum[0])%s.opts.Partitions) + heldPrefix + hex.EncodeToString(sum[:16])
+	return prefix(int(sum[0])%partitions) + heldPrefix + hex.EncodeToString(sum[:16])
 }
 
 func statsKey(resolution string, bucket int64) string {

@@ -10,6 +10,15 @@ import (
 // tracked is S1: every accepted job is in a store, and every accepted requeue has made its generation.
 func tracked(b *book) {
 	for _, s := range b.submits {
+		if s.fate == OK && len(s.named) == 0 { // pushed by a Faktory client, which is told no id
+			switch {
+			case !b.journaled() && b.forgot(s.Sent, b.last()):
+				b.report.Counts.Forgotten++
+			default:
+				b.report.Counts.Lost++
+				b.say("S1", s.Key, "the push was accepted, and lost: nobody had a job with its key")
+			}
+		}
 		for _, id := range s.named {
 			j := b.jobs[id]
 			switch {

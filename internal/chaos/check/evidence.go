@@ -25,7 +25,7 @@ type Op struct {
 	// Key is the client's own name of the job. The payload has it too. A key is submitted again only with an
 	// Idempotency-Key.
 	Key  string
-	ID   job.ID // "" = the client never learned it
+	ID   job.ID // "" = the client never learned it, nor, of a push, did anyone who had the job
 	Tier job.Tier
 	Type string
 	Sum  string // of a submit: the SHA-256 of the payload
@@ -71,9 +71,11 @@ type Run struct {
 	Result     string    // SHA-256 of the result; "" if the handler failed
 	Why        string    // why the handler's context had ended when it failed; "" = it had not
 	// These are set for a run by a worker of another program, whose name is in Worker. Lease is the number of its lease;
-	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker.
+	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker. The servers tell a
+	// Faktory worker nothing: they extend its lease until Lives at most; zero = Held.
 	Lease int
 	Held  time.Time
+	Lives time.Time
 }
 
 // WorkerCall is one call of a worker of another program about one lease.
@@ -88,7 +90,7 @@ type WorkerCall struct {
 	Stranger   bool   // the call came with another worker's key
 	Sent       time.Time
 	Answered   time.Time     // when the answer came, or the worker gave up
-	HTTP       int           // 0 = no answer
+	HTTP       int           // 0 = no answer, or one of the Faktory protocol: it does not say whether the call counted
 	Word       string        // of the answer: an outcome, the word about a heartbeat, or an error code
 	For        time.Duration // of a heartbeat that was answered with OK or CANCEL: how long the lease lives from then on
 }

@@ -158,13 +158,13 @@ func outsideResults(b *book) {
 		}
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
-			if o.Outcome == job.Completed && !j.sent(o.Generation, o.ResultSum, o.EndedAt.Add(apart)) {
-				b.say("S18", id, "generation %d is COMPLETED with the result %.8q, which no worker had sent", o.Generation,
-					o.ResultSum)
+			if o.Outcome == job.Completed && !j.sent(o.Generation, o.Attempt, o.ResultSum, o.EndedAt.Add(apart)) {
+				b.say("S18", id, "generation %d is COMPLETED by attempt %d with the result %.8q, which its worker had not sent",
+					o.Generation, o.Attempt, o.ResultSum)
 			}
 		}
 		for _, p := range j.polls {
-			if p.Status == job.Completed && !j.sent(p.Generation, p.ResultSum, p.At) {
+			if p.Status == job.Completed && !j.sent(p.Generation, 0, p.ResultSum, p.At) {
 				b.say("S18", id, "%s got the result %.8q, which no worker had sent", p.By, p.ResultSum)
 				break
 			}
@@ -172,12 +172,13 @@ func outsideResults(b *book) {
 	}
 }
 
-// sent says whether a worker had sent a result before a time.
-func (j *entry) sent(generation int, result string, before time.Time) bool {
+// sent says whether the worker of an attempt had sent a result before a time. An attempt of 0 stands for all. The
+// results of Faktory workers are all equal: only the attempt tells whose a result is.
+func (j *entry) sent(generation, attempt int, result string, before time.Time) bool {
 	for _, calls := range j.calls {
 		for _, c := range calls {
 			if c.Verb == "complete" && !c.Stranger && c.Generation == generation && c.Result == result &&
-				c.Sent.Before(before) {
+				(attempt == 0 || c.Attempt == attempt) && c.Sent.Before(before) {
 				return true
 			}
 		}
@@ -199,23 +200,30 @@ func outsideLeases(b *book) {
 				continue
 			}
 			held := t.StartedAt.Add(b.Outside.HeartbeatTimeout)
+			lives := held
 			for n := range j.runs {
-				if r := &j.runs[n]; r.Attempt == t.Number && r.Generation == o.Generation && r.by(&t) && r.Held.After(held) {
-					held = r.Held
+				if r := &j.runs[n]; r.Attempt == t.Number && r.Generation == o.Generation && r.by(&t) {
+					held, lives = later(held, r.Held), later(lives, later(r.Held, r.Lives))
 				}
 			}
-			took := t.FinishedAt.Sub(held)
-			if took < -apart && !b.forgot(t.StartedAt, t.FinishedAt) {
+			if t.FinishedAt.Before(held.Add(-apart)) && !b.forgot(t.StartedAt, t.FinishedAt) {
 				b.say("S14", o.ID, "attempt %d of %s was taken for dead at %s, and its lease lived until %s", t.Number, t.Worker,
 					clock(t.FinishedAt), clock(held))
 			}
-			bound := crashedLook + secondLook + slack
-			if late(took, bound, b.disturbed(nil, held, t.FinishedAt)) {
+			took, bound := t.FinishedAt.Sub(lives), crashedLook+secondLook+slack
+			if late(took, bound, b.disturbed(nil, lives, t.FinishedAt)) {
 				b.say("L2", o.ID, "the lease of attempt %d ended at %s, and it was taken back only after %s; the bound is %s",
-					t.Number, clock(held), took, bound)
+					t.Number, clock(lives), took, bound)
 			}
 		}
 	}
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
 }
 
 // reasonOutside returns why r followed a run by a worker of another program; "" = there is no reason. Such a worker

@@ -56,6 +56,7 @@ type Options struct {
 
 	Outsiders  int   // workers of other programs; Work runs them
 	WorkerKeys []Key // their API keys, of the role worker
+	Faktory    Faktory
 
 	Submitters int // 8
 	Pollers    int // 4
@@ -85,6 +86,7 @@ type Load struct {
 	Soon, Later atomic.Int64 // keys used again before they expired, and after
 	Again       atomic.Int64 // cancels of requeued jobs with an answer of 2xx
 	Outside     Outside
+	OverFaktory OverFaktory
 }
 
 // New makes a load and opens the history's file.

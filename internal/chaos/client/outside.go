@@ -39,6 +39,15 @@ func (h *history) end(t *task, result string) {
 	h.write(line{Ran: r})
 }
 
+// letGo records until when the servers may extend a lease whose worker has closed its last connection.
+func (h *history) letGo(t *task, lives time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := &h.outside.runs[t.run]
+	r.Lives = lives
+	h.write(line{Ran: r})
+}
+
 // told records a call about a lease. A heartbeat that was answered with OK makes the lease longer.
 func (h *history) told(t *task, c *check.WorkerCall) {
 	h.mu.Lock()

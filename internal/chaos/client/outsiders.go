@@ -44,7 +44,7 @@ const (
 // Outside counts what the outsiders did.
 type Outside struct{ Jobs, Lost, Dropped, Silent, Vanished, Twice, Released atomic.Int64 }
 
-// Work runs the outsiders until ctx ends. A worker that vanishes is followed by another one.
+// Work runs the outsiders and the Faktory workers until ctx ends. A worker that vanishes is followed by another one.
 func (l *Load) Work(ctx context.Context) {
 	var all sync.WaitGroup
 	for n := range l.Outsiders {
@@ -59,6 +59,9 @@ func (l *Load) Work(ctx context.Context) {
 				wait(ctx, time.Duration(dice.IntN(500))*time.Millisecond)
 			}
 		})
+	}
+	for n := range l.Faktory.Workers {
+		all.Go(func() { l.workFaktory(ctx, n, &all) })
 	}
 	all.Wait()
 	l.http.CloseIdleConnections()
@@ -106,6 +109,10 @@ type task struct {
 	Attempt, Generation int
 	Lease               string
 	LeaseForMs          int64
+
+	Jid   string `json:"-"` // of a Faktory worker's job: what that worker calls it
+	ended bool   // of a Faktory worker's job: the end is in the history
+	verb  string // of a Faktory worker's job: what it reports
 
 	claimed time.Time // when the claim was sent that brought it
 	lease   int       // the number of its lease in the history
@@ -161,8 +168,7 @@ func (o *outsider) send(ctx context.Context, base, verb string, key int, body []
 // work does with a job what its worker may do: it works, with or without heartbeats, or is silent for too long. Then it
 // reports the end.
 func (o *outsider) work(ctx context.Context, t *task, dice *rand.Rand) {
-	var p Payload
-	_ = json.Unmarshal(t.Payload, &p) // a payload that was changed has another sum
+	p := readPayload(t.Payload)
 	// The answer to a claim spells some characters of a payload without the escapes that the submit has.
 	var spelled bytes.Buffer
 	json.HTMLEscape(&spelled, t.Payload)

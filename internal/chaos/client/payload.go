@@ -5,6 +5,8 @@
 //	history.go    the file of all requests, from which a run that was killed can still be judged; witness.go what else
 //	              the clients saw
 //	outsiders.go  workers of other programs, which claim jobs over HTTP; outside.go what they did and were told
+//	faktory.go    workers that speak Faktory's protocol; faktoryconn.go their connections; faktorypush.go what is pushed
+//	              over it, and what the evidence lacks of it
 //	strangers.go  requests for a job with another caller's key; the receiver of callbacks
 //	runs.go       the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers have at rest
 package client
@@ -12,6 +14,7 @@ package client
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 )
 
 // Payload is the payload of a CHAOS job. Its handler is in internal/handlers/chaos.go.
@@ -24,6 +27,17 @@ type Payload struct {
 	HangMs  int    `json:"hangMs"`  // works for so long and ignores its context
 	Crash   int    `json:"crash"`   // kills its process in its first Crash attempts
 	Pad     string `json:"pad"`     // makes the payload longer, nothing else
+}
+
+// readPayload reads the payload of a job, also of one that a Faktory client pushed: that is the first of its arguments.
+// Where a payload was changed so that it cannot be read, its sum shows that.
+func readPayload(text []byte) (p Payload) {
+	var pushed struct{ Args []json.RawMessage }
+	if json.Unmarshal(text, &pushed) == nil && len(pushed.Args) > 0 {
+		text = pushed.Args[0]
+	}
+	_ = json.Unmarshal(text, &p)
+	return p
 }
 
 // Sum returns the hash by which histories and handlers compare payloads and results.

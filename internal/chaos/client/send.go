@@ -177,7 +177,9 @@ func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) 
 		}
 		_ = json.Unmarshal(a.body.Data, &data) // call has decoded the whole body before
 		parts := strings.Split(strings.TrimSuffix(a.tag, `"`), "-")
-		p.Status, p.ResultSum = data.Status, resultSum(data.Result)
+		if p.Status = data.Status; p.Status == job.Completed {
+			p.ResultSum = resultSum(data.Result)
+		}
 		p.Generation, _ = strconv.Atoi(parts[len(parts)-1])
 	}
 	if p.HTTP != 0 {
@@ -186,10 +188,11 @@ func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) 
 	return p
 }
 
-// resultSum returns the hash of a result without its white space; "" = no result.
+// resultSum returns the hash of the result of a completed job without its white space. A job that a Faktory worker
+// completed has no result: that counts as null.
 func resultSum(result []byte) string {
-	if len(result) == 0 || bytes.Equal(result, []byte("null")) {
-		return ""
+	if len(result) == 0 {
+		result = []byte("null")
 	}
 	var compact bytes.Buffer
 	if json.Compact(&compact, result) != nil {

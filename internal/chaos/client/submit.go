@@ -48,7 +48,9 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 		for i := range wishes {
 			wishes[i] = l.wish(tier, key, dice)
 		}
-		if n == 1 {
+		if n == 1 && l.pushes(&wishes[0], dice) {
+			l.push(ctx, &wishes[0], dice)
+		} else if n == 1 {
 			l.single(ctx, &wishes[0], dice)
 		} else {
 			l.batch(ctx, l.base(dice), wishes, dice)
