@@ -30,9 +30,10 @@ func faktoryBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		}
 	}
 	for _, name := range servers[1:] {
-		for i, f := range rates[name] {
+		for _, f := range rates[name] {
+			ours := slices.IndexFunc(rates[fakGateway], func(g figure) bool { return g.name == f.name })
 			if f.unit == "jobs/s" {
-				figures = append(figures, figure{f.name + ", beside " + name, "x", rates[fakGateway][i].value / f.value})
+				figures = append(figures, figure{f.name + ", beside " + name, "x", rates[fakGateway][ours].value / f.value})
 			}
 		}
 	}
