@@ -38,6 +38,8 @@ func TestSmoke(t *testing.T) {
 		},
 		"outside": {"the pool: drained", "a Go worker: drained", "a Node worker: drained",
 			"ends, one a request, 64 connections", "20 held claims: resident", "picked up over HTTP, answered to start, p99"},
+		"faktory": {"tierq: PUSH", "Faktory, AOF: PUSH, redis cpu", "PUSH, beside Faktory",
+			"FETCH+ACK, workers: 1, beside Faktory", "FETCH+ACK, workers: 8, beside Faktory, AOF"},
 		"memory": {"queued", "acknowledged, kept 24 h"},
 		"growth": {"whole lives, 2 servers beside 1", "drained, 2 servers beside 1"},
 		"layout": {"a shipped: cpu", "a shipped: cpu of claim", "c a slice per job: ended"},

@@ -75,6 +75,13 @@ var benches = []bench{
 		false,
 	},
 	{
+		"faktory",
+		"the gateway for Faktory's clients beside the server of Faktory, turn about: PUSH by 16 connections, FETCH and " +
+			"ACK by 64",
+		faktoryBench,
+		false,
+	},
+	{
 		"peers",
 		"tierq and its peers on the same work, turn about: docs/speed/BENCH.md says what each measure is",
 		peersBench,
@@ -139,7 +146,7 @@ func parse(args []string) (options, error) {
 	flags.Float64Var(&o.scale, "scale", 1, "1 = full, 0.01 = smoke")
 	flags.IntVar(&o.runs, "runs", 3, "how often each is run")
 	flags.StringVar(&o.profile, "profile", "",
-		"a folder for CPU profiles of submit, drain and embedded; the server then runs inside this process")
+		"a folder for CPU profiles of submit, drain, embedded and faktory; the server then runs inside this process")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

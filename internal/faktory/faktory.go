@@ -5,7 +5,7 @@
 //	hello.go     who calls: the password, the worker; rights.go what the caller may do
 //	commands.go  the table of commands; refuse.go what a refused command is told
 //	push.go      PUSH and PUSHB; jobtext.go reads and completes the JSON of a job; tiers.go chooses the tier
-//	fetch.go     FETCH: those of one worker share a claim
+//	fetch.go     FETCH: those of one worker share a claim; turns.go how many workers claim at once
 //	end.go       ACK and FAIL
 //	workers.go   the workers that have connections here, and the leases that they hold; life.go extends these
 //	beat.go      BEAT; info.go INFO; queues.go QUEUE; flush.go FLUSH; mutate.go MUTATE
@@ -60,6 +60,7 @@ type Server struct {
 	lost     atomic.Uint64 // reports of leases that were not held any more
 	workers  workers
 	fetchers fetchers
+	turns    chan struct{} // holds one for each claim that has a turn
 	drops    drops
 	dead     deadCount
 
@@ -95,6 +96,7 @@ func New(c Config) *Server {
 	s.io, s.shut = context.WithCancel(context.Background())
 	s.workers.all = map[workerKey]*worker{}
 	s.fetchers.all = map[fetchKey]*fetcher{}
+	s.turns = make(chan struct{}, mostTurns)
 	s.drops.server = s
 	s.life = loop.New(s.extendAll)
 	return s

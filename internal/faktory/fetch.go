@@ -50,7 +50,14 @@ type waiting struct {
 // fetched is the answer to a FETCH: a job, or none.
 type fetched struct {
 	lease *job.WorkerLease
+	job   *named
 	err   error
+}
+
+// named is a job of a lease as clients know it.
+type named struct {
+	text []byte // the JSON of the job as it was pushed
+	pushed
 }
 
 // fetch serves FETCH.
@@ -80,7 +87,7 @@ func (c *conn) fetch(_ context.Context, rest []byte) error {
 	case answer.lease == nil:
 		return c.nothing()
 	}
-	if err := c.hand(answer.lease); err != nil { // the client has gone, and did not get its job
+	if err := c.hand(answer.lease, answer.job); err != nil { // the client has gone, and did not get its job
 		c.server.giveBack(c.worker, answer.lease)
 		return err
 	}
@@ -199,18 +206,24 @@ func (s *Server) forget(w *waiting) fetched {
 func (s *Server) claims(one *fetcher) {
 	f := &s.fetchers
 	for {
+		done, atOnce := s.turn(one)
 		f.mu.Lock()
 		if len(one.waiting) == 0 || s.io.Err() != nil {
 			delete(f.all, one.key)
 			f.mu.Unlock()
+			done()
 			return
 		}
 		n, last := min(len(one.waiting), job.MaxBatch), one.waiting[len(one.waiting)-1].until
+		if atOnce {
+			last = time.Time{}
+		}
 		ctx, cancel := context.WithCancel(s.io)
 		one.stop = cancel
 		f.mu.Unlock()
 
-		leases, err := s.claim(ctx, one, n, time.Until(last))
+		leases, jobs, err := s.claim(ctx, one, n, time.Until(last))
+		done()
 		f.mu.Lock()
 		one.stop = nil
 		f.mu.Unlock()
@@ -218,7 +231,7 @@ func (s *Server) claims(one *fetcher) {
 			s.rest(ctx, one)
 		}
 		cancel()
-		s.deal(one, leases, err)
+		s.deal(one, leases, jobs, err)
 	}
 }
 
@@ -244,7 +257,9 @@ func (s *Server) idlesFor(w *worker) bool {
 }
 
 // claim claims up to n jobs, and enters them into the book of their worker.
-func (s *Server) claim(ctx context.Context, one *fetcher, n int, wait time.Duration) ([]job.WorkerLease, error) {
+func (s *Server) claim(ctx context.Context, one *fetcher, n int, wait time.Duration) (
+	[]job.WorkerLease, []named, error,
+) {
 	id := make([]byte, 12)
 	_, _ = rand.Read(id) // never fails, says crypto/rand
 	w := one.key.worker
@@ -252,22 +267,24 @@ func (s *Server) claim(ctx context.Context, one *fetcher, n int, wait time.Durat
 		Key: w.key, Worker: w.name, ID: hex.EncodeToString(id), Queues: strings.Fields(one.key.queues), Tiers: one.tiers,
 		Max: n, Wait: max(wait, 0), Lease: leaseFor,
 	})
+	w.busy.Store(len(leases) > 0)
 	if err != nil || len(leases) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
-	entries := make([]job.HeldLease, len(leases))
+	entries, jobs := make([]job.HeldLease, len(leases)), make([]named, len(leases))
 	for i := range leases {
-		jid, _, _ := jidOf(&leases[i].Lease)
+		jid, text, p := jidOf(&leases[i].Lease)
+		jobs[i] = named{text, p}
 		entries[i] = job.HeldLease{
 			Field: job.HeldField(leases[i].ID, leases[i].Attempt), Sealed: leases[i].Sealed, Name: jid,
 		}
 	}
 	if err := s.hold(w, entries); err != nil { // a worker must not get a job that its ACK would not find
 		s.release(leases)
-		return nil, err
+		return nil, nil, err
 	}
 	w.take(entries)
-	return leases, nil
+	return leases, jobs, nil
 }
 
 // hold writes leases into the book.
@@ -278,7 +295,7 @@ func (s *Server) hold(w *worker, entries []job.HeldLease) error {
 }
 
 // deal gives each job to a FETCH that waits, and releases those that are left.
-func (s *Server) deal(one *fetcher, leases []job.WorkerLease, err error) {
+func (s *Server) deal(one *fetcher, leases []job.WorkerLease, jobs []named, err error) {
 	f := &s.fetchers
 	f.mu.Lock()
 	n := min(len(leases), len(one.waiting))
@@ -292,7 +309,7 @@ func (s *Server) deal(one *fetcher, leases []job.WorkerLease, err error) {
 			w.done <- fetched{err: err}
 			continue
 		}
-		w.done <- fetched{lease: &leases[i]}
+		w.done <- fetched{lease: &leases[i], job: &jobs[i]}
 	}
 	f.mu.Unlock()
 	if err == nil {
@@ -319,14 +336,13 @@ func (s *Server) release(leases []job.WorkerLease) {
 }
 
 // hand writes a job as the reply to a FETCH.
-func (c *conn) hand(l *job.WorkerLease) error {
-	_, text, p := jidOf(&l.Lease)
+func (c *conn) hand(l *job.WorkerLease, j *named) error {
 	c.worker.owns(job.HeldField(l.ID, l.Attempt), l.QueueName(), c)
 	var failed *failure
 	if l.RetryCount > 0 {
 		failed = c.server.failureOf(&l.Lease)
 	}
-	return c.result(complete(text, &p, &l.Lease, failed))
+	return c.result(complete(j.text, &j.pushed, &l.Lease, failed))
 }
 
 // failureOf returns what is known of the attempts before this one.

@@ -31,7 +31,8 @@ func (k workerKey) book() string {
 // entry per host.
 type worker struct {
 	workerKey
-	name string // in leases and histories
+	name string      // in leases and histories
+	busy atomic.Bool // its last claim found jobs
 
 	mu     sync.Mutex
 	conns  int

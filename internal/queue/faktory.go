@@ -52,9 +52,14 @@ func (q *Queue) HeldLeases(ctx context.Context, key, worker string) ([]job.HeldL
 
 // DropLeases removes leases from those that their workers hold. The call may be repeated.
 func (q *Queue) DropLeases(ctx context.Context, refs []job.HeldRef) error {
+	fields := map[string][]string{} // by the key of their worker
+	for _, r := range refs {
+		name := q.heldKey(r.Key, r.Worker)
+		fields[name] = append(fields[name], r.Field)
+	}
 	_, err := q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, r := range refs {
-			p.HDel(ctx, q.heldKey(r.Key, r.Worker), r.Field)
+		for name, list := range fields {
+			p.HDel(ctx, name, list...)
 		}
 		return nil
 	})

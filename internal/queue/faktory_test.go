@@ -49,9 +49,15 @@ func TestHeldLeases(t *testing.T) {
 		}
 		err = e.DropLeases(t.Context(), []job.HeldRef{
 			{Key: "key", Worker: wid, Field: held[0].Field}, {Key: "key", Worker: wid, Field: "no"},
-			{Key: "x", Worker: wid, Field: "no"},
+			{Key: "", Worker: "key " + wid, Field: held[0].Field}, {Key: "x", Worker: wid, Field: "no"},
 		})
-		if got, _ := e.HeldLeases(t.Context(), "key", wid); err != nil || !slices.Equal(got, held[1:]) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.HeldLeases(t.Context(), "", "key "+wid); len(got) != 0 || err != nil {
+			t.Errorf("the other worker's, which was dropped in the same call: %q, %v", got, err)
+		}
+		if got, _ := e.HeldLeases(t.Context(), "key", wid); !slices.Equal(got, held[1:]) {
 			t.Errorf("after one was dropped: %q, %v", got, err)
 		}
 		if got, err := e.HeldLeases(t.Context(), "nobody", wid); len(got) != 0 || err != nil {
