@@ -38,7 +38,7 @@ func (l *Load) pushes(w *wish, dice *rand.Rand) bool {
 		Jid: jidPrefix + w.op.Key, Queue: check.Queue, Type: check.Elsewhere, Args: []json.RawMessage{w.body.Payload},
 		CreatedAt: time.Now().UTC(), Reserve: 60, Custom: map[string]string{"tier": strings.ToLower(string(w.op.Tier))},
 	})
-	w.body.Payload = text
+	w.body.Payload, w.pushed = text, true
 	w.op.Sum, w.op.Trace, w.op.Once, w.op.Delay = Sum(text), "", "", 0
 	l.askedFor(w.op.Key, check.Asked{Owner: l.Faktory.Keys[w.key].ID})
 	return true

@@ -17,6 +17,8 @@ type wish struct {
 	op   check.Op
 	body body
 	key  int // the index of its API key
+	// pushed: it goes over Faktory's protocol.
+	pushed bool
 }
 
 type body struct {
@@ -33,7 +35,8 @@ const (
 	largestPad   = 2000 // bytes
 )
 
-// submitter submits until no job is left. A refused job does not count: after a moment another takes its place.
+// submitter submits until no job is left. A refused job does not count: after a moment another takes its place. So does
+// a push without an answer, because it is not repeated.
 func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 	for {
 		n := 1
@@ -57,7 +60,9 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 		}
 		refused := 0
 		for i := range wishes {
-			if l.follow(ctx, &wishes[i], dice); wishes[i].op.Fate == check.Fail {
+			w := &wishes[i]
+			l.follow(ctx, w, dice)
+			if w.op.Fate == check.Fail || w.pushed && w.op.Fate == check.Unknown {
 				refused++
 			}
 		}
