@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -31,17 +32,11 @@ func (r *Room) seated(partition int, e *job.Elsewhere, c *job.WorkerClaim, high 
 	if most == 0 {
 		return r.take(partition, e, c.Max, high)
 	}
-	names, got := make([]string, c.Max), 0
+	names := make([]string, c.Max)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s/%d", e.Delivery, i)
 	}
-	err := r.again(func(ctx context.Context) (err error) {
-		got, err = r.Seats.TakeSeats(ctx, c.Key, names, most, claimSeat)
-		if errors.Is(err, job.ErrNoMemory) { // the jobs that run are what makes memory free
-			got, err = c.Max, nil
-		}
-		return err
-	})
+	got, err := r.takeSeats(c.Key, names, most)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +56,34 @@ func (r *Room) seated(partition int, e *job.Elsewhere, c *job.WorkerClaim, high 
 		return nil, &job.RateError{In: time.Second}
 	}
 	return leases, err
+}
+
+// The tries to take seats, and the longest pause between two of them.
+const (
+	seatTries = 4
+	seatPause = 40 * time.Millisecond
+)
+
+// takeSeats takes seats of a key, and returns how many it got. A key whose claims all take seats at one moment looks
+// full: takeSeats tries again then.
+func (r *Room) takeSeats(key string, names []string, most int) (got int, err error) {
+	for try := 1; ; try++ {
+		err = r.again(func(ctx context.Context) (err error) {
+			got, err = r.Seats.TakeSeats(ctx, key, names, most, claimSeat)
+			if errors.Is(err, job.ErrNoMemory) { // the jobs that run are what makes memory free
+				got, err = len(names), nil
+			}
+			return err
+		})
+		if err != nil || got > 0 || try == seatTries {
+			return got, err
+		}
+		select {
+		case <-time.After(rand.N(seatPause)):
+		case <-r.io.Done():
+			return 0, job.ErrUnavailable
+		}
+	}
 }
 
 // setSeats sets seats, if the key has a bound. A store without memory refuses them, and is right to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,7 @@ func TestSeats_ManyCallers(t *testing.T) {
 						t.Error(err)
 						return
 					}
+					<-time.After(rand.N(3 * time.Millisecond)) // else all add their seats at once, each time
 					now := held.Add(int64(got))
 					for was := highest.Load(); now > was && !highest.CompareAndSwap(was, now); was = highest.Load() {
 					}
