@@ -81,7 +81,7 @@ func (c *cluster) restricted(acl, grants []string) (run, schema []string) {
 // All of tierq works with the rights in the docs, and none of these rights is superfluous.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := emptyCluster(t)
 	ctx := t.Context()
 	acl, grants := least(t)
 	run, schema := c.restricted(acl, grants)
