@@ -28,6 +28,8 @@ TEST = test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RU
 PROOFS := TestChaos TestMutations TestPoolMutations TestJournalMutations TestMutationsAreCaught \
 	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers
 PROVEN := ./internal/chaos ./internal/packaging ./internal/queue ./internal/sim
+# The temporary files of a run: .ci/scratch says where and why.
+SCRATCH = export TMPDIR="$$(.ci/scratch)"; trap 'rm -rf "$$TMPDIR"' EXIT;
 empty :=
 PROOF_NAMES := '^($(subst $(empty) $(empty),|,$(strip $(PROOFS))))$$'
 test: CHOICE := $(if $(PARTIAL),,-skip $(PROOF_NAMES))
@@ -58,20 +60,20 @@ build: ## build the static binary bin/tierq
 
 test: ## run every suite on every backend, without its proofs; PKG=./internal/queue RUN=TestClaim for a part
 	.ci/provide
-	$(TESTS) | $(REPORT)
+	$(SCRATCH) $(TESTS) | $(REPORT)
 
 stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11 and MySQL 9, and the main stories on both
-	.ci/stores
+	$(SCRATCH) .ci/stores
 
 proofs: ## break the scripts, the pool and the stores on purpose and see the suites notice, build a release, run benches
 	.ci/provide
-	{ bad=0; go $(TEST) $(PROVEN) || bad=1; go -C bench $(TEST) ./... || bad=1; exit $$bad; } | \
+	$(SCRATCH) { bad=0; go $(TEST) $(PROVEN) || bad=1; go -C bench $(TEST) ./... || bad=1; exit $$bad; } | \
 		TESTREPORT_SEEDS=off $(REPORT)
 
 long: ## run both under the race detector and with long outages (needs a C compiler), and the pages in Firefox
 	.ci/provide
 	.ci/provide long
-	export CGO_ENABLED=1; $(subst -timeout 40m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | \
+	$(SCRATCH) export CGO_ENABLED=1; $(subst -timeout 40m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | \
 		TESTREPORT_LONG=on $(REPORT)
 
 bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/speed/BENCH.md; ARGS="-run peers -runs 5", ...

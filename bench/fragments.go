@@ -45,13 +45,9 @@ func fragmentsBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	if err := state("drained, ended jobs kept: "); err != nil {
 		return nil, err
 	}
-	living, err := p.client.ZCard(ctx, queue.Key(0, "scheduled")).Result()
-	if err != nil {
-		return nil, fmt.Errorf("count the scheduled: %w", err)
-	}
 	err = until(ctx, "what is kept of ended jobs expires", func() (bool, error) {
-		keys, err := p.client.DBSize(ctx).Result()
-		return keys < living+100, err
+		slices := p.client.Scan(ctx, 0, queue.Key(0, "ended")+"*", 10_000).Iterator()
+		return !slices.Next(ctx), slices.Err()
 	})
 	if err != nil {
 		return nil, err

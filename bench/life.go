@@ -122,7 +122,7 @@ func (l *lab) all(ctx context.Context, verb string, c command, calls [][]any, n 
 		case "submit":
 			then = []any{
 				nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "main", 10000000000000, "-inf", "-", 0,
-				"*", 15000, 50000,
+				"oldest", "", "-", "*", 15000, 50000,
 			}
 		case "claim":
 			then = []any{10000}

@@ -69,6 +69,12 @@ var benches = []bench{
 		false,
 	},
 	{
+		"holds",
+		"a flood of long jobs beside a tier with slots of its own: how long its jobs wait; and how soon a pause holds",
+		holdsBench,
+		false,
+	},
+	{
 		"outside",
 		"workers of other programs over HTTP beside the pool: drains, ends alone, claims that wait, pick-up",
 		outsideBench,

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
@@ -142,7 +141,7 @@ func (l *lab) enqueueOutside(ctx context.Context, n int) (err error) {
 	defer func() { err = errors.Join(err, clients.Close()) }()
 	o := queueOptions()
 	o.Queues = &job.QueueBook{}
-	o.Queues.Set([]job.Queue{{Name: outsideQueue, Limit: math.MaxInt32}}, time.Time{})
+	o.Queues.Set([]job.Queue{{Name: outsideQueue, Limit: math.MaxInt32}})
 	q, err := withPlans(ctx, clients, o)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func claimsOver(ctx context.Context, url string, many int) (q *queue.Queue, end 
 		all = append(all, job.Queue{Name: queueNumber(i), Limit: capacity})
 		o.Serves = append(o.Serves, queueNumber(i))
 	}
-	o.Queues.Set(all, time.Time{})
+	o.Queues.Set(all)
 	if q, err = withPlans(ctx, clients, o); err != nil {
 		return nil, nil, errors.Join(err, clients.Close())
 	}

@@ -132,6 +132,8 @@ type wireOutcome struct {
 	JobID    string       `json:"jobId"`
 	Status   Status       `json:"currentJobStatus"`
 	Replayed bool         `json:"idempotencyReplayed"`
+	Dedup    bool         `json:"deduplicated"`
+	Replaced bool         `json:"replaced"`
 	Code     string       `json:"errorCode"`
 	Message  string       `json:"message"`
 	Detail   string       `json:"detail"`
@@ -157,7 +159,8 @@ func (w *wireOutcome) submitted(h http.Header) (Submitted, *Error) {
 		after = time.Duration(*w.RetryAfter) * time.Second
 	}
 	if w.Code == "" && w.JobID != "" {
-		return Submitted{JobID: w.JobID, Status: w.Status, Replayed: w.Replayed, TraceID: trace, RetryAfter: after}, nil
+		return Submitted{JobID: w.JobID, Status: w.Status, Replayed: w.Replayed, Deduplicated: w.Dedup,
+			Replaced: w.Replaced, TraceID: trace, RetryAfter: after}, nil
 	}
 	e := &Error{
 		Status: statusOf(w.Code), Code: w.Code, Message: w.Message, Detail: w.Detail, Fields: w.Fields, JobID: w.JobID,
@@ -205,9 +208,11 @@ func statusOf(code string) int {
 		return http.StatusRequestEntityTooLarge
 	case "INVALID_PAYLOAD", "UNKNOWN_JOB_TYPE", "UNKNOWN_QUEUE", "IDEMPOTENCY_MISMATCH":
 		return http.StatusUnprocessableEntity
+	case "UNIQUE_TAKEN":
+		return http.StatusConflict
 	case "RATE_LIMITED":
 		return http.StatusTooManyRequests
-	case "SYSTEM_UNHEALTHY", "QUEUE_FULL":
+	case "SYSTEM_UNHEALTHY", "QUEUE_FULL", "PAUSED":
 		return http.StatusServiceUnavailable
 	case "OUTCOME_UNKNOWN":
 		return http.StatusGatewayTimeout

@@ -23,6 +23,7 @@ var (
 	ErrUnauthorized   = errors.New("not allowed")                     // no API key, a wrong one, or one without the right
 	ErrInvalid        = errors.New("the request is not valid")        // see Error.Fields
 	ErrRateLimited    = errors.New("too many requests")
+	ErrTaken          = errors.New("another job holds the unique key") // also ErrConflict; Error.JobID is that job
 	ErrMismatch       = errors.New("the idempotency key was used with another body")
 
 	// ErrNotSent means that SubmitBatch ended before it sent this submission.
@@ -113,6 +114,8 @@ func (e *Error) Is(target error) bool {
 			e.Status == http.StatusRequestEntityTooLarge
 	case ErrRateLimited:
 		return e.Status == http.StatusTooManyRequests
+	case ErrTaken:
+		return e.Code == "UNIQUE_TAKEN"
 	case ErrMismatch:
 		return e.Code == "IDEMPOTENCY_MISMATCH"
 	}

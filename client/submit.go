@@ -28,9 +28,40 @@ type Submission struct {
 	RunAt       time.Time     // when the job may start; excludes Delay
 	CallbackURL string        // gets a signed POST when the job has ended
 	Queue       string        // a declared queue, or MainQueue; "" = MainQueue
+	Unique      *Unique       // nil = none
 	// TraceID appears in the server's logs and in the job's calls: letters, digits, . _ -; "" = the server makes one.
 	TraceID string
 }
+
+// Unique gives a job a unique key: of the caller's jobs with one key only one lives at a time.
+type Unique struct {
+	Key   string // 1 to 128 bytes
+	While string // how long the job holds the key: WhileWaiting or WhileLiving; "" = WhileLiving
+	// For says how long the job holds the key from its arrival, whether it lives or not, in whole seconds; 0 = as While
+	// says.
+	For     time.Duration
+	On      string        // what to do if another job holds the key: OnReturn, OnRefuse, ...; "" = OnReturn
+	MaxWait time.Duration // with OnReplace: how long after its arrival a replaced job is due at the latest; 0 = whenever
+}
+
+// What Unique.While may be: until a worker claims the job, and until it has ended.
+const (
+	WhileWaiting = "waiting"
+	WhileLiving  = "living"
+)
+
+// What Unique.On may be. OnReturn answers with the job that holds the key, OnRefuse is ErrTaken. OnReplace gives that
+// job the new payload if no worker has claimed it, else it is as OnAfter: the new job is HELD until the holder has
+// ended.
+const (
+	OnReturn  = "return"
+	OnRefuse  = "refuse"
+	OnReplace = "replace"
+	OnAfter   = "after"
+)
+
+// WithUnique gives the job a unique key: see Unique.
+func WithUnique(u Unique) SubmitOption { return func(s *Submission) { s.Unique = &u } }
 
 // SubmitOption sets a field of the Submission that Submit makes.
 type SubmitOption func(*Submission)
@@ -58,11 +89,15 @@ func TraceID(id string) SubmitOption { return func(s *Submission) { s.TraceID = 
 
 // Submitted is an accepted job.
 type Submitted struct {
-	JobID      string        `json:"jobId"`
-	Status     Status        `json:"currentJobStatus"`
-	Replayed   bool          `json:"idempotencyReplayed,omitempty"` // the IdempotencyKey was known: this is its first job
-	TraceID    string        `json:"traceId,omitempty"`
-	RetryAfter time.Duration `json:"-"` // the job may have ended after this; 0 = the server did not say
+	JobID    string `json:"jobId"`
+	Status   Status `json:"currentJobStatus"`
+	Replayed bool   `json:"idempotencyReplayed,omitempty"` // the IdempotencyKey was known: this is its first job
+	// Deduplicated says that the submit made no job: JobID names the job that holds the unique key, or the job that waits
+	// (HELD) for that one to end. Replaced says that the named job has this submit's payload now.
+	Deduplicated bool          `json:"deduplicated,omitempty"`
+	Replaced     bool          `json:"replaced,omitempty"`
+	TraceID      string        `json:"traceId,omitempty"`
+	RetryAfter   time.Duration `json:"-"` // the job may have ended after this; 0 = the server did not say
 }
 
 // Submit submits a job and returns its id. payload is any value that encoding/json takes, such as a map. Its
@@ -81,7 +116,7 @@ func (c *Client) Submit(ctx context.Context, tier Tier, typ string, payload any,
 // job: Error.JobID, if set, can be polled, and the same submission with Error.Key as its IdempotencyKey gets the
 // answer without making a second job. Any other error means that the job does not exist and never will:
 // ErrQueueFull and ErrUnavailable (submit again after Error.RetryAfter), ErrNotFound (the tier does not exist),
-// ErrInvalid with Error.Fields, ErrMismatch, ErrUnauthorized.
+// ErrInvalid with Error.Fields, ErrMismatch, ErrTaken (Error.JobID holds the unique key), ErrUnauthorized.
 func (c *Client) SubmitJob(ctx context.Context, tier Tier, s Submission) (Submitted, error) {
 	path, err := tierPath(tier)
 	if err != nil {
@@ -146,8 +181,34 @@ type wireSubmission struct {
 	RunAt        string  `json:"runAt,omitempty"`
 	CallbackURL  string  `json:"callbackUrl,omitempty"`
 	Queue        string  `json:"queue,omitempty"`
+	Unique       *unique `json:"unique,omitempty"`
 	Key          string  `json:"idempotencyKey,omitempty"`
 }
+
+// unique is a Unique on the wire.
+type unique struct {
+	Key     string `json:"key"`
+	While   any    `json:"while,omitempty"`
+	On      string `json:"on,omitempty"`
+	MaxWait int64  `json:"maxWait,omitempty"`
+}
+
+func (u *Unique) wire() *unique {
+	if u == nil {
+		return nil
+	}
+	w := &unique{Key: u.Key, On: u.On, MaxWait: wholeSeconds(u.MaxWait)}
+	switch {
+	case u.For > 0:
+		w.While = wholeSeconds(u.For)
+	case u.While != "":
+		w.While = u.While
+	}
+	return w
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // encode encodes the submission as JSON. The same submission gives the same text, because the server compares the
 // texts of submits with the same idempotency key.
@@ -166,6 +227,7 @@ func (s *Submission) encode(key string) ([]byte, error) {
 	}
 	w := wireSubmission{
 		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Queue: s.Queue, Key: key,
+		Unique:       s.Unique.wire(),
 		DelaySeconds: math.Ceil(float64(s.Delay)/float64(time.Millisecond)) / 1000, // rounded up: never early
 	}
 	if !s.RunAt.IsZero() {

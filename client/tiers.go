@@ -18,6 +18,7 @@ type Plan struct {
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the server refuses this tier
+	OwnSlots          int // so many slots of each server process run only jobs of this priority
 	Backoff           Backoff
 	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows with each change
@@ -44,6 +45,7 @@ type (
 		HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 		MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 		Share               int                    `json:"share"`
+		OwnSlots            int                    `json:"ownSlots,omitempty"` // an older server does not know it
 		Backoff             wireBackoff            `json:"backoff"`
 		TypeBackoff         map[string]wireBackoff `json:"typeBackoff,omitempty"`
 		Version             int64                  `json:"version,omitempty"`
@@ -61,7 +63,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	w := wirePlan{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(),
-		Version: p.Version,
+		OwnSlots: p.OwnSlots, Version: p.Version,
 	}
 	for typ, b := range p.TypeBackoff {
 		if w.TypeBackoff == nil {
@@ -81,6 +83,7 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	*p = Plan{
 		Tier: w.Tier, Priority: w.Priority, MaxRetries: w.MaxRetries, HeartbeatTimeout: ms(w.HeartbeatTimeoutMs),
 		MaxProcessingTime: ms(w.MaxProcessingTimeMs), Share: w.Share, Backoff: w.Backoff.read(), Version: w.Version,
+		OwnSlots: w.OwnSlots,
 	}
 	for typ, b := range w.TypeBackoff {
 		if p.TypeBackoff == nil {

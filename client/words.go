@@ -24,6 +24,7 @@ type Status string
 // The statuses.
 const (
 	Scheduled  Status = "SCHEDULED"
+	Held       Status = "HELD" // it waits for the end of the job that has its unique key
 	Pending    Status = "PENDING"
 	Processing Status = "PROCESSING"
 	Completed  Status = "COMPLETED"

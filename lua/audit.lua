@@ -1,7 +1,7 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
 --        repair, and sets aside jobs whose texts are torn or missing.
 -- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job tried
---        leases checkpoints ended unacked attempts events
+--        leases checkpoints ended unacked attempts unique events
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
 -- per job (n = 2, 5, ...):
 -- ARGV[n+0] id: the job
@@ -11,7 +11,7 @@
 --        it, or in quarantine already)
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell, quarantine, job,
-  tried, leases, checkpoints, ended, unacked, attempts, events = unpack(KEYS)
+  tried, leases, checkpoints, ended, unacked, attempts, unique, events = unpack(KEYS)
 local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
@@ -118,6 +118,13 @@ local function audit_ended(id, places, e, head, detail, has_record)
   remove_leftover(tried, id)
   remove_leftover(checkpoints, id)
   remove_leftover(leases, id)
+  if e.class.unique and e.class.unique_while ~= 's' then
+    local found = read_unique(unique .. e.class.unique)
+    if found and found.id == id and found.generation == e.class.generation then
+      free_unique(id, e.class)
+      add_repair('unique')
+    end
+  end
   local member = outbox_member(id, e.class.generation, e.run.attempt)
   local is_in_outbox = redis.call('ZSCORE', outbox, member)
   if e.state == 'COMPLETED' then
@@ -140,6 +147,41 @@ local function audit_ended(id, places, e, head, detail, has_record)
   payload_lost = e.state ~= 'COMPLETED' and not has_record and is_in_outbox
   if payload_lost then redis.call('SET', job .. id, e.class.text .. '\n' .. head .. '\n') end
   if not is_in_outbox and redis.call('DEL', attempts .. id) == 1 then add_repair('history') end
+end
+
+-- place_of returns the place of a text in a list, or nil.
+local function place_of(list, wanted)
+  for n, one in ipairs(list) do
+    if one == wanted then return n end
+  end
+  return nil
+end
+
+-- audit_unique holds a living job to its unique key: the job holds the key, or is behind the holder. held_score is its
+-- score in scheduled if it is HELD, else false.
+local function audit_unique(id, class, head, held_score)
+  local key = unique .. class.unique
+  local found = read_unique(key)
+  local behind = found and found.behind or {}
+  local is_holder = found and found.id == id and found.generation == class.generation
+  local place = place_of(behind, id)
+  if found and not is_holder and redis.call('PTTL', key) > 0 then
+    if not held_score then return end
+    let_go(scheduled, tried, events, id, class, head, held_score, now) -- no job waits for a key for seconds
+    add_repair('unique')
+    return
+  end
+  local is_free = not found or is_holder or not lives(job, ended, found.id, found.generation)
+  if not is_free and place or is_holder and not place and not held_score then return end
+  if place then table.remove(behind, place) end
+  if is_free then
+    if held_score then let_go(scheduled, tried, events, id, class, head, held_score, now) end
+    store_unique(key, id, class, behind, 0, now)
+  else
+    behind[#behind + 1] = id
+    store_behind(key, found)
+  end
+  add_repair('unique')
 end
 
 -- spent returns how many retries are spent: no more than the generation has.
@@ -167,6 +209,7 @@ local function audit_running(id, places, lease, lease_head, class, head)
   add_if_missing(heartbeat_deadlines, id, places.heartbeat_deadlines, at)
   local longest = class.max_run > 0 and class.max_run or max_run
   add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(lease.started) + longest))
+  if class.unique_while == 'l' then audit_unique(id, class, head, false) end
   payload_lost = not has_record
 end
 
@@ -190,6 +233,10 @@ local function audit_waiting(id, places, class, head)
   end
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
   remove_if_misplaced(run_deadlines, id, places.run_deadlines)
+  if class.unique and class.unique_while ~= 's' then
+    local held_score = not places.queue and is_held_score(places.scheduled) and places.scheduled
+    audit_unique(id, class, head, held_score)
+  end
 end
 
 -- audit_job looks at one job and returns its word and findings.
@@ -252,6 +299,8 @@ for i = 2, #ARGV, 3 do
 end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
+write_unique(unique, job, scheduled, tried, events, now)
+write_entries(queue, queues, doorbell)
 write_counters(counters, owners)
 publish(events, at)
 return reply

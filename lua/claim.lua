@@ -1,6 +1,6 @@
 -- claim: hands the best ready jobs of some queues to one process, or to one worker elsewhere, as leases.
--- KEYS   queue queues heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases
---        checkpoints events
+-- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases
+--        checkpoints unique events
 -- ARGV[1] nonce: the name of the process | of the worker elsewhere
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards | '~' and the id that a worker elsewhere
 --        gave its claim
@@ -13,23 +13,32 @@
 -- ARGV[9] delivery: '<repeat>-<name>': how often a worker elsewhere had sent its claim before, and the name of the
 --        answer that it waits for | '-' the claim is the process' own
 -- ARGV[10] not_after: a time of Redis in ms; a claim by id that comes later does nothing | 0 any time
--- per tier (n = 11, 14, ...):
+-- ARGV[11] order: of the queues inside a tier: 'oldest' = the one with the oldest job goes first | 'named' = the first
+--        of names that has any; where tiers may overlap it is always 'oldest'
+-- ARGV[12] limited: '<number>:<n>' of some bands, with a space between them: at most n jobs of the band are handed
+--        out beyond the common ones; '<number>:-' none of them is, because the band is paused | '' of no band. A band
+--        has the scores from number * band on
+-- ARGV[13] common: how many jobs may be handed out beyond those of ARGV[12] | '-' any number
+-- per tier (n = 14, 17, ...):
 -- ARGV[n+0] tier: the name of the tier | '*' any tier that has no arguments of its own
 -- ARGV[n+1] heartbeat_timeout_ms: how long from now the lease lives without a heartbeat
 -- ARGV[n+2] max_run_ms: how long from now the attempt may run, unless the job's class says it
--- REPLY  next (score of the best job left, or ''), then four lists: the different leases of the call, and of each job
---        which of them it has, its id and its record; then the checkpoints, an id and a text in turn | EMPTY | LATE
---        (not_after has passed)
+-- REPLY  next (score of the best job left that this caller may get, or ''), then four lists: the different leases of
+--        the call, and of each job which of them it has, its id and its record; then the checkpoints, an id and a text
+--        in turn; then '1' if jobs were passed over for want of slots, else '' | EMPTY | LATE (not_after has passed)
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. So does the last
 --        delivery of a claim by id, and an earlier one: one that was answered before, or that has a lower repeat.
 --        Another delivery of an id that found jobs within 60 s answers those that still run: with new tokens, so that a
 --        late release of an earlier answer finds them taken
--- Over several queues the best tier comes first. Inside a tier the queue with the oldest job comes first, and another
--- queue when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order.
-local queue, queues, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried, leases,
-  checkpoints, events = unpack(KEYS)
+-- Over several queues the best tier comes first. Inside a tier one queue comes first, as order says, and another queue
+-- when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order, and no band is
+-- limited.
+local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried,
+  leases, checkpoints, unique, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local names, band, low, delivery, not_after = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
+local order, limited, common = ARGV[11], ARGV[12], tonumber(ARGV[13]) or math.huge
+local by_name = order == 'named' and band > 0
 
 -- claims has the number of the process' last claim, or the deliveries of the claim by id with a comma between them, the
 -- last one at the end; then the ids.
@@ -52,57 +61,89 @@ end
 
 local deadlines = {} -- tier -> when a lease that starts now expires
 local function read_deadlines(now)
-  for i = 11, #ARGV, 3 do
+  for i = 14, #ARGV, 3 do
     local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
   end
 end
 local function deadline_of(class) return deadlines[class.tier] or deadlines['*'] end
 
--- places are the queues of the claim. Of each, read is how many jobs were read, and head the score behind them, as a
--- text; nil = there is none, or it is not known.
+-- places are the queues of the claim. Of each, read is how many jobs from the score low on were read, and head the
+-- score behind them, as a text; nil = there is none, or it is not known.
 local places = {}
 for name in string.gmatch(names, '%S+') do
-  places[#places + 1] = {name = name, read = 0, taken = {}}
+  places[#places + 1] = {name = name, low = low, read = 0, taken = {}}
+end
+
+-- own has how many jobs of a band may be handed out beside the common ones, and paused has the paused bands.
+local own, paused, has_limits = {}, {}, limited ~= '' or common < math.huge
+for number, n in string.gmatch(limited, '(%d+):(%S+)') do
+  if n == '-' then paused[tonumber(number)] = true else own[tonumber(number)] = tonumber(n) end
+end
+local function band_of(score) return math.floor(tonumber(score) / band) end
+
+-- room_in returns how many more jobs of a band may be handed out.
+local function room_in(number) return paused[number] and 0 or (own[number] or 0) + common end
+
+-- take_room counts n jobs of a band: first those of its own, then common ones.
+local function take_room(number, n)
+  local of_its_own = math.min(own[number] or 0, n)
+  if of_its_own > 0 then own[number] = own[number] - of_its_own end
+  common = common - (n - of_its_own)
 end
 
 -- read_head reads the score of the job behind those that were read.
 local function read_head(place)
-  place.head = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), low, '+inf', 'WITHSCORES', 'LIMIT',
+  place.head = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, '+inf', 'WITHSCORES', 'LIMIT',
     text(place.read), '1')[2]
+end
+
+-- pass_over moves the head of a place past the bands of which no more jobs may be handed out. was_passed_over says
+-- whether it passed jobs of a band that is not paused.
+local was_passed_over = false
+local function pass_over(place)
+  while has_limits and place.head and room_in(band_of(place.head)) <= 0 do
+    local number = band_of(place.head)
+    was_passed_over = was_passed_over or not paused[number]
+    place.is_passed_over = place.is_passed_over or not paused[number]
+    place.low, place.read = text((number + 1) * band), 0
+    read_head(place)
+  end
 end
 
 local ready, scores, homes = {}, {}, {} -- the jobs that were read, best first; their scores; their places
 
--- read_from reads jobs of a place whose score is at most upto, until there are max, and looks at one more. It returns
--- whether it has read any.
-local function read_from(place, upto)
-  local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto, 'WITHSCORES', 'LIMIT',
-    text(place.read), text(max - #ready + 1))
+-- read_from reads jobs of a place whose score is at most upto, until there are most, and looks at one more. It returns
+-- how many it has read.
+local function read_from(place, upto, most)
+  local before = #ready
+  local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, upto, 'WITHSCORES', 'LIMIT',
+    text(place.read), text(most - #ready + 1))
   place.head = nil
   for i = 1, #found, 2 do
     local n = #ready + 1
-    if n > max then
+    if n > most then
       place.head = found[i + 1]
     else
       ready[n], scores[n], homes[n], place.read = found[i], found[i + 1], place, place.read + 1
     end
   end
-  return #found > 0
+  return #ready - before
 end
 
 -- highest is the bound as a number.
 local highest = tonumber(bound)
 if bound == '+inf' then highest = math.huge elseif bound == '-inf' then highest = -math.huge end
 
--- best_two returns the place with the lowest head, and the lowest head of the others. Heads above the bound count if
--- is_any.
+-- best_two returns the place to read next, and the lowest head of the others. It is the place with the lowest head, or
+-- by name the first one that has a job of the best tier. If is_any, heads above the bound count, and names do not.
 local function best_two(is_any)
+  local function rank(score) return by_name and not is_any and math.floor(score / band) or score end
   local best, second
   for _, place in ipairs(places) do
     local score = tonumber(place.head)
     if score and (is_any or score <= highest) then
-      if not best or score < tonumber(best.head) then
+      if not best or rank(score) < rank(tonumber(best.head)) then
         best, second = place, best and best.head
       elseif not second or score < tonumber(second) then
         second = place.head
@@ -112,21 +153,35 @@ local function best_two(is_any)
   return best, second
 end
 
+-- read_heads reads the heads of all places.
+local function read_heads()
+  for _, place in ipairs(places) do
+    read_head(place)
+    pass_over(place)
+  end
+end
+
 -- read_ready reads the best jobs of all places.
 local function read_ready()
-  if #places == 1 then
-    read_from(places[1], bound)
+  if #places == 1 and not has_limits then
+    read_from(places[1], bound, max)
     if bound ~= '+inf' and not places[1].head then read_head(places[1]) end
     return
   end
-  for _, place in ipairs(places) do read_head(place) end
+  read_heads()
   local best, second = best_two(false)
   while best and #ready < max do
-    local upto = second or bound
-    if band > 0 then upto = '(' .. text((math.floor(tonumber(best.head) / band) + 1) * band) end
+    local upto, most, number = second or bound, max, nil
+    if band > 0 then
+      number = band_of(best.head)
+      upto, most = '(' .. text((number + 1) * band), math.min(max, #ready + room_in(number))
+    end
     if bound ~= '+inf' and tonumber((string.gsub(upto, '^%(', ''))) > tonumber(bound) then upto = bound end
-    if not read_from(best, upto) then return end
+    local n = read_from(best, upto, most)
+    if n == 0 then return end
+    if number then take_room(number, n) end
     if not best.head then read_head(best) end
+    for _, place in ipairs(places) do pass_over(place) end
     best, second = best_two(false)
   end
 end
@@ -160,7 +215,7 @@ end
 
 -- answer_again answers the leases of the last answer that still run. Another delivery gets them under its own token.
 local function answer_again()
-  for _, place in ipairs(places) do read_head(place) end
+  read_heads()
   read_deadlines(time_ms())
   local claimed, renewed_deadlines, renewed_leases = {}, {}, {}
   for id in string.gmatch(last_ids, '%S+') do claimed[#claimed + 1] = id end
@@ -235,6 +290,7 @@ else
       lease_entries[e + 1], lease_entries[e + 2] = id, lease .. '\n' .. head
       count_waiting(class, true, is_first, -1, 0)
       count_running(class, 1)
+      if class.unique_while == 'w' then free_unique(id, class) end
       if events_wanted then note_event(events, id, class.tier, 'PROCESSING', attempt) end
     end
     gone, taken[#taken + 1] = i, id
@@ -251,6 +307,8 @@ else
   if not claim_id or #ids > 0 then
     redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   end
+  write_unique(unique, job, scheduled, tried, events, now)
+  write_entries(queue, queues, doorbell)
   write_counters(counters)
   publish(events, started)
 end
@@ -261,6 +319,6 @@ for i, stored in pairs(read_column(checkpoints, ids)) do
 end
 local best = best_two(true)
 for _, place in ipairs(places) do
-  if place.head then ring(doorbell, place.name) end
+  if place.head or place.is_passed_over then ring(doorbell, place.name) end
 end
-return {best and best.head or '', lease_texts, which, ids, records, saved}
+return {best and best.head or '', lease_texts, which, ids, records, saved, was_passed_over and '1' or ''}

@@ -1,5 +1,6 @@
 -- complete: the holder reports success; the outcome waits in the outbox until SQL has it.
--- KEYS   heartbeat_deadlines run_deadlines outbox counters owners job tried leases checkpoints ended unacked events
+-- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell job tried leases
+--        checkpoints ended unacked unique events
 -- ARGV[1] lead_ms: how long the outbox keeps a first attempt from other processes
 -- per lease (n = 2, 6, ...):
 -- ARGV[n+0] id: the job
@@ -11,8 +12,8 @@
 -- TWICE  the end keeps the lease and the report: the same report again gets the same answer
 -- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. No reader
 -- needs the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
-local heartbeat_deadlines, run_deadlines, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked,
-  events = unpack(KEYS)
+local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
+  leases, checkpoints, ended, unacked, unique, events = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
 local at, after_lead = text(now), text(now + lead)
@@ -75,6 +76,8 @@ bulk('ZREM', run_deadlines, ended_ids)
 bulk('HDEL', leases, ended_ids)
 bulk_keys('DEL', record_keys)
 write_ends(outbox, ended, unacked, tried, checkpoints)
+write_unique(unique, job, scheduled, tried, events, now)
+write_entries(queue, queues, doorbell)
 write_counters(counters, owners)
 publish(events, at)
 return reply

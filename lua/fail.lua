@@ -1,7 +1,7 @@
 -- fail: the holder ends an attempt without a result: the attempt failed and spends a retry, or the job goes back
 --        unharmed.
--- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell tried leases
---        checkpoints ended unacked attempts events alarms
+-- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell job tried leases
+--        checkpoints ended unacked attempts unique events alarms
 -- ARGV[1] later_limit: how often a generation may be later | 0 any number of times
 -- ARGV[2] later_age_ms: how long after its first attempt a generation may be later | 0 for ever
 -- ARGV[3] unknown_for_ms: how long a job waits for a worker that knows its type before it fails | 0 for ever
@@ -21,8 +21,8 @@
 -- A later beyond one of its bounds spends a retry, as a failure with the cause LATER_LIMIT does.
 -- An unknown spends no retry. The job waits 2 s, and twice as long after each further unknown, up to 5 min. After
 -- unknown_for_ms of nothing but unknowns the job fails.
-local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, tried, leases,
-  checkpoints, ended, unacked, attempts, events, alarms = unpack(KEYS)
+local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
+  leases, checkpoints, ended, unacked, attempts, unique, events, alarms = unpack(KEYS)
 local later_limit, later_age, unknown_for = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = time_ms()
 local at = text(now)
@@ -113,6 +113,7 @@ for i = 4, #ARGV, 8 do
       t.unknowns = report == 'unknown' and t.unknowns + 1 or 0
       local run = format_run(attempt, text(retries), lease.first_claim, lease.started, lease.due, token)
       redis.call('HSET', tried, id, format_tried(t, run, report, 'OK', at))
+      take_unique_again(unique, id, class, now)
       if delay > 0 then
         redis.call('ZADD', scheduled, text(now + delay), id)
         count_job(class, 'scheduled', 1)
@@ -129,8 +130,9 @@ for i = 4, #ARGV, 8 do
   reply[#reply + 1] = word
 end
 
-write_entries(queue, queues, doorbell)
 write_ends(outbox, ended, unacked, tried, checkpoints)
+write_unique(unique, job, scheduled, tried, events, now)
+write_entries(queue, queues, doorbell)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

@@ -1,8 +1,9 @@
--- hasten: a scheduled job, delayed or backing off, becomes ready now, at its own place, as if it were due.
+-- hasten: a scheduled job, delayed or backing off, becomes ready now, at its own place, as if it were due. A HELD job
+--        stays HELD, and is due at once when its unique key is free.
 -- KEYS   scheduled queue queues counters doorbell job tried leases ended events
 -- per job (n = 1, 2, ...):
 -- ARGV[n+0] id: the job
--- REPLY  per job: OK (it is ready) | BUSY (it runs) | ENDED | EMPTY (no such job)
+-- REPLY  per job: OK (it is ready, or HELD and due) | BUSY (it runs) | ENDED | EMPTY (no such job)
 -- TWICE  a job that is ready answers OK
 local scheduled, queue, queues, counters, doorbell, job, tried, leases, ended, events = unpack(KEYS)
 local now = time_ms()
@@ -18,7 +19,10 @@ for i = 1, #ARGV, 1 do
   elseif class then
     word = 'OK'
     local due = redis.call('ZSCORE', scheduled, id)
-    if due then
+    if is_held_score(due) then
+      redis.call('ZREM', scheduled, id)
+      redis.call('ZADD', scheduled, text(held_from), id)
+    elseif due then
       redis.call('ZREM', scheduled, id)
       local t = parse_tried(redis.call('HGET', tried, id))
       local text_of_tried = make_ready(events, id, class, head, t, text(math.min(now, tonumber(due))))

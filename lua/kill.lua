@@ -1,5 +1,6 @@
 -- kill: a waiting job becomes a dead letter at once; a running job stays as it is.
--- KEYS   queue queues scheduled outbox counters owners job tried leases checkpoints ended unacked events alarms
+-- KEYS   queue queues scheduled outbox counters owners doorbell job tried leases checkpoints ended unacked unique
+--        events alarms
 -- per job (n = 1, 4, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: only this generation is killed
@@ -7,12 +8,13 @@
 -- REPLY  per job: FAILED tier (ended by this call) | FAILED (killed before this call) | BUSY (it runs) | ENDED
 --        (otherwise) | EMPTY (no such job or generation)
 -- TWICE  a killed job answers FAILED without its tier
-local queue, queues, scheduled, outbox, counters, owners, job, tried, leases, checkpoints, ended, unacked, events,
-  alarms = unpack(KEYS)
-local at = text(time_ms())
+local queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended, unacked,
+  unique, events, alarms = unpack(KEYS)
+local now = time_ms()
+local at = text(now)
 local reply, killed = {}, {}
 
--- kill_waiting ends a job that is ready or scheduled.
+-- kill_waiting ends a job that is ready, scheduled or HELD.
 local function kill_waiting(id, class, head, reason)
   local t = take_waiting(queue, queues, scheduled, tried, id, class, head)
   t.cause, t.error = 'KILLED', reason
@@ -45,6 +47,8 @@ for i = 1, #ARGV, 3 do
 end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
+write_unique(unique, job, scheduled, tried, events, now)
+write_entries(queue, queues, doorbell)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

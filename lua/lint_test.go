@@ -11,7 +11,8 @@ import (
 )
 
 // vocabulary is every word a script may answer.
-var vocabulary = strings.Fields("OK FULL QUOTA LATE LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED " +
+var vocabulary = strings.Fields("OK FULL QUOTA LATE LOST DUPLICATE REPLAY MISMATCH HELD UNIQUE TAKEN REPLACED " +
+	"BUSY EMPTY CANCEL FAILED " +
 	"CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
 
 var (
@@ -27,7 +28,8 @@ var (
 	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|` +
 		`'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
 	adding = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
-		`\b(ring|write_counters|record_attempt|write_ends|write_entries)\(`)
+		`\b(ring|write_counters|record_attempt|write_ends|write_entries|write_unique|` +
+		`take_unique|take_unique_again|store_unique|store_behind|let_go)\(`)
 	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'|\btake_waiting\(`)
 )
 
@@ -103,7 +105,8 @@ func (s *script) bindsKeys() {
 
 // prefixes are the keys that are the beginning of one, with what may follow.
 var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "idempotency": {"idempotency_key"},
-	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}, "queues": {}}
+	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}, "queues": {},
+	"unique": {"class.unique", "class.unique.unique", "e.class.unique"}}
 
 // ofQueue is a key that key_of chooses: a key of the header, or a prefix and the name of a queue.
 var ofQueue = regexp.MustCompile(`^key_of\([\w.]+, (\w+), (\w+)(?: \.\. ':')?\)$`)
@@ -135,7 +138,15 @@ func (s *script) usesKeys() {
 				s.say("read_ended(%s): not a key of the header", strings.Join(c.args, ", "))
 			}
 			continue
-		case "write_ends", "write_entries":
+		case "lives", "take_unique", "take_unique_again": // they have prefixes
+			if !slices.Contains(s.keys, c.args[0]) {
+				s.say("%s(%s): not a key of the header", c.function, strings.Join(c.args, ", "))
+			}
+			continue
+		case "write_ends", "write_entries", "write_unique":
+			if c.function == "write_unique" {
+				c.args = c.args[:len(c.args)-1] // the time is no key
+			}
 			for _, arg := range c.args {
 				if !slices.Contains(s.keys, arg) {
 					s.say("%s(%s): %s is not a key of the header", c.function, strings.Join(c.args, ", "), arg)
@@ -248,6 +259,10 @@ func (s *script) keepsOff() {
 	}
 }
 
+// takesNumbers are the functions of the prelude that get a time as a number.
+var takesNumbers = map[string]bool{"write_unique": true, "take_unique": true, "take_unique_again": true,
+	"store_unique": true, "let_go": true}
+
 // writesNumbersAsText looks for locals that hold numbers where Lua would turn them into text, and not text().
 func (s *script) writesNumbersAsText() {
 	numbers := numericLocals(s.body)
@@ -265,6 +280,9 @@ func (s *script) writesNumbersAsText() {
 		}
 	}
 	for _, c := range append(calls(s.body), concats(s.body)...) {
+		if takesNumbers[c.function] {
+			continue
+		}
 		for _, arg := range c.args {
 			if numbers[arg] {
 				s.say("%s gets the number %s, not its text", c.function, arg)

@@ -34,7 +34,9 @@ type call struct {
 
 var callStart = regexp.MustCompile(`\b(redis\.call|bulk|read_values|read_column|drop_from_column|` +
 	`checkpoint_bytes|ring|write_counters|write_ends|write_entries|publish|note_event|note_alarm|record_attempt|` +
-	`end_with_record|take_waiting|end_waiting|make_ready|read_ended|read_start)\(`)
+	`end_with_record|take_waiting|end_waiting|make_ready|read_ended|read_start|write_unique|take_unique|` +
+	`take_unique_again|` +
+	`store_unique|store_behind|read_unique|let_go|lives)\(`)
 
 // calls are the calls that touch keys.
 func calls(body string) []call { return find(body, callStart) }

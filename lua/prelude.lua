@@ -7,10 +7,10 @@
 --   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
 --   ended .. slice  HASH id -> "state ended report class run\nhead\ncause n\n", then the error of n bytes, then the
 --                   result: an ended job
--- class = "tier queue generation max_retries owner max_run_ms" is the same for a whole generation, and for most jobs of
--- a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run = "attempt retries
--- first started due token". lease = class, run and, if a user asked to cancel the job, "cancel". docs/KEYS.md explains
--- each word.
+-- class = "tier queue generation max_retries owner max_run_ms [options]" is the same for a whole generation, and for
+-- most jobs of a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run =
+-- "attempt retries first started due token". lease = class, run and, if a user asked to cancel the job, "cancel".
+-- docs/KEYS.md explains each word.
 
 -- text writes an integer as decimal digits, exact to 2^53. tostring would turn 15 digits into 1e+14.
 local function text(n) return string.format('%d', n) end
@@ -31,18 +31,29 @@ end
 -- slice_of names the slice of an id: the 256 ms of its UUIDv7 time.
 local function slice_of(id) return string.sub(id, 1, 11) end
 
+-- read_class_options reads the options of a class, "name=value" in a fixed order, into its parts. It returns false for
+-- another text. uniq is the job's unique key: a hash, and while what the job holds the key: 'w' it waits, 'l' it lives,
+-- 's' and a number = so many seconds from its arrival.
+local function read_class_options(parsed, options)
+  local hash, mode, seconds = string.match(options, '^ uniq=(%x+)%.([wls])(%d*)$')
+  if not hash then return false end
+  parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
+  return true
+end
+
 -- parse_class parses a class, once per call: most jobs of a call share one. It returns nil for another text.
 local parsed_classes = {} -- class as text -> its parts
 local function parse_class(class)
   local parsed = parsed_classes[class]
   if parsed then return parsed end
-  local tier, queue, generation, max_retries, owner, max_run =
-    string.match(class, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+)$')
+  local tier, queue, generation, max_retries, owner, max_run, options =
+    string.match(class, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+)(.*)$')
   if not tier then return nil end
   parsed = {
     text = class, tier = tier, queue = queue, generation = generation, max_retries = tonumber(max_retries),
     owner = owner, max_run = tonumber(max_run),
   }
+  if options ~= '' and not read_class_options(parsed, options) then return nil end
   parsed_classes[class] = parsed
   return parsed
 end
@@ -354,6 +365,13 @@ local function parse_detail(detail)
   return rest and string.sub(rest, n + 1) or ''
 end
 
+-- free_unique notes that a job lets go of its unique key. write_unique frees the keys that a call noted.
+local freed = {} -- id, class, id, class, ...
+local function free_unique(id, class)
+  local n = #freed
+  freed[n + 1], freed[n + 2] = id, class
+end
+
 -- note_end keeps the end of a job for write_ends. line is its end_line. The outbox shows the end to drainers from
 -- visible_at on.
 local end_entries = {} -- slice -> id, text, id, text, ...
@@ -369,6 +387,7 @@ local function note_end(id, class, attempt, line, at, head, detail, visible_at)
   entries[n + 1], entries[n + 2] = id, line .. '\n' .. head .. '\n' .. detail
   ended_ids[m + 1] = id
   outbox_entries[e + 1], outbox_entries[e + 2] = visible_at, outbox_member(id, class.generation, attempt)
+  if class.unique then free_unique(id, class) end
 end
 
 -- write_ends writes the ends that note_end kept. A slice has no time to live while SQL lacks one of its jobs.
@@ -410,3 +429,128 @@ end
 
 -- read_ended returns parse_ended of a job, if Redis still has its end.
 local function read_ended(ended, id) return parse_ended(redis.call('HGET', ended .. slice_of(id), id)) end
+
+-- A unique key is a STRING, unique .. hash -> "id generation" of its holder, then the ids of the jobs behind the
+-- holder, oldest first. Those are HELD; only a job that came back, from an attempt or after a loss, waits or runs
+-- behind another holder. A key for seconds has a time to live, and no job is behind its holder.
+--
+-- A HELD job waits in scheduled for the end of its key's holder. Its score is held_from, a time that never comes, plus
+-- the time from which it may run, if it has a delay. held_from is no round number: the embedded Redis writes those with
+-- an exponent, which its Lua does not read.
+local held_from, held_state = 4000000000000001, 'HELD'
+
+local function is_held_score(score) return score and tonumber(score) >= held_from end
+
+-- read_unique returns the parts of what a unique key has, or nil.
+local function read_unique(key)
+  local id, generation, rest = string.match(redis.call('GET', key) or '', '^(%S+) (%d+)(.*)$')
+  if not id then return nil end
+  local behind = {}
+  for behind_id in string.gmatch(rest, '%S+') do behind[#behind + 1] = behind_id end
+  return {id = id, generation = generation, behind = behind}
+end
+
+-- store_behind writes which jobs are behind the holder of a unique key.
+local function store_behind(key, found)
+  redis.call('SET', key, table.concat({found.id, found.generation, table.concat(found.behind, ' ')}, ' '))
+end
+
+-- store_unique gives a unique key to a job that arrived then, with the jobs that are behind it. The key of a job that
+-- holds it for seconds is not stored once these have passed.
+local function store_unique(key, id, class, behind, arrived, now)
+  local value = table.concat({id, class.generation, table.concat(behind, ' ')}, ' ')
+  if class.unique_while ~= 's' then
+    redis.call('SET', key, value)
+  elseif arrived + class.unique_ms > now then
+    redis.call('SET', key, value, 'PX', text(arrived + class.unique_ms - now))
+  end
+end
+
+-- take_unique_again gives a job that waits again the unique key that it had freed at its claim. If another job has the
+-- key, the job is behind that one.
+local function take_unique_again(unique, id, class, now)
+  if class.unique_while ~= 'w' then return end
+  local key = unique .. class.unique
+  local found = read_unique(key)
+  if not found then
+    store_unique(key, id, class, {}, 0, now)
+  elseif found.id ~= id and redis.call('PTTL', key) < 0 then
+    found.behind[#found.behind + 1] = id
+    store_behind(key, found)
+  end
+end
+
+-- let_go makes a HELD job wait in its queue, or in scheduled until it is due.
+local function let_go(scheduled, tried, events, id, class, head, score, now)
+  local ready_at = tonumber(score) - held_from
+  redis.call('ZREM', scheduled, id)
+  if ready_at > now then
+    redis.call('ZADD', scheduled, text(ready_at), id)
+    note_event(events, id, class.tier, 'SCHEDULED')
+    return
+  end
+  local t = parse_tried(redis.call('HGET', tried, id))
+  local text_of_tried = make_ready(events, id, class, head, t, text(now))
+  if text_of_tried then redis.call('HSET', tried, id, text_of_tried) end
+end
+
+-- pass_on gives a unique key to the first of the jobs behind its holder. A HELD job waits in its queue from now on.
+-- Without any job it deletes the key.
+local function pass_on(key, behind, job, scheduled, tried, events, now)
+  while #behind > 0 do
+    local id = table.remove(behind, 1)
+    local score = redis.call('ZSCORE', scheduled, id)
+    local class, head = read_start(job .. id)
+    if class and class.unique then
+      if is_held_score(score) then let_go(scheduled, tried, events, id, class, head, score, now) end
+      store_unique(key, id, class, behind, 0, now)
+      return
+    end
+  end
+  redis.call('DEL', key)
+end
+
+-- write_unique frees the unique keys that free_unique noted. A key that another job holds, or another generation of the
+-- job, stays, and the job is no longer behind the holder. write_entries comes after it.
+local function write_unique(unique, job, scheduled, tried, events, now)
+  for i = 1, #freed, 2 do
+    local id, class = freed[i], freed[i + 1]
+    local key = unique .. class.unique
+    local found = read_unique(key)
+    if found and found.id == id and found.generation == class.generation then
+      if class.unique_while ~= 's' then pass_on(key, found.behind, job, scheduled, tried, events, now) end
+    elseif found then
+      for n, behind_id in ipairs(found.behind) do
+        if behind_id == id then
+          table.remove(found.behind, n)
+          store_behind(key, found)
+          break
+        end
+      end
+    end
+  end
+end
+
+-- lives says whether a generation of a job has not ended.
+local function lives(job, ended, id, generation)
+  local class, e = read_start(job .. id), read_ended(ended, id)
+  return class ~= nil and class.generation == generation and not (e and e.class.generation == generation)
+end
+
+-- take_unique gives a restored job its unique key and returns false. If another living job holds the key, the job is
+-- behind that one, and take_unique returns whether it is HELD: one that runs goes on. A job that would hold the key for
+-- seconds, or whose key is held for seconds, goes on without the key.
+local function take_unique(unique, job, ended, id, class, arrived, now, can_wait)
+  local key = unique .. class.unique
+  local found = read_unique(key)
+  if found and found.id ~= id and redis.call('PTTL', key) > 0 then return false end
+  local is_taken = found and found.id ~= id and lives(job, ended, found.id, found.generation)
+  if not is_taken then
+    store_unique(key, id, class, found and found.behind or {}, arrived, now)
+  elseif class.unique_while ~= 's' then
+    found.behind[#found.behind + 1] = id
+    store_behind(key, found)
+    return can_wait
+  end
+  return false
+end

@@ -1,7 +1,7 @@
 -- reclaim: a watch looks at expired jobs: the script takes back those whose deadline had already passed at an earlier
 --        look, and notes those that expired since.
--- KEYS   watched other suspects queue queues outbox counters owners doorbell quarantine tried leases checkpoints ended
---        unacked attempts events alarms
+-- KEYS   watched other suspects queue queues scheduled outbox counters owners doorbell quarantine job tried leases
+--        checkpoints ended unacked attempts unique events alarms
 -- ARGV[1] cause: HEARTBEAT_STOPPED | MAX_TIME_EXCEEDED
 -- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them
 -- ARGV[3] limit: how many expired jobs to look at
@@ -9,8 +9,8 @@
 -- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier (''
 --        with SUSPECT and QUARANTINED)
 -- TWICE  the script acts on what it finds: it does not find a job again that it took back
-local watched, other, suspects, queue, queues, outbox, counters, owners, doorbell, quarantine, tried, leases,
-  checkpoints, ended, unacked, attempts, events, alarms = unpack(KEYS)
+local watched, other, suspects, queue, queues, scheduled, outbox, counters, owners, doorbell, quarantine, job, tried,
+  leases, checkpoints, ended, unacked, attempts, unique, events, alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -48,6 +48,7 @@ local function take_back(id)
   end
   local run = format_run(attempt, text(retries + 1), lease.first_claim, lease.started, lease.due, '-')
   redis.call('HSET', tried, id, format_tried(t, run))
+  take_unique_again(unique, id, class, now)
   add_entry(class.queue, score_of(head), id)
   count_job(class, 'ready', 1)
   note_event(events, id, tier, 'PENDING', attempt, cause)
@@ -69,8 +70,9 @@ for i = 1, #expired, 2 do
   reply[n + 1], reply[n + 2], reply[n + 3] = id, word, tier
 end
 
-write_entries(queue, queues, doorbell)
 write_ends(outbox, ended, unacked, tried, checkpoints)
+write_unique(unique, job, scheduled, tried, events, now)
+write_entries(queue, queues, doorbell)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

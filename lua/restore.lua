@@ -1,7 +1,7 @@
 -- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
 --        limits it.
 -- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job tried
---        leases checkpoints ended unacked attempts events
+--        leases checkpoints ended unacked attempts unique events
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
 -- per job (n = 3, 20, ...):
@@ -9,7 +9,7 @@
 -- ARGV[n+1] generation: the generation to put in
 -- ARGV[n+2] tier: the name of the tier
 -- ARGV[n+3] priority: of the tier
--- ARGV[n+4] class_rest: 'max_retries owner max_run_ms', the rest of the class
+-- ARGV[n+4] class_rest: 'max_retries owner max_run_ms' and, if the job has any, ' options': the rest of the class
 -- ARGV[n+5] arrived: ms | 0 now
 -- ARGV[n+6] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+7] payload: JSON
@@ -26,10 +26,11 @@
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
+-- A job whose unique key another living job holds comes back as HELD, behind the jobs that are HELD already.
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the retry.
 local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, job,
-  tried, leases, checkpoints, ended, unacked, attempts, events = unpack(KEYS)
+  tried, leases, checkpoints, ended, unacked, attempts, unique, events = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
@@ -86,14 +87,19 @@ for i = 3, #ARGV, 17 do
       heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
       run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
       count_running(class, 1)
+      if class.unique and class.unique_while ~= 'w' then
+        take_unique(unique, job, ended, id, class, arrived, now, false)
+      end
     elseif is_cancelled or is_killed then
       state, cause = end_state, is_killed and 'KILLED' or nil
       local detail = format_detail({cause = cause or '-', error = is_killed and reason or ''}, '')
       add_outbox_bytes(bytes)
       note_end(id, class, attempt, end_line(end_state, at, '-', class, run), at, head, detail, at)
     else
+      local is_held = class.unique and take_unique(unique, job, ended, id, class, arrived, now, true)
+      if is_held then due = held_from + due end
       if due > now then
-        state = 'SCHEDULED'
+        state = is_held and held_state or 'SCHEDULED'
         scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = text(due), id
       else
         add_entry(queue_name, score, id)

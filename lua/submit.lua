@@ -1,5 +1,5 @@
 -- submit: accepts new jobs: into their queue at their score or, delayed, into scheduled.
--- KEYS   queue queues scheduled counters owners clock doorbell job ended idempotency events
+-- KEYS   queue queues scheduled counters owners clock doorbell job tried leases ended idempotency unique events
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later accepts nothing
 -- ARGV[3] key_ttl_ms: how long an Idempotency-Key is kept
@@ -10,15 +10,22 @@
 -- ARGV[n+1] submit_class: 'tier queue max_retries owner max_run_ms priority limit delay_ms quota queue_limit', which
 --        most jobs of a call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of
 --        fresh or delayed jobs at which the tier is full, queue_limit the same of the queue; quota and queue_limit '-'
---        = any number of jobs
+--        = any number of jobs. Behind it, if the job has a unique key, ' uniq=<option of the class> on max_wait_ms
+--        held_limit': on says what to do if another job holds the key; max_wait_ms = how long after its arrival a
+--        replaced job is due at the latest, 0 = whenever; held_limit = the number of delayed jobs at which the tier is
+--        full
 -- ARGV[n+2] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+3] payload: JSON
 -- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
--- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its queue is full: queue; its tier's
---        share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE
---        arrived | REPLAY id (that job has the Idempotency-Key) | MISMATCH (the same, and with another body)
--- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
-local queue, queues, scheduled, counters, owners, clock, doorbell, job, ended, idempotency, events = unpack(KEYS)
+-- REPLY  per job: OK arrived | HELD arrived (it waits for the holder of its unique key) | UNIQUE id (that job holds the
+--        key) | TAKEN id (the same; nothing is accepted) | REPLACED id due (that job has the payload now, and is due
+--        then; 0 = at once, or HELD) | QUOTA (that many of its owner's jobs live) | FULL (its queue is full: queue; its
+--        tier's share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE (not_after has passed) |
+--        DUPLICATE arrived | REPLAY id (that job has the Idempotency-Key) | MISMATCH (the same, and with another body)
+-- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is. A submit that made no job is decided
+--        anew
+local queue, queues, scheduled, counters, owners, clock, doorbell, job, tried, leases, ended, idempotency, unique,
+  events = unpack(KEYS)
 local base, not_after, key_ttl, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
@@ -29,49 +36,57 @@ local events_wanted = has_listeners(events)
 
 -- Tiers fill a limit one after the other, the smallest share first, and each at most to its share. What a tier has
 -- beyond its share (jobs that came due, were requeued or restored) keeps no other tier out.
-local limits = {'fresh', 'delayed', 'delayedbytes', 'living', 'bytes'} -- in the order of the shares
-local fills = {} -- limit -> list of {tier, share, n} in that order; others = what tiers without a plan have
-local used = {} -- limit -> how much of it is taken, or more than that: see is_full
+local tier_shares, share_of = {}, {} -- in the order of the shares; tier -> limit -> its share
+local share_pattern = '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)'
+for tier, fresh, delayed, delayed_bytes, living, bytes in string.gmatch(shares, share_pattern) do
+  local of = {
+    tier = tier, fresh = tonumber(fresh), delayed = tonumber(delayed), delayedbytes = tonumber(delayed_bytes),
+    living = tonumber(living), bytes = tonumber(bytes),
+  }
+  tier_shares[#tier_shares + 1], share_of[tier] = of, of
+end
+
 local counts = {} -- counter -> its value before this call
+local function read_counts()
+  local fields = redis.call('HGETALL', counters)
+  for i = 1, #fields, 2 do counts[fields[i]] = tonumber(fields[i + 1]) end
+end
+read_counts()
+
+-- taken_before returns how much of a limit a tier had taken before this call.
+local function taken_before(tier, limit)
+  local function taken(counter) return math.max(counts[tier .. ':' .. counter] or 0, 0) end
+  -- Living jobs have no counter of their own: they are ready, scheduled or running.
+  if limit == 'living' then return taken('ready') + taken('scheduled') + taken('running') end
+  return taken(limit)
+end
+
+-- used has how much of each limit is taken, or more than that: see is_full.
+local used = {
+  fresh = counts.fresh or 0, delayed = counts.delayed or 0, delayedbytes = counts.delayedbytes or 0,
+  living = 0, bytes = counts.bytes or 0,
+}
+for _, of in ipairs(tier_shares) do used.living = used.living + taken_before(of.tier, 'living') end
+
+-- add_to_used counts what a job of this call takes of a limit. It adds all of it to used, which is at most too much.
+local taken_now = {fresh = {}, delayed = {}, delayedbytes = {}, living = {}, bytes = {}} -- limit -> tier -> n
+local function add_to_used(limit, tier, n)
+  taken_now[limit][tier] = (taken_now[limit][tier] or 0) + n
+  used[limit] = used[limit] + n
+end
 
 -- add_up_used computes exactly how much of a limit is taken.
 local function add_up_used(limit)
-  local sum = fills[limit].others
-  for _, fill in ipairs(fills[limit]) do sum = math.max(sum, math.min(sum + fill.n, fill.share)) end
+  local fills, others = {}, counts[limit] or 0 -- others = what tiers without a plan have
+  for i, of in ipairs(tier_shares) do
+    fills[i] = taken_before(of.tier, limit)
+    others = others - fills[i]
+  end
+  local sum = math.max(others, 0)
+  for i, of in ipairs(tier_shares) do
+    sum = math.max(sum, math.min(sum + fills[i] + (taken_now[limit][of.tier] or 0), of[limit]))
+  end
   used[limit] = sum
-end
-
--- read_fills reads the counters into fills and used.
-local function read_fills()
-  local fields = redis.call('HGETALL', counters)
-  for i = 1, #fields, 2 do counts[fields[i]] = tonumber(fields[i + 1]) end
-  local function tier_count(tier, counter) return math.max(counts[tier .. ':' .. counter] or 0, 0) end
-  for _, limit in ipairs(limits) do fills[limit] = {others = counts[limit] or 0} end
-  for tier, a, b, c, d, e in string.gmatch(shares, '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)') do
-    local tier_shares = {a, b, c, d, e}
-    for i, limit in ipairs(limits) do
-      local n = tier_count(tier, limit)
-      -- Living jobs have no counter of their own: they are ready, scheduled or running.
-      if limit == 'living' then
-        n = tier_count(tier, 'ready') + tier_count(tier, 'scheduled') + tier_count(tier, 'running')
-      end
-      local fill = {tier = tier, share = tonumber(tier_shares[i]), n = n}
-      table.insert(fills[limit], fill)
-      fills[limit][tier], fills[limit].others = fill, fills[limit].others - n
-    end
-  end
-  for _, limit in ipairs(limits) do
-    fills[limit].others = math.max(fills[limit].others, 0)
-    add_up_used(limit)
-  end
-end
-read_fills()
-
--- add_to_fill counts what a job of this call adds to a limit. It adds all of it to used, which is at most too much.
-local function add_to_fill(limit, tier, n)
-  local fill = fills[limit][tier]
-  if fill then fill.n = fill.n + n end
-  used[limit] = used[limit] + n
 end
 
 -- is_full says whether used has reached a number. Only then is used added up exactly.
@@ -88,14 +103,15 @@ local function queue_full(class, counter)
   return (counts[name .. ':' .. counter] or 0) + new >= class.queue_limit
 end
 
--- exceeded_limit returns the limit that has no capacity for a job of this class, or nil.
-local function exceeded_limit(class)
-  local count_limit = class.delay == 0 and 'fresh' or 'delayed'
+-- exceeded_limit returns the limit that has no capacity for a job of this class, or nil. A HELD job counts as delayed.
+local function exceeded_limit(class, is_held)
+  local is_fresh = class.delay == 0 and not is_held
+  local count_limit = is_fresh and 'fresh' or 'delayed'
   if queue_full(class, count_limit) then return 'queue' end
-  if is_full(count_limit, class.limit) then return count_limit end
-  for _, limit in ipairs(class.delay == 0 and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
-    local fill = fills[limit][class.tier]
-    if fill and is_full(limit, fill.share) then return limit end
+  if is_full(count_limit, is_held and class.held_limit or class.limit) then return count_limit end
+  for _, limit in ipairs(is_fresh and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
+    local of = share_of[class.tier]
+    if of and is_full(limit, of[limit]) then return limit end
   end
   return nil
 end
@@ -150,20 +166,120 @@ end
 -- read_submit_class parses a submit_class once per call: most jobs of a call share one.
 local submit_classes = {} -- submit_class as text -> its parts
 local function read_submit_class(submit_class)
-  local tier, queue_name, max_retries, owner, max_run, priority, limit, delay, quota, queue_limit =
-    string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
+  local tier, queue_name, max_retries, owner, max_run, priority, limit, delay, quota, queue_limit, rest =
+    string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)(.*)$')
   local score = text(priority * base + arrived)
   local class_text = table.concat({tier, queue_name, '1', max_retries, owner, max_run}, ' ')
+  local option, on, max_wait, held_limit = string.match(rest, '^( uniq=%S+) (%S+) (%d+) (%d+)$')
+  if option then class_text = class_text .. option end
   local class = {
     tier = tier, queue = queue_name, owner = owner, limit = tonumber(limit), delay = tonumber(delay),
     quota = tonumber(quota), queue_limit = tonumber(queue_limit), score = score, class_line = class_text .. '\n',
     head_start = at .. ' ' .. score .. ' ',
   }
   class.due = text(now + class.delay)
+  if option then
+    class.unique, class.on, class.max_wait, class.held_limit = parse_class(class_text), on, tonumber(max_wait),
+      tonumber(held_limit)
+    class.priority = tonumber(priority)
+  end
   submit_classes[submit_class] = class
   return class
 end
 
+-- add_now puts a job into its queue at once: a later job of the call may replace it.
+local function add_now(name, score, id)
+  redis.call('ZADD', key_of(name, queue, queues), score, id)
+  ring(doorbell, name)
+end
+
+-- replace gives a job that was never claimed another payload, and the time of its new submit. A HELD job gets another
+-- tier and queue too. It returns the word.
+local function replace(id, old, old_head, old_score, class, descriptor, payload)
+  local bytes, of, is_held = #payload, share_of[class.tier], is_held_score(old_score)
+  if bytes > bytes_of(old_head) and of and is_full('bytes', of.bytes) then return 'FULL bytes' end
+  local since, score = string.match(old_head, '^(%d+) (%d+)')
+  if is_held then score = text(class.priority * base + tonumber(since)) end
+  local due = class.delay > 0 and now + class.delay or 0
+  if class.max_wait > 0 then due = math.min(due, tonumber(since) + class.max_wait) end
+  if due <= now then due = 0 end
+  count_living(old, -1, bytes_of(old_head))
+  count_waiting(old, not old_score, true, -1, bytes_of(old_head))
+  count_living(class.unique, 1, bytes)
+  count_waiting(class.unique, not is_held and due == 0, true, 1, bytes)
+  add_to_used('bytes', class.tier, math.max(bytes - bytes_of(old_head), 0))
+  local head = table.concat({since, score, text(bytes), descriptor}, ' ')
+  redis.call('SET', job .. id, class.class_line .. head .. '\n' .. payload)
+  if is_held then
+    redis.call('ZADD', scheduled, text(held_from + due), id)
+    note_event(events, id, class.tier, 'HELD')
+    return 'REPLACED ' .. id .. ' 0'
+  end
+  if due > 0 then
+    redis.call('ZREM', key_of(class.queue, queue, queues), id)
+    redis.call('ZADD', scheduled, text(due), id)
+  elseif old_score then
+    redis.call('ZREM', scheduled, id)
+    add_now(class.queue, score, id)
+    local t = parse_tried(redis.call('HGET', tried, id))
+    redis.call('HSET', tried, id, format_tried(t, format_run(t.run.attempt, '0', '0', t.run.started, text(now), '-')))
+  end
+  note_event(events, id, class.tier, due > 0 and 'SCHEDULED' or 'PENDING')
+  return 'REPLACED ' .. id .. ' ' .. text(due)
+end
+
+-- find_replaceable returns the class, the head and the score in scheduled of a job that was never claimed. A requeued
+-- job keeps the payload of its dead letter.
+local function find_replaceable(id)
+  local class, head = read_start(job .. id)
+  if not class or class.generation ~= '1' or redis.call('HEXISTS', leases, id) == 1 then return nil end
+  if parse_tried(redis.call('HGET', tried, id)).run.first_claim ~= '0' then return nil end
+  return class, head, redis.call('ZSCORE', scheduled, id)
+end
+
+-- ask_holder looks who holds the unique key of a submit. It returns the word for a submit that makes no job; else nil
+-- and, if the job is to be HELD, what the key has.
+local function ask_holder(class, descriptor, payload)
+  local key = unique .. class.unique.unique
+  local found = read_unique(key)
+  if not found then return nil end
+  local is_timed = redis.call('PTTL', key) > 0
+  if not is_timed and not lives(job, ended, found.id, found.generation) then return nil end
+  if class.on == 'return' then return 'UNIQUE ' .. found.id end
+  if class.on == 'refuse' or is_timed then return 'TAKEN ' .. found.id end
+  if class.on == 'replace' then
+    local old, head, score = find_replaceable(found.id)
+    if old and old.tier == class.tier and old.queue == class.queue then
+      return replace(found.id, old, head, score, class, descriptor, payload)
+    end
+  end
+  local last = found.behind[#found.behind]
+  if last then
+    local old, head, score = find_replaceable(last)
+    if old and is_held_score(score) then return replace(last, old, head, score, class, descriptor, payload) end
+  end
+  return nil, found
+end
+
+-- accept_unique writes a new job that has a unique key at once: the next job of the call may have the same key.
+local function accept_unique(id, class, record, holder)
+  local key = unique .. class.unique.unique
+  redis.call('SET', job .. id, record)
+  if not holder then
+    store_unique(key, id, class.unique, {}, arrived, now)
+    if class.delay > 0 then
+      redis.call('ZADD', scheduled, class.due, id)
+    else
+      add_now(class.queue, class.score, id)
+    end
+    return
+  end
+  holder.behind[#holder.behind + 1] = id
+  store_behind(key, holder)
+  redis.call('ZADD', scheduled, text(held_from + (class.delay > 0 and now + class.delay or 0)), id)
+end
+
+local is_written = false -- the call has changed a job
 for i = 5, #ARGV, 5 do
   local id, descriptor, payload, key_and_body = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local class = submit_classes[ARGV[i + 1]] or read_submit_class(ARGV[i + 1])
@@ -173,38 +289,54 @@ for i = 5, #ARGV, 5 do
     idempotency_key, body = string.match(key_and_body, '^(%S+) (.*)$')
   end
   local word = earlier_answer(id, idempotency_key, body) or 'OK'
+  local holder -- what the unique key has, if the job is HELD behind its holder
   if word == 'OK' and now > not_after then
     word = 'LATE'
-  elseif word == 'OK' and quota_spent(class) then
+  elseif word == 'OK' and class.unique then
+    word, holder = ask_holder(class, descriptor, payload)
+    word = word or 'OK'
+    is_written = is_written or string.sub(word, 1, 8) == 'REPLACED'
+  end
+  if word == 'OK' and quota_spent(class) then
     word = 'QUOTA'
   elseif word == 'OK' then
-    local limit = exceeded_limit(class)
+    local limit = exceeded_limit(class, holder)
     if limit then word = 'FULL ' .. limit end
   end
   if word == 'OK' then
     local head = class.head_start .. text(bytes) .. ' ' .. descriptor
-    word, known_heads[id] = 'OK ' .. at, head
-    records[#records + 1] = job .. id
-    records[#records + 1] = class.class_line .. head .. '\n' .. payload
+    local is_ready, record = delay == 0 and not holder, class.class_line .. head .. '\n' .. payload
+    word, known_heads[id], is_written = (holder and 'HELD ' or 'OK ') .. at, head, true
     count_living(class, 1, bytes)
-    count_waiting(class, delay == 0, true, 1, bytes)
-    add_to_fill('living', tier, 1)
-    add_to_fill('bytes', tier, bytes)
-    if delay == 0 then
-      add_entry(class.queue, class.score, id)
-      add_to_fill('fresh', tier, 1)
+    count_waiting(class, is_ready, true, 1, bytes)
+    add_to_used('living', tier, 1)
+    add_to_used('bytes', tier, bytes)
+    if class.unique then
+      accept_unique(id, class, record, holder)
     else
-      scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = class.due, id
-      add_to_fill('delayed', tier, 1)
-      add_to_fill('delayedbytes', tier, bytes)
+      records[#records + 1] = job .. id
+      records[#records + 1] = record
+      if is_ready then
+        add_entry(class.queue, class.score, id)
+      else
+        scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = class.due, id
+      end
     end
-    if events_wanted then note_event(events, id, tier, delay == 0 and 'PENDING' or 'SCHEDULED') end
+    if is_ready then
+      add_to_used('fresh', tier, 1)
+    else
+      add_to_used('delayed', tier, 1)
+      add_to_used('delayedbytes', tier, bytes)
+    end
+    if events_wanted then
+      note_event(events, id, tier, holder and 'HELD' or delay == 0 and 'PENDING' or 'SCHEDULED')
+    end
     if idempotency_key then redis.call('SET', idempotency .. idempotency_key, id .. ' ' .. body, 'PX', key_ttl) end
   end
   reply[#reply + 1] = word
 end
 
-if #records > 0 then
+if is_written then
   bulk_keys('MSET', records)
   bulk('ZADD', scheduled, scheduled_entries)
   redis.call('SET', clock, at)

@@ -108,7 +108,8 @@ func (s samples) snapshot() *Snapshot {
 	}
 	snap.Queues = []Queue{
 		{Queue: "main", Depth: 3408, Scheduled: 12, InFlight: 36, Workers: 3},
-		{Queue: "films", Depth: 4, InFlight: 2, Workers: 1, Paused: s.now.Add(-time.Minute)},
+		{Queue: "films", Depth: 4, InFlight: 2, Workers: 1,
+			Paused: s.text("queue films is paused since 2026-05-01T11:31:57Z")},
 		{Queue: "thumbnails:low", Depth: 12041}, {Queue: "pictures", Depth: 2, Workers: 3, Push: true},
 	}
 	for i, kind := range []string{"crashed", "stuck", "dead", "gate", "crashed", "requeue"} {
@@ -287,7 +288,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		query = Query{hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile}
 	}
 	plan := s.plans()[0]
-	planValues := PlanValues{"1", "7", "15", "50", "100", "2", "2", "300", s.text("0.2")}
+	planValues := PlanValues{"1", "7", "4", "15", "50", "100", "2", "2", "300", s.text("0.2")}
 	title := strings.TrimSpace
 	return map[string]func(io.Writer) error{
 		"overview": func(w io.Writer) error {

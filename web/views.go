@@ -42,6 +42,7 @@ type Plan struct {
 	Tier              string
 	Priority          int
 	MaxRetries        int
+	OwnSlots          int // of each process
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the tier is refused

@@ -72,7 +72,8 @@ type Lane struct {
 	Completed          int64       `json:"completed"`
 	Failed             int64       `json:"failed"`
 	Retried            int64       `json:"retried"`
-	Spark              []int64     `json:"spark"` // ended jobs per minute of the last hour, oldest first; may be absent
+	Spark              []int64     `json:"spark"`  // ended jobs per minute of the last hour, oldest first; may be absent
+	Paused             string      `json:"paused"` // says since when, by whom and why; "" = it is not paused
 	Plan               *Plan       `json:"-"`
 }
 
@@ -127,19 +128,19 @@ func (w Worker) Ends() bool { return w.Asked != "terminate" }
 
 // Queue is one queue, over all tiers.
 type Queue struct {
-	Queue     string    `json:"queue"`
-	Depth     int64     `json:"depth"` // ready jobs
-	Scheduled int64     `json:"scheduled"`
-	InFlight  int64     `json:"inFlight"`
-	Workers   int       `json:"workers"`         // processes that claim its jobs
-	Paused    time.Time `json:"paused,omitzero"` // since when; zero = it is not paused
-	Push      bool      `json:"push,omitempty"`  // its jobs are posted to a URL
+	Queue     string `json:"queue"`
+	Depth     int64  `json:"depth"` // ready jobs
+	Scheduled int64  `json:"scheduled"`
+	InFlight  int64  `json:"inFlight"`
+	Workers   int    `json:"workers"`          // processes that claim its jobs
+	Paused    string `json:"paused,omitempty"` // as a lane's
+	Push      bool   `json:"push,omitempty"`   // its jobs are posted to a URL
 }
 
 // State says in a word what keeps the queue's jobs from running, or else that they are posted; "" = neither.
 func (q Queue) State() string {
 	switch {
-	case !q.Paused.IsZero():
+	case q.Paused != "":
 		return "paused"
 	case q.Workers == 0 && q.Depth > 0:
 		return "no worker takes its jobs"
@@ -248,8 +249,8 @@ type TierView struct {
 
 // PlanValues are what was typed, in the form's units: seconds, percent, a fraction.
 type PlanValues struct {
-	Priority, MaxRetries, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor, BackoffCap,
-	BackoffJitter string
+	Priority, MaxRetries, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor,
+	BackoffCap, BackoffJitter string
 }
 
 // Change is one line of the difference.

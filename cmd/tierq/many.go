@@ -26,6 +26,8 @@ type sent struct {
 	JobID    string              `json:"jobId,omitempty"`
 	Status   client.Status       `json:"currentJobStatus,omitempty"`
 	Replayed bool                `json:"idempotencyReplayed,omitempty"`
+	Dedup    bool                `json:"deduplicated,omitempty"`
+	Replaced bool                `json:"replaced,omitempty"`
 	Key      string              `json:"idempotencyKey,omitempty"` // of a job with an unknown outcome, to submit it again
 	Code     string              `json:"errorCode,omitempty"`
 	Message  string              `json:"message,omitempty"`
@@ -220,7 +222,8 @@ func mayPass(err error) bool {
 
 // tell prints the result for one job.
 func (b *bulk) tell(line int, o client.Outcome) error {
-	v := sent{Line: line, JobID: o.JobID, Status: o.Status, Replayed: o.Replayed}
+	v := sent{Line: line, JobID: o.JobID, Status: o.Status, Replayed: o.Replayed, Dedup: o.Deduplicated,
+		Replaced: o.Replaced}
 	if o.Err == nil {
 		b.accepted++
 		if b.keep {

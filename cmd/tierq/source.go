@@ -86,6 +86,8 @@ func readLine(text []byte) (client.Submission, error) {
 		Delay    float64         `json:"delaySeconds"`
 		RunAt    time.Time       `json:"runAt"`
 		Callback string          `json:"callbackUrl"`
+		Queue    string          `json:"queue"`
+		Unique   *uniqueLine     `json:"unique"`
 		Key      string          `json:"idempotencyKey"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -104,10 +106,37 @@ func readLine(text []byte) (client.Submission, error) {
 	}
 	job := client.Submission{
 		Type: line.Type, MaxRetries: line.Retries, Delay: time.Duration(line.Delay * float64(time.Second)), RunAt: line.RunAt,
-		CallbackURL: line.Callback, IdempotencyKey: line.Key,
+		CallbackURL: line.Callback, IdempotencyKey: line.Key, Queue: line.Queue,
+	}
+	if line.Unique != nil {
+		var err error
+		if job.Unique, err = line.Unique.read(); err != nil {
+			return job, err
+		}
 	}
 	if line.Payload != nil {
 		job.Payload = line.Payload
 	}
 	return job, nil
+}
+
+// uniqueLine is the member unique of a line, as the API takes it.
+type uniqueLine struct {
+	Key     string          `json:"key"`
+	While   json.RawMessage `json:"while"`
+	On      string          `json:"on"`
+	MaxWait int64           `json:"maxWait"`
+}
+
+func (u *uniqueLine) read() (*client.Unique, error) {
+	unique := &client.Unique{Key: u.Key, On: u.On, MaxWait: time.Duration(u.MaxWait) * time.Second}
+	var seconds int64
+	switch {
+	case len(u.While) == 0 || string(u.While) == "null":
+	case json.Unmarshal(u.While, &seconds) == nil && seconds > 0 && seconds <= math.MaxInt32:
+		unique.For = time.Duration(seconds) * time.Second
+	case json.Unmarshal(u.While, &unique.While) != nil:
+		return nil, errors.New("unique.while is neither a text nor a number of seconds")
+	}
+	return unique, nil
 }

@@ -23,6 +23,7 @@ const maxData = 1 << 20
 type asked struct {
 	typ, data, key, runAt, callback, file string
 	queue                                 string
+	unique, uniqueWhile, uniqueOn         string
 	retries, count                        int
 	delay                                 time.Duration
 	wait                                  bool
@@ -35,7 +36,7 @@ func (p program) submitCommand() *cobra.Command {
 		ValidArgs: []string{"paid", "unpaid", "public"},
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
 			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
-			"\"callbackUrl\", \"queue\", \"idempotencyKey\"}, all optional.\n" +
+			"\"callbackUrl\", \"queue\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
 			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +
@@ -57,11 +58,17 @@ func (p program) submitCommand() *cobra.Command {
 	f.StringVar(&a.runAt, "run-at", "", "start at this `moment` at the earliest, such as 2026-12-01T08:00:00Z")
 	f.StringVar(&a.callback, "callback", "", "`URL` that is told of the job's end by a signed POST")
 	f.StringVar(&a.queue, "queue", "", "let it wait in this `queue` (default: main)")
+	f.StringVar(&a.unique, "unique", "", "unique `key`: of the jobs with it only one lives at a time")
+	f.StringVar(&a.uniqueWhile, "unique-while", "",
+		"how long it holds the unique key: waiting, living or a `time` such as 10m (default: living)")
+	f.StringVar(&a.uniqueOn, "on", "",
+		"if another job holds the unique key, do `this`: return, refuse, replace or after (default: return)")
 	f.IntVar(&a.count, "count", 1, "submit it `n` times")
 	f.StringVar(&a.file, "file", "", "submit the jobs of the file at this `path`, one a line; - for standard input")
 	f.BoolVar(&a.wait, "wait", false, "follow to the end, as tierq watch does; exit code 3 if a job did not complete")
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
-	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "callback", "queue", "count"} {
+	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "callback", "queue", "unique",
+		"count"} {
 		cmd.MarkFlagsMutuallyExclusive("file", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -95,6 +102,8 @@ func (a *asked) check(bounded bool) error {
 		return misused("--delay is negative")
 	case bounded && a.retries < 0:
 		return misused("--max-retries is negative")
+	case a.unique == "" && (a.uniqueWhile != "" || a.uniqueOn != ""):
+		return misused("--unique-while and --on need --unique")
 	case len(a.key) > 200 || strings.ContainsFunc(a.key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return misused("--idempotency-key is not visible ASCII of at most 200 characters")
 	}
@@ -108,6 +117,11 @@ func (s *session) submission(a *asked, bounded bool) (client.Submission, error) 
 		job.MaxRetries = &a.retries
 	}
 	var err error
+	if a.unique != "" {
+		if job.Unique, err = a.uniqueKey(); err != nil {
+			return job, err
+		}
+	}
 	if a.runAt != "" {
 		if job.RunAt, err = time.Parse(time.RFC3339, a.runAt); err != nil {
 			return job, misused("--run-at %q is not a time such as 2026-12-01T08:00:00Z", a.runAt)
@@ -122,6 +136,21 @@ func (s *session) submission(a *asked, bounded bool) (client.Submission, error) 
 	}
 	job.Payload = payload
 	return job, nil
+}
+
+// uniqueKey returns the unique key that the flags describe.
+func (a *asked) uniqueKey() (*client.Unique, error) {
+	u := &client.Unique{Key: a.unique, On: a.uniqueOn}
+	if a.uniqueWhile == "" || a.uniqueWhile == client.WhileWaiting || a.uniqueWhile == client.WhileLiving {
+		u.While = a.uniqueWhile
+		return u, nil
+	}
+	d, err := readDuration(a.uniqueWhile)
+	if err != nil || d < time.Second {
+		return nil, misused("--unique-while %q is not waiting, living or a time of a second or more", a.uniqueWhile)
+	}
+	u.For = d
+	return u, nil
 }
 
 // readData reads a payload: the text itself, a file (@name), or standard input (-).
@@ -188,6 +217,12 @@ func (s *session) submitOne(ctx context.Context, tier client.Tier, a *asked, bou
 	}
 	if accepted.Replayed {
 		s.hint("the idempotency key is known: this is its first job")
+	}
+	switch {
+	case accepted.Replaced:
+		s.hint("this job has the unique key; it has the new payload now")
+	case accepted.Deduplicated:
+		s.hint("this job has the unique key; no other was made")
 	}
 	switch s.format {
 	case asTable, asName:

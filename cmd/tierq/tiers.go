@@ -58,6 +58,7 @@ func (s *session) showPlans(plans []client.Plan) error {
 		column[client.Plan]{head: "HEARTBEAT", cell: func(p client.Plan) string { return short(p.HeartbeatTimeout) }},
 		column[client.Plan]{head: "MAX TIME", cell: func(p client.Plan) string { return short(p.MaxProcessingTime) }},
 		column[client.Plan]{head: "SHARE", cell: func(p client.Plan) string { return strconv.Itoa(p.Share) + "%" }},
+		column[client.Plan]{head: "OWN SLOTS", cell: func(p client.Plan) string { return strconv.Itoa(p.OwnSlots) }},
 		column[client.Plan]{head: "BACKOFF", cell: func(p client.Plan) string { return backoff(p.Backoff) }},
 		column[client.Plan]{head: "BY TYPE", wide: true,
 			cell: func(p client.Plan) string { return strconv.Itoa(len(p.TypeBackoff)) }},
@@ -91,6 +92,7 @@ func backoff(b client.Backoff) string {
 func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	f.IntVar(&a.Priority, "priority", a.Priority, "the tier's place `n` in the order: 1 goes first")
 	f.IntVar(&a.MaxRetries, "max-retries", a.MaxRetries, "retry a job `n` times after its first attempt")
+	f.IntVar(&a.OwnSlots, "own-slots", a.OwnSlots, "keep `n` slots of each process for jobs of the tier's priority")
 	durationVar(f, &a.HeartbeatTimeout, "heartbeat-timeout", a.HeartbeatTimeout,
 		"`time` without a heartbeat after which a worker is taken for dead")
 	durationVar(f, &a.MaxProcessingTime, "max-processing-time", a.MaxProcessingTime,
@@ -159,6 +161,7 @@ func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next
 	}{
 		{"priority", was.Priority, a.Priority, func() { next.Priority = a.Priority }},
 		{"max-retries", was.MaxRetries, a.MaxRetries, func() { next.MaxRetries = a.MaxRetries }},
+		{"own-slots", was.OwnSlots, a.OwnSlots, func() { next.OwnSlots = a.OwnSlots }},
 		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout,
 			func() { next.HeartbeatTimeout = a.HeartbeatTimeout }},
 		{"max-processing-time", was.MaxProcessingTime, a.MaxProcessingTime,

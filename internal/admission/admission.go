@@ -16,10 +16,10 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most
-// job.MaxBatch entries and about job.MaxBatchBytes. It answers each entry with OK, FULL, QUOTA, DUPLICATE, LATE,
-// REPLAY or MISMATCH. Its errors are job.ErrUnavailable (certainly not executed) and job.ErrAmbiguous (sent,
-// answer lost). A call may be sent twice.
+// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch
+// entries and about job.MaxBatchBytes. It answers each entry with OK, HELD, FULL, QUOTA, DUPLICATE, LATE, REPLAY,
+// MISMATCH, UNIQUE, TAKEN or REPLACED. Its errors are job.ErrUnavailable (certainly not executed) and job.ErrAmbiguous
+// (sent, answer lost). A call may be sent twice.
 type Queue interface {
 	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error)
 }
@@ -32,7 +32,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Err.Error() }
 
-// Unwrap makes errors.Is see the reason: job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota.
+// Unwrap makes errors.Is see the reason: job.ErrUnhealthy, job.ErrPaused, job.ErrQueueFull or job.ErrQuota.
 func (r *Refusal) Unwrap() error { return r.Err }
 
 // RetryIn returns RetryAfter. Callers that know only the method's interface use it.
@@ -53,8 +53,9 @@ type Options struct {
 	Partitions int            // 1 to 256
 	Rate       func() float64 // jobs that end per second in the whole cluster; 0 = unknown
 	// the part of the capacity that never-claimed jobs use, and the tier's limit of it, as last read; 0, 0 = unknown
-	Load func(t job.Tier) (filled, limit int64)
-	Log  *slog.Logger
+	Load   func(t job.Tier) (filled, limit int64)
+	Pauses *job.PauseBook // nil = nothing is paused
+	Log    *slog.Logger
 
 	// With a Journal, a submit has its row there before Redis is asked. Known says whether Redis has a job, Now is
 	// Redis' time as this process knows it, Incarnation returns the incarnation of a partition's data as last read.
@@ -72,6 +73,7 @@ type Admission struct {
 	drain      drain
 	mint       *mint
 	committers []*committer
+	pauses     *job.PauseBook
 	room       *room
 	turn       atomic.Uint32
 	waits      sync.Pool // of *wait
@@ -89,11 +91,14 @@ type Admission struct {
 
 // New makes an Admission that refuses every submit until Start.
 func New(o Options) *Admission {
+	if o.Pauses == nil {
+		o.Pauses = &job.PauseBook{}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(),
-		room: newRoom()}
+		pauses: o.Pauses, room: newRoom()}
 	a.journal, a.known, a.now, a.run, a.log = o.Journal, o.Known, o.Now, o.Incarnation, o.Log
 	a.waits.New = func() any { return newWait() }
 	for p := range max(o.Partitions, 1) {
@@ -146,7 +151,9 @@ func (a *Admission) Stop(ctx context.Context) error {
 //
 //   - job.ErrUnknownTier: there is no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
-//   - job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota, in a *Refusal: not accepted, and never will be;
+//   - job.ErrTaken, in a *job.TakenError: another job holds the unique key;
+//   - job.ErrUnhealthy, job.ErrPaused, job.ErrQueueFull or job.ErrQuota, in a *Refusal: not accepted, and never will
+//     be;
 //   - job.ErrFateUnknown: the submit was sent and its answer is lost; the returned id can be polled;
 //   - the error of ctx: the caller left. The job may have been accepted.
 func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
@@ -203,6 +210,9 @@ func (a *Admission) open(ctx context.Context) error {
 // entry makes the entry of a submission for a committer's list, with its id, which names the partition, and its
 // retries. before is the submission's entry in the partition that it moves from, or nil.
 func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before *entry, who *caller) (*entry, error) {
+	if err := a.paused(s); err != nil && before == nil {
+		return nil, err
+	}
 	id, err := a.mint.next(c.partition)
 	if err != nil {
 		return nil, fmt.Errorf("mint an id: %w", err)
@@ -219,12 +229,29 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 	return e, nil
 }
 
+// paused returns a Refusal if a pause refuses a submission.
+func (a *Admission) paused(s *job.Submission) error {
+	p, on := a.pauses.Refusing(s.QueueName(), s.Tier)
+	if !on {
+		return nil
+	}
+	after := blindRefusal
+	if !p.Until.IsZero() {
+		after = time.Until(p.Until)
+	}
+	return refuse(fmt.Errorf("%w: %s", job.ErrPaused, p.Words()), after)
+}
+
 // result returns the Result of an answered entry.
 func (a *Admission) result(e *entry) Result {
-	if e.first != "" {
+	switch {
+	case e.first != "" && e.answer != "":
+		return a.told(&e.submission,
+			job.Accepted{ID: e.first, Deduplicated: true, Replaced: e.answer == job.Replaced}, e.err)
+	case e.first != "":
 		return a.told(&e.submission, job.Accepted{ID: e.first, Replayed: true}, e.err)
 	}
-	return a.told(&e.submission, job.Accepted{ID: e.submission.ID}, e.err)
+	return a.told(&e.submission, job.Accepted{ID: e.submission.ID, Held: e.answer == job.IsHeld}, e.err)
 }
 
 // told returns the Result that the caller of a submission gets. A refusal gets the time after which to try again.

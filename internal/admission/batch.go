@@ -19,9 +19,9 @@ type Result struct {
 // errImpatient ends the context of a batch whose patience is over.
 var errImpatient = errors.New("the patience of a batch is over")
 
-// SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in
-// the order of the input. It checks the gate once. The entries share script calls: job.MaxBatch of them at a time
-// go to one partition, in their order; entries with an Idempotency-Key go to the key's partition. An entry that
+// SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in the
+// order of the input. It checks the gate once. The entries share script calls: job.MaxBatch of them at a time go to one
+// partition, in their order; entries with an Idempotency-Key or a unique key go to the key's partition. An entry that
 // gets no place in the waiting list within the batch's patience is refused and never sent.
 func (a *Admission) SubmitBatch(ctx context.Context, batch []job.Submission) []Result {
 	return a.submit(ctx, batch, a.room.wait)
@@ -129,7 +129,7 @@ func (f *flight) collect(sent []int) {
 			}
 		}
 		f.submitted(accepted)
-		f.takeBack(refused)
+		f.takeBack(f.replaced(refused))
 	}
 	for _, i := range sent {
 		if e := f.entries[i]; e.moves {
@@ -184,7 +184,7 @@ func (f *flight) address(now []int, who *caller) (addressed []int) {
 		plan, ok := f.a.plans.Plan(s.Tier)
 		c, err := chosen, job.ErrUnknownTier
 		if ok {
-			if err = nil; c == nil || before != nil || s.Idempotency.Key != "" {
+			if err = nil; c == nil || before != nil || s.Home() != "" {
 				c, err = f.a.place(s, before)
 			}
 			var e *entry
@@ -199,7 +199,7 @@ func (f *flight) address(now []int, who *caller) (addressed []int) {
 			f.a.room.give()
 			continue
 		}
-		if before == nil && s.Idempotency.Key == "" {
+		if before == nil && s.Home() == "" {
 			chosen = c
 		}
 		addressed = append(addressed, i)

@@ -14,13 +14,16 @@ import (
 
 const (
 	callTimeout = 600 * time.Millisecond
+	// gatherFor is how long the first entry of a call waits at most for the callers that the last call answered.
+	gatherFor = 200 * time.Microsecond
 	// callLimit is when a call that ignores its deadline is abandoned, and the next call is made without waiting for
 	// it.
 	callLimit = callTimeout + 50*time.Millisecond
 )
 
 // committer sends the submits of one partition: all waiting submits go into one call, and those that arrive
-// meanwhile into the next. There is no timer before a call, so a single submit is sent at once.
+// meanwhile into the next. A single submit is sent at once. After a call that many callers wanted to be part of, the
+// next one waits for most of them, because a call costs Redis more than thirty entries in it.
 type committer struct {
 	partition int
 	queue     Queue
@@ -42,6 +45,10 @@ type committer struct {
 	holding  bool // the last call failed: nothing is sent before its entries are back, which go first
 	arrivals uint64
 	stopping bool
+
+	enough int         // with so many entries the next call is made at once
+	waited bool        // an entry of the next call has waited for gatherFor
+	waiter *time.Timer // sets waited; nil = it does not run
 }
 
 func newCommitter(partition int, o Options, room *room, group *sync.WaitGroup) *committer {
@@ -114,7 +121,7 @@ func (c *committer) take() []*entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		for c.waiting.Len() == 0 || c.holding {
+		for c.waiting.Len() == 0 || c.holding || c.gathers() {
 			if c.stopping && c.pausing == 0 {
 				return nil
 			}
@@ -131,6 +138,36 @@ func (c *committer) take() []*entry {
 			return batch
 		}
 	}
+}
+
+// gathers says whether the next call waits for more entries. The caller holds the lock.
+func (c *committer) gathers() bool {
+	if c.waiting.Len() < c.enough && !c.waited && !c.stopping {
+		if c.waiter == nil {
+			c.waiter = time.AfterFunc(gatherFor, c.waitedLong)
+		}
+		return true
+	}
+	if c.waiter != nil {
+		c.waiter.Stop()
+	}
+	c.waiter, c.waited = nil, false
+	return false
+}
+
+func (c *committer) waitedLong() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waited = c.waiter != nil
+	c.work.Broadcast()
+}
+
+// expect notes after a call how many entries the next one waits for: three quarters of those that have no answer yet.
+// Their callers come again soon if each sends one submit after the other.
+func (c *committer) expect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.enough = min(int(c.load.Load())*3/4, job.MaxBatch)
 }
 
 // turnAway refuses the entries of a batch that were not sent before, and returns the others. The caller holds the
@@ -169,6 +206,7 @@ func (c *committer) call(batch []*entry) bool {
 	if !watchdog.Stop() {
 		return false
 	}
+	c.expect()
 	c.settleAll(batch, open, replies, err)
 	return true
 }

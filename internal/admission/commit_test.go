@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,4 +197,51 @@ func TestCommit_AFrozenRedisHangsNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Callers that each send one submit after the other go together: a call costs Redis more than an entry in it.
+func TestCommit_CallersThatComeAgainShareCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
+			pass(100 * time.Microsecond)
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		const callers, submits = 16, 800
+		var group sync.WaitGroup
+		var sent atomic.Int64
+		for i := range callers {
+			group.Go(func() {
+				for sent.Add(1) <= submits {
+					if r := submit(t.Context(), a, job.Paid); r.err != nil {
+						t.Error(r.err)
+					}
+					pass(time.Duration(i) * time.Microsecond) // no two callers are equally quick
+				}
+			})
+		}
+		group.Wait()
+		if calls := len(q.sent()); calls > submits/10 {
+			t.Errorf("%d submits of %d callers took %d calls", submits, callers, calls)
+		}
+	})
+}
+
+// A submit does not wait long for callers that do not come again.
+func TestCommit_WaitsShortlyForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
+			pass(time.Millisecond)
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		many(t, a, 100, job.Paid)
+		r := submit(t.Context(), a, job.Paid)
+		if r.err != nil || r.took > time.Millisecond+gatherFor {
+			t.Errorf("the first submit after a crowd took %s, error %v", r.took, r.err)
+		}
+		if r = submit(t.Context(), a, job.Paid); r.err != nil || r.took != time.Millisecond {
+			t.Errorf("the second took %s, error %v", r.took, r.err)
+		}
+	})
 }

@@ -12,8 +12,8 @@ import (
 // This file decides which partition a submit goes to. Each partition has its part of the capacity and of the
 // quotas, and may be on a server of its own. A submit without an Idempotency-Key may go to any partition. If that
 // partition certainly did not take it (full, over the quota, gate closed, not executed), the submit goes on to
-// another, to each at most once, and is refused when none is left. A submit with a key stays in its home
-// partition: only there a repeat is recognized.
+// another, to each at most once, and is refused when none is left. A submit with an Idempotency-Key or a unique key
+// stays in its home partition: only there a repeat is recognized, and the job that has the unique key is found.
 
 // partitionSet is a set of partitions, of which there are at most 256.
 type partitionSet [4]uint64
@@ -29,7 +29,7 @@ func (a *Admission) place(s *job.Submission, before *entry) (*committer, error) 
 		if c = a.choose(s, &before.asked); c == nil {
 			return nil, before.err
 		}
-	} else if key := s.Idempotency.Key; key != "" {
+	} else if key := s.Home(); key != "" {
 		c = a.committers[job.Home(key, len(a.committers))]
 	} else if c = a.choose(s, nil); c == nil {
 		return nil, a.gate.refusal(wholeGate)

@@ -21,6 +21,9 @@ type Journal interface {
 	// TakeBack removes the rows of submits that Redis refused, and their keys. false means that the submit can no
 	// longer take the row back: Redis has its job or will get it.
 	TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error)
+	// Replace gives rows of jobs that were never claimed the payload, the type, the options, the retries, the trace id
+	// and the due time of other submits. A job that has no row has ended.
+	Replace(ctx context.Context, rows []job.JournalRow) error
 	// Holder returns the job that a key stands for. It changes nothing.
 	Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error)
 }
@@ -173,4 +176,35 @@ func (f *flight) takeBack(refused []int) {
 		e := f.entries[i]
 		e.err, e.first, e.moves = job.ErrFateUnknown, "", false
 	}
+}
+
+// replaced gives the rows of jobs the payloads that Redis has given to the jobs, and returns the entries whose own rows
+// go now. Where a job's row may have its old payload, the entry's own row stays, and is in doubt: Redis will get it as
+// a job of its own.
+func (f *flight) replaced(refused []int) (gone []int) {
+	var rows []job.JournalRow
+	var of []int
+	for _, i := range refused {
+		e := f.entries[i]
+		if e.answer != job.Replaced {
+			gone = append(gone, i)
+			continue
+		}
+		row := f.a.row(e)
+		row.ID, row.RunAt = e.first, e.due
+		rows, of = append(rows, row), append(of, i)
+	}
+	if len(rows) == 0 {
+		return gone
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), backTimeout)
+	defer cancel()
+	if err := f.a.journal.Replace(ctx, rows); err != nil {
+		f.a.log.Warn("the journal did not take replaced payloads: they are in doubt", "jobs", len(rows), "err", err)
+		for _, i := range of {
+			f.entries[i].err, f.entries[i].first = job.ErrFateUnknown, ""
+		}
+		return gone
+	}
+	return append(gone, of...)
 }

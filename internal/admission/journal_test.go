@@ -27,6 +27,8 @@ type fakeJournal struct {
 	slow    time.Duration              // of Submit
 	stays   bool                       // TakeBack answers that the submits can no longer take back their rows
 	backErr error                      // of TakeBack
+	changed []job.JournalRow           // what Replace got
+	notKept error                      // of Replace
 	asked   func(key string, call int) // called before a row with a key is written
 	calls   int
 }
@@ -77,6 +79,13 @@ func (j *fakeJournal) TakeBack(_ context.Context, rows []job.JournalRow) ([]bool
 		}
 	}
 	return gone, nil
+}
+
+func (j *fakeJournal) Replace(_ context.Context, rows []job.JournalRow) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.changed = append(j.changed, rows...)
+	return j.notKept
 }
 
 func (j *fakeJournal) Holder(_ context.Context, key job.Idempotency) (job.KeyHolder, error) {

@@ -34,7 +34,7 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 		switch step {
 		case accept:
 			if !e.answered {
-				e.arrived = reply.ArrivedAt
+				e.arrived, e.answer = reply.ArrivedAt, reply.Word
 			}
 			c.settle(e, nil)
 			continue
@@ -43,6 +43,15 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 				e.first = reply.First
 			}
 			c.settle(e, nil)
+			continue
+		case standIn:
+			if !e.answered {
+				e.first, e.answer, e.due = reply.First, reply.Word, reply.Due
+			}
+			c.settle(e, nil)
+			continue
+		case taken:
+			c.settle(e, &job.TakenError{ID: reply.First})
 			continue
 		case mismatch:
 			c.settle(e, job.ErrMismatch)
@@ -86,10 +95,10 @@ func (c *committer) refuse(e *entry, err error) {
 	c.settle(e, err)
 }
 
-// mayMove says whether another partition may take an entry. An entry with an Idempotency-Key stays: only at home a
-// repeat is recognized.
+// mayMove says whether another partition may take an entry. An entry with an Idempotency-Key or a unique key stays:
+// only at home a repeat, and the key's holder, are found.
 func (c *committer) mayMove(e *entry) bool {
-	return c.elsewhere != nil && e.submission.Idempotency.Key == "" && c.elsewhere(e)
+	return c.elsewhere != nil && e.submission.Home() == "" && c.elsewhere(e)
 }
 
 // isolate handles an error that is caused by the content of a call. Each entry is sent again alone, so that only

@@ -27,7 +27,9 @@ type entry struct {
 	answered   bool
 	err        error     // the answer
 	arrived    time.Time // the script's arrival time
-	first      job.ID    // of a replay: the job of the first submit
+	first      job.ID    // of a replay: the job of the first submit; of a stand-in: the job that stands for this one
+	answer     job.Word  // HELD, UNIQUE or REPLACED, of an answered entry with a unique key; "" = another
+	due        time.Time // of REPLACED: when that job is due
 	run        string    // the incarnation that was known before it was sent; with a journal only
 	moves      bool      // another partition may take it
 }
@@ -54,6 +56,8 @@ const (
 	accept    step = iota // the job is in Redis
 	replay                // the job of the first submit under its Idempotency-Key is in Redis, its own is not
 	mismatch              // refused for its Idempotency-Key: certainly not in Redis
+	standIn               // the job that has its unique key stands for it: its own is certainly not in Redis
+	taken                 // refused for its unique key: certainly not in Redis
 	full                  // refused for the capacity: certainly not in Redis
 	quota                 // refused for its owner's quota: certainly not in Redis
 	unhealthy             // refused for health: certainly not in Redis
@@ -78,6 +82,10 @@ const pause = 50 * time.Millisecond
 //	REPLAY        another submit's job has the key  the same: had a copy of ours made its job, the key would be ours
 //	                                                (DUPLICATE); one still on its way finds the key taken
 //	MISMATCH      as REPLAY, with another body      as REPLAY, with another body
+//	HELD          as OK                             as OK
+//	UNIQUE        not made, another has the key     no proof: the other may run later, when that job has ended
+//	REPLACED      as UNIQUE                         as UNIQUE
+//	TAKEN         as UNIQUE                         as UNIQUE
 //	FULL          not made, no room                 no proof: the other may run later, and find room
 //	QUOTA         not made, too many live           no proof: the other may run later, when fewer do
 //	LATE          not made; the clock is read anew  no proof: the other may have been in time
@@ -89,7 +97,7 @@ const pause = 50 * time.Millisecond
 // a submit after the key's time.
 func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 	switch word := reply.Word; {
-	case word == job.OK, word == job.Duplicate:
+	case word == job.OK, word == job.Duplicate, word == job.IsHeld:
 		return accept
 	case word == job.Replay && reply.First != "":
 		return replay
@@ -101,6 +109,10 @@ func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 		return unhealthy
 	case unavailable, word == job.Late: // the queue has corrected its clock by now
 		return again
+	case word == job.IsUnique, word == job.Replaced:
+		return standIn
+	case word == job.IsTaken:
+		return taken
 	case word == job.Full:
 		return full
 	case word == job.Quota:

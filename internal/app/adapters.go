@@ -112,7 +112,7 @@ func (v *server) rememberedPlans(ctx context.Context) ([]job.Plan, error) {
 
 // remember copies plans and queues to SQL.
 func (v *server) remember(ctx context.Context) error {
-	return errors.Join(v.tiers.Remember(ctx), v.queues.Remember(ctx))
+	return errors.Join(v.tiers.Remember(ctx), v.queues.Remember(ctx), v.pauses.Remember(ctx))
 }
 
 // recovered counts a job that a watch reclaimed, by its tier, and tells the dashboard.
@@ -166,6 +166,23 @@ func (v *server) load(t job.Tier) (filled, limit int64) {
 	return v.viewPoller.last().levels.Filled, int64(v.config.Capacity) * int64(plan.Share) / 100
 }
 
+// slots returns how many slots of this process are busy and free.
+func (v *server) slots() []telemetry.SlotLevel {
+	if !v.config.Roles.Worker {
+		return nil
+	}
+	s, plans := v.pool.Stats(), v.plans.All()
+	common := telemetry.SlotLevel{Busy: s.Slots - s.Room.Common, Free: s.Room.Common}
+	var all []telemetry.SlotLevel
+	for i, own := range s.Own {
+		free := s.Room.Own[i].Slots
+		all = append(all, telemetry.SlotLevel{Tiers: tiersOf(plans, own.Priority), Busy: own.Slots - free, Free: free})
+		common.Busy -= own.Slots
+	}
+	common.Busy = max(common.Busy, 0)
+	return append(all, common)
+}
+
 // saw is called with each new view.
 func (v *server) saw(now view) {
 	s := telemetry.Snapshot{SQLUp: !v.stores.database.Down(), Schedulers: map[string]time.Duration{}}
@@ -176,6 +193,10 @@ func (v *server) saw(now view) {
 	s.GateOpen, s.GateFailures, s.Partitions, s.ClosedPartitions = g.Open, g.Failures, g.Partitions, g.Closed
 	if v.config.Roles.Recovery {
 		s.Schedulers["crashed"], s.Schedulers["stuck"] = v.crashed.Delay(), v.stuck.Delay()
+	}
+	s.Slots, s.Paused = v.slots(), map[string]time.Duration{}
+	for _, p := range v.pauseBook.All().List {
+		s.Paused[p.Scope] = max(v.view.Now().Sub(p.Since), 0)
 	}
 	if now.ok {
 		v.gate.SetOutbox(now.levels.Outbox, now.levels.OutboxBytes)
@@ -190,7 +211,7 @@ func (v *server) saw(now view) {
 			c.Tiers[t] = telemetry.Level{Depth: l.Ready, Scheduled: l.Scheduled, InFlight: l.Running, OldestAge: now.age(t)}
 		}
 		for _, q := range v.declared().stats(now.workers) {
-			c.Queues = append(c.Queues, telemetry.QueueLevel{Name: q.Queue, Paused: q.Paused != nil, Workers: q.Workers,
+			c.Queues = append(c.Queues, telemetry.QueueLevel{Name: q.Queue, Workers: q.Workers,
 				Count: job.QueueCount{Ready: q.Depth, Scheduled: q.Scheduled, Running: q.InFlight}})
 		}
 		s.Cluster = &c

@@ -39,7 +39,8 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	s, sql := a.stores.database.ReadFacts(ctx)
 	v, c := a.viewPoller.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
-	return append(all, gateCheck(a.gateState()), workersCheck(pools(v.workers)), settingsCheck(c.Alike(), v.workers),
+	return append(all, gateCheck(a.gateState()), workersCheck(pools(v.workers)),
+		ownSlotsCheck(a.plans.All(), pools(v.workers)), settingsCheck(c.Alike(), v.workers),
 		capacityCheck(v.levels.Filled, int64(c.Capacity)),
 		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.view.Now()),
 		a.retentionCheck(), diskCheck(c.DataDir))
@@ -182,6 +183,22 @@ func workersCheck(workers []job.WorkerInfo) httpapi.AuditCheck {
 		return check("workers", warning, detail, "finish the rollout")
 	}
 	return check("workers", fine, detail, "")
+}
+
+// ownSlotsCheck warns if plans ask for more slots of their own than a process has.
+func ownSlotsCheck(plans []job.Plan, workers []job.WorkerInfo) httpapi.AuditCheck {
+	const name = "own slots"
+	wanted := 0
+	for _, p := range plans {
+		wanted += p.OwnSlots
+	}
+	for _, w := range workers {
+		if wanted > 0 && wanted >= w.Slots {
+			return check(name, warning, fmt.Sprintf("the plans ask for %d of each process' slots; %s has %d", wanted, w.Name,
+				w.Slots), "lower ownSlots, or raise TIERQ_WORKERS: no slot is left for all tiers, and worse tiers get fewer")
+		}
+	}
+	return check(name, fine, fmt.Sprintf("%d of each process", wanted), "")
 }
 
 func capacityCheck(used, limit int64) httpapi.AuditCheck {

@@ -53,19 +53,24 @@ func (o *overview) gauges() (web.Snapshot, error) {
 		one := web.Queue{Queue: q.Queue, Depth: q.Depth, Scheduled: q.Scheduled, InFlight: q.InFlight, Workers: q.Workers}
 		of, _ := o.queues.Find(q.Queue)
 		one.Push = of.Push.On()
-		if q.Paused != nil {
-			one.Paused = *q.Paused
+		if p, on := o.pauses.Find(job.PauseQueue(q.Queue)); on {
+			one.Paused = p.Words()
 		}
 		s.Queues = append(s.Queues, one)
 	}
 	for _, p := range o.plans.All() {
 		level := v.levels.Tiers[p.Tier]
+		paused := "" // of the tier, or of everything
+		if of, on := o.pauses.Of("", p.Tier); on {
+			paused = of.Words()
+		}
 		s.Tiers = append(s.Tiers, web.Lane{
 			Tier: string(p.Tier), Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running,
-			OldestAgeSeconds: v.age(p.Tier).Seconds(),
+			OldestAgeSeconds: v.age(p.Tier).Seconds(), Paused: paused,
 			Plan: &web.Plan{
 				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
-				MaxProcessingTime: p.MaxProcessingTime, Share: p.Share, Version: p.Version,
+				MaxProcessingTime: p.MaxProcessingTime, OwnSlots: p.OwnSlots, Share: p.Share,
+				Version: p.Version,
 			},
 		})
 	}

@@ -26,8 +26,9 @@ func (v *server) wireFaktory(submit httpapi.Submitter) error {
 		Addr: c.FaktoryAddr, PayloadLimit: c.PayloadLimit, Connections: c.Connections, PerAddress: c.PerAddress,
 		Exempt: exempt(c), DefaultKey: c.FaktoryKey, FlushWithKey: c.FaktoryFlush, Log: v.log,
 		Deps: faktory.Deps{
-			Submit: submit, Leases: v.leasing, Book: v.queue, Queues: v.declared(), Counts: faktoryCounts{v},
-			Jobs: faktoryJobs{jobs{v.ledger}, v}, Plans: v.plans, Schemas: &schema.Checker{},
+			Submit: submit, Leases: v.leasing, Book: v.queue, Queues: v.declared(), Pauses: v.pauses,
+			Counts: faktoryCounts{v},
+			Jobs:   faktoryJobs{jobs{v.ledger}, v}, Plans: v.plans, Schemas: &schema.Checker{},
 			Keys: v.doors, Rates: v.doors, Clock: v.view.Now,
 		},
 	}

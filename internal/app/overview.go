@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -21,6 +22,7 @@ type overview struct {
 	viewPoller *viewPoller
 	plans      *job.PlanBook
 	queues     queues
+	pauses     *job.PauseBook
 	asks       *job.AskBook
 	gate       *admission.Gate
 	view       *queue.View
@@ -117,20 +119,21 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 	}
 	v := o.viewPoller.last()
 	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.view.Rate()}
-	of, _ := o.queues.Find(j.QueueName())
-	w.Paused = of.Paused
-	for i := range v.workers {
-		if one := &v.workers[i]; one.Serves(j.QueueName()) {
-			w.Workers++
-			w.FreeSlots += max(one.Slots-one.Running, 0)
-		}
+	if p, on := o.pauses.Of(j.QueueName(), j.Tier); on {
+		w.Paused = &p
 	}
+	countSlots(&w, v.workers, o.plans.All())
 	if j.Status == job.Pending {
 		w.Ahead, err = o.view.Ahead(ctx, &j)
 		if errors.Is(err, job.ErrNotFound) { // the job was claimed meanwhile: show it as it is now
 			w.Job, err = o.ledger.Find(ctx, id)
 		}
 		if err != nil {
+			return httpapi.Why{}, err
+		}
+	}
+	if j.Status == job.Held {
+		if w.Holder, err = o.view.Holder(ctx, &j); err != nil && !errors.Is(err, job.ErrNotFound) {
 			return httpapi.Why{}, err
 		}
 	}
@@ -141,6 +144,29 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 		}
 	}
 	return w, nil
+}
+
+// countSlots counts the workers that take jobs of the job's queue, and their free slots.
+func countSlots(w *httpapi.Why, workers []job.WorkerInfo, plans []job.Plan) {
+	plan := slices.IndexFunc(plans, func(p job.Plan) bool { return p.Tier == w.Job.Tier })
+	for i := range workers {
+		one := &workers[i]
+		if !one.Serves(w.Job.QueueName()) {
+			continue
+		}
+		w.Workers++
+		free := max(one.Slots-one.Running, 0)
+		for tiers, n := range one.OwnFree {
+			if n = min(n, free); n > 0 && (plan < 0 || tiers != tiersOf(plans, plans[plan].Priority)) {
+				if w.OwnFree == nil {
+					w.OwnFree = map[string]int{}
+				}
+				w.OwnFree[tiers] += n
+				free -= n
+			}
+		}
+		w.FreeSlots += free
+	}
 }
 
 // Health is the answer of /actuator/health. If only SQL is down, the status is DEGRADED.

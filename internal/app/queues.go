@@ -43,8 +43,8 @@ func (q queues) stats(workers []job.WorkerInfo) []httpapi.QueueStats {
 	for i, one := range all {
 		n := q.Count(one.Name)
 		stats[i] = httpapi.QueueStats{Queue: one.Name, Depth: n.Ready, Scheduled: n.Scheduled, InFlight: n.Running}
-		if !one.Paused.IsZero() {
-			stats[i].Paused = &one.Paused
+		if p, on := q.server.pauseBook.Find(job.PauseQueue(one.Name)); on {
+			stats[i].Paused = &p.Since
 		}
 		for w := range workers {
 			if workers[w].Serves(one.Name) {

@@ -42,6 +42,8 @@ type server struct {
 	outgoing  *outgoing
 	plans     *job.PlanBook
 	queueBook *job.QueueBook
+	pauseBook *job.PauseBook
+	pauses    *ledger.Pauses
 	queues    *ledger.Queues
 	registry  *handler.Registry
 	types     offered // the types of the registry that submits may name
@@ -100,7 +102,7 @@ type server struct {
 
 func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, error) {
 	v := &server{config: c, nonce: newNonce(), version: o.Version, began: time.Now(), log: o.Log, stores: s, outgoing: out,
-		plans: &job.PlanBook{}, queueBook: &job.QueueBook{}, terminated: make(chan struct{})}
+		plans: &job.PlanBook{}, queueBook: &job.QueueBook{}, pauseBook: &job.PauseBook{}, terminated: make(chan struct{})}
 	var err error
 	if v.tracing, err = telemetry.NewTracing(c.OTLPEndpoint, o.Version, o.Log); err != nil {
 		return nil, err
@@ -184,10 +186,16 @@ func (v *server) order() {
 
 // self describes this process to other processes; nil if it runs no jobs.
 func (v *server) self() *job.WorkerInfo {
-	if !v.config.Roles.Worker {
-		return nil
-	}
 	host, _ := os.Hostname()
+	if !v.config.Roles.Worker {
+		if !v.config.Roles.API {
+			return nil
+		}
+		return &job.WorkerInfo{
+			Name: v.nonce, Kind: job.APIProcess, Host: host, PID: os.Getpid(), Version: v.version,
+			StartedAt: v.began.UTC(), Pauses: v.pauseBook.All().Version,
+		}
+	}
 	s, state := v.pool.Stats(), job.WorkerRuns
 	if v.signalled.Load() {
 		state = job.WorkerQuiet
@@ -196,7 +204,7 @@ func (v *server) self() *job.WorkerInfo {
 		Name: v.nonce, Kind: job.ServerWorker, State: state, Language: "go", Host: host, PID: os.Getpid(),
 		Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
 		StartedAt: v.began.UTC(), Queues: v.serves(),
-		Settings: v.config.Alike(),
+		Settings: v.config.Alike(), OwnFree: ownFree(v.plans.All(), s.Room.Own), Pauses: v.pauseBook.All().Version,
 	}
 }
 

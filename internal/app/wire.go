@@ -51,7 +51,8 @@ func (v *server) wireQueue() {
 		Embedded:        c.Embedded(),
 		Log:             v.log,
 		RememberedPlans: v.rememberedPlans, RememberedQueues: v.rememberedQueues,
-		Queues: v.queueBook, Serves: c.Serves(), Asks: &v.asks, Asked: v.asked,
+		Queues: v.queueBook, Serves: c.Serves(), Asks: &v.asks, Pauses: v.pauseBook, Told: v.heard,
+		RememberedPauses: v.rememberedPauses,
 		Observe: func(script string, partition int, took time.Duration, err error) {
 			// the script rate moves no job: a flood that keeps its few connections busy must not close the gate, and its
 			// success says nothing
@@ -84,6 +85,10 @@ func (v *server) wireQueue() {
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
 	v.queues = ledger.NewQueues(v.queue, v.stores.archive, v.queueBook, v.log)
+	v.pauses = ledger.NewPauses(ledger.PausesOptions{
+		Redis: v.queue, SQL: v.stores.archive, Book: v.pauseBook, Queues: v.queueBook, Plans: v.plans,
+		Strict: v.queue.Strict, Log: v.log,
+	})
 	v.viewPoller = newViewPoller(v.queue, v.self, v.seen, v.saw, v.metrics.Missing, v.log)
 	v.viewPoller.remember, v.viewPoller.settings = v.remember, &comparer{here: c.Alike(), log: v.log}
 	v.reconciler = recovery.NewReconciler(v.ledger, v.log)
@@ -177,7 +182,8 @@ func (v *server) wireAPI() {
 	}
 	entry := admission.Options{
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.view.Rate, Load: v.load,
-		Log: v.log,
+		Pauses: v.pauseBook,
+		Log:    v.log,
 	}
 	if v.journal != nil {
 		entry.Journal, entry.Known = v.journal, v.known
@@ -202,6 +208,8 @@ func (v *server) wireAPI() {
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
 		Ready: v.ready, Types: v.types, Schemas: &schema.Checker{}, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
 		Workers:   workers{v.viewPoller, v.queue, &v.asks},
+		Pauses:    pauses{v.pauseBook, v.pauses, v.view},
+		Strict:    v.queue.Strict(),
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,
@@ -229,7 +237,7 @@ func (v *server) overview() *overview {
 	o := &overview{
 		asks:       &v.asks,
 		viewPoller: v.viewPoller, plans: v.plans, gate: v.gate,
-		queues: v.declared(), view: v.view, ledger: v.ledger, letters: v.letters,
+		queues: v.declared(), pauses: v.pauseBook, view: v.view, ledger: v.ledger, letters: v.letters,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
@@ -28,7 +29,7 @@ func shownWorkers(all []job.WorkerInfo, asks *job.AskBook) []job.WorkerInfo {
 	shown := append([]job.WorkerInfo{}, all...)
 	for i := range shown {
 		w := &shown[i]
-		w.Settings, w.BeatEveryMs = nil, 0
+		w.Settings, w.BeatEveryMs, w.Pauses = nil, 0, 0
 		w.Kind = cmp.Or(w.Kind, job.ServerWorker)
 		if asked := asks.Of(w.Name); asked != job.WorkerRuns || w.State == "" {
 			w.State = asked
@@ -43,6 +44,26 @@ func shownWorkers(all []job.WorkerInfo, asks *job.AskBook) []job.WorkerInfo {
 	return shown
 }
 
+// tiersOf names the tiers of a priority, with "+" between them.
+func tiersOf(plans []job.Plan, priority int) string {
+	var names []string
+	for _, p := range plans {
+		if p.Priority == priority {
+			names = append(names, string(p.Tier))
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// ownFree returns the free own slots by the names of their tiers.
+func ownFree(plans []job.Plan, free []job.OwnRoom) map[string]int {
+	named := map[string]int{}
+	for _, o := range free {
+		named[tiersOf(plans, o.Priority)] = o.Slots
+	}
+	return named
+}
+
 // pools returns the workers that are processes of tierq.
 func pools(all []job.WorkerInfo) []job.WorkerInfo {
 	return slices.DeleteFunc(slices.Clone(all), func(w job.WorkerInfo) bool { return w.Elsewhere() })
@@ -54,6 +75,14 @@ func (v *server) seen() []job.WorkerInfo {
 		return nil
 	}
 	return v.leasing.Seen()
+}
+
+// heard acts on what operators ask and pause, when either has changed.
+func (v *server) heard() {
+	v.asked()
+	if v.config.Roles.Worker {
+		v.pool.Wake() // jobs may be ready that were paused
+	}
 }
 
 // asked does what operators ask of this process, and answers the claims that wait here of workers that are to claim

@@ -20,6 +20,9 @@ import (
 // over a job use Redis' TIME, read in the scripts.
 var readers = map[string]string{
 	"internal/admission/gate.go":            "span: since when the gate is as it is",
+	"internal/admission/admission.go":       "shown: in a Retry-After, how long a pause lasts",
+	"internal/ledger/pauses.go":             "span: the rest after SQL refused the pauses",
+	"cmd/tierq/pause.go":                    "span: how long a command waits until all processes know",
 	"internal/admission/probe.go":           "span: the same",
 	"internal/app/sharedlook.go":            "span: how long a health check's look is good for",
 	"internal/app/dashboard.go":             "span: how long a part of a snapshot is kept",
@@ -107,6 +110,7 @@ var readers = map[string]string{
 var numbers = map[string]string{
 	"internal/archive/cursor.go":  "SQL's",
 	"internal/archive/tally.go":   "given by the request",
+	"internal/job/pause.go":       "Redis': Queue.Now, and what a request gives",
 	"internal/leasing/lease.go":   "Redis': when a job was claimed",
 	"internal/outbound/sign.go":   "the host's, in a signature",
 	"internal/queue/clock.go":     "Redis': its reading and the span since",

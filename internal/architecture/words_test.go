@@ -48,7 +48,7 @@ var oldWords = map[string]map[string]string{
 		"loud": "events_wanted", "alarm": "note_alarm",
 		"beats": "heartbeat_deadlines", "beat": "heartbeat_entries", "maxtimes": "run_deadlines", "maxtime": "run_entries",
 		"first": "first_claim", "mark": "keys_complete", "about": "descriptor", "said": "ack_info", "kind": "submit_class",
-		"settle": "write_counters", "look": "read_fills or audit_job", "live": "count_living", "weigh": "add_outbox_bytes",
+		"settle": "write_counters", "look": "read_counts or audit_job", "live": "count_living", "weigh": "add_outbox_bytes",
 		"count": "change_counter", "full": "is_full", "beyond": "exceeded_limit",
 	},
 	"internal/app": {"pulse": "viewPoller"},

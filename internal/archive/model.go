@@ -153,6 +153,14 @@ type queueRow struct {
 	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
+// pausesRow has what is paused. Pauses holds JSON.
+type pausesRow struct {
+	ID        int       `gorm:"type:int;primaryKey;autoIncrement:false"`
+	Version   int64     `gorm:"type:bigint;not null"`
+	Pauses    string    `gorm:"type:text;not null"`
+	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
 func (outcomeRow) TableName() string      { return "job_outcomes" }
 func (resultRow) TableName() string       { return "job_results" }
 func (failedRow) TableName() string       { return "failed_jobs" }
@@ -162,3 +170,4 @@ func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
 func (planRow) TableName() string         { return "plans" }
 func (queueRow) TableName() string        { return "queues" }
+func (pausesRow) TableName() string       { return "pauses" }

@@ -19,6 +19,7 @@ import (
 type planText struct {
 	Priority            int                    `json:"priority"`
 	MaxRetries          int                    `json:"maxRetries"`
+	OwnSlots            int                    `json:"ownSlots"`
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
@@ -123,7 +124,8 @@ func (a *Archive) putPlan(db *gorm.DB, p job.Plan, newest int64) (stored bool, e
 
 func textOf(p job.Plan) planText {
 	t := planText{
-		Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
+		Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots,
+		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffTextOf(p.Backoff),
 	}
 	for typ, b := range p.TypeBackoff {
@@ -153,7 +155,7 @@ func (r *planRow) read() (job.Plan, error) {
 	p := job.Plan{
 		Tier: job.Tier(r.Tier), Priority: t.Priority, MaxRetries: t.MaxRetries, Share: t.Share, Version: r.Version,
 		HeartbeatTimeout: milliseconds(t.HeartbeatTimeoutMs), MaxProcessingTime: milliseconds(t.MaxProcessingTimeMs),
-		Backoff: t.Backoff.backoff(),
+		OwnSlots: t.OwnSlots, Backoff: t.Backoff.backoff(),
 	}
 	for typ, b := range t.TypeBackoff {
 		if p.TypeBackoff == nil {

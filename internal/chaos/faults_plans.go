@@ -40,7 +40,8 @@ type put struct {
 
 func bodyOf(p *job.Plan) string {
 	text, _ := json.Marshal(planBody{ // numbers only: it cannot fail
-		Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
+		Priority: p.Priority, MaxRetries: p.MaxRetries,
+		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share,
 		Backoff: backoffBody{p.Backoff.Base.Milliseconds(), p.Backoff.Factor, p.Backoff.Cap.Milliseconds(), p.Backoff.Jitter},
 	})

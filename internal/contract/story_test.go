@@ -201,6 +201,10 @@ func (s *server) queues() {
 	s.want(200, "GET", "/admin/queues", "")
 	s.want(200, "GET", "/admin/queues/films", "")
 	s.want(404, "GET", "/admin/queues/flims", "")
+	s.want(200, "PUT", "/admin/paused/tier:PUBLIC", `{"forSeconds":60,"reason":"a migration"}`)
+	s.want(422, "PUT", "/admin/paused/type:NOPE", "")
+	s.want(200, "GET", "/admin/paused", "")
+	s.want(204, "DELETE", "/admin/paused/tier:PUBLIC", "")
 	s.want(200, "POST", "/admin/queues/films/pause", "")
 	s.want(422, "POST", "/paid/submit", `{"queue":"flims"}`)
 	id := s.id(s.want(202, "POST", "/paid/submit", `{"queue":"films"}`))
@@ -209,7 +213,7 @@ func (s *server) queues() {
 	s.want(200, "GET", "/api/jobs/"+id, "")
 	why := s.want(200, "GET", "/api/jobs/"+id+"/why", "")
 	for _, reason := range []string{
-		"its queue films is paused since 20",
+		"queue films is paused since 20",
 		"no worker takes jobs of its queue films",
 	} {
 		if !bytes.Contains(why.body, []byte(reason)) {

@@ -89,6 +89,9 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api")
+	testkit.Eventually(t, 10*time.Second, "the process has registered", func() (bool, string) {
+		return c.rdb.Exists(t.Context(), "{tierq}:workers").Val() == 1, ""
+	})
 	before, err := c.rdb.Keys(t.Context(), "*").Result()
 	if err != nil {
 		t.Fatal(err)

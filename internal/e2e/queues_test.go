@@ -88,7 +88,7 @@ func TestQueues(t *testing.T) {
 		t.Errorf("a job of a paused queue is %s", p.Status)
 	}
 	why := do(t, http.MethodGet, api.base+"/api/jobs/"+held+"/why", "")
-	if !strings.Contains(string(why.body), "its queue films is paused since") {
+	if !strings.Contains(string(why.body), "queue films is paused since") {
 		t.Errorf("why does not say that the queue is paused: %s", why.body)
 	}
 	api.changes(http.MethodPost, "/admin/queues/films/resume", "", 200)

@@ -44,10 +44,14 @@ type Queues interface {
 	ForFaktory(ctx context.Context, name string, on bool) error
 	// DeleteQueue removes a declaration; job.ErrQueueInUse: the queue has jobs.
 	DeleteQueue(ctx context.Context, name string) error
-	PauseQueue(ctx context.Context, name string) (time.Time, error)
-	ResumeQueue(ctx context.Context, name string) error
 	// PurgeQueue cancels ready jobs of a queue, some thousand at most; more: there may be others.
 	PurgeQueue(ctx context.Context, name string) (cancelled int, more bool, err error)
+}
+
+// Pauses are what is paused.
+type Pauses interface {
+	Pause(ctx context.Context, p job.Pause) (job.Pause, error)
+	Resume(ctx context.Context, scope string) (was job.Pause, on bool, err error)
 }
 
 // Counts has the figures of INFO, as they are at the moment of the call.
@@ -117,6 +121,7 @@ type Deps struct {
 	Leases  Leases
 	Book    Book
 	Queues  Queues
+	Pauses  Pauses
 	Counts  Counts
 	Jobs    Jobs
 	Plans   Plans

@@ -19,7 +19,11 @@ type drops struct {
 	processed, failures int64
 	busy                bool
 	idle                chan struct{} // closed when nothing is left to send; nil = nobody waits for that
+	hurry               chan struct{} // gets a token when somebody begins to wait
 }
+
+// dropAfter is how long an ended lease stays in the book so that others may share its call: nobody waits for it.
+const dropAfter = 10 * time.Millisecond
 
 // mostDrops bounds what waits while Redis is away: the rest of the leases stays in the book.
 const mostDrops = 100_000
@@ -54,10 +58,18 @@ func (d *drops) send() {
 
 func (d *drops) run() {
 	s := d.server
-	for {
+	for gathers := true; ; {
+		if gathers {
+			select {
+			case <-time.After(dropAfter):
+			case <-d.hurry:
+			case <-s.quit:
+			}
+		}
 		d.mu.Lock()
 		refs := d.refs[:min(len(d.refs), job.MaxBatch)]
 		d.refs = d.refs[len(refs):]
+		gathers = len(d.refs) == 0 && d.idle == nil
 		processed, failures := d.processed, d.failures
 		d.processed, d.failures = 0, 0
 		if len(refs) == 0 && processed == 0 {
@@ -106,6 +118,10 @@ func (d *drops) wait(ctx context.Context) {
 	}
 	idle := d.idle
 	d.mu.Unlock()
+	select {
+	case d.hurry <- struct{}{}:
+	default:
+	}
 	select {
 	case <-idle:
 	case <-ctx.Done():

@@ -97,7 +97,7 @@ func New(c Config) *Server {
 	s.workers.all = map[workerKey]*worker{}
 	s.fetchers.all = map[fetchKey]*fetcher{}
 	s.turns = make(chan struct{}, mostTurns)
-	s.drops.server = s
+	s.drops.server, s.drops.hurry = s, make(chan struct{}, 1)
 	s.life = loop.New(s.extendAll)
 	return s
 }

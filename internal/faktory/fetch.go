@@ -227,18 +227,22 @@ func (s *Server) claims(one *fetcher) {
 		f.mu.Lock()
 		one.stop = nil
 		f.mu.Unlock()
+		_, full := errors.AsType[*job.RateError](err)
+		if full { // the key holds as many leases as it may: a FETCH waits for one to end as it waits for a job
+			err = nil
+		}
 		if len(leases) == 0 && (err == nil || ctx.Err() != nil) {
-			s.rest(ctx, one)
+			s.rest(ctx, full || s.idlesFor(one.key.worker))
 		}
 		cancel()
 		s.deal(one, leases, jobs, err)
 	}
 }
 
-// rest waits after a claim that found nothing before its time: a worker that is to get no more jobs, or a process that
-// ends. The FETCHes that wait end by themselves.
-func (s *Server) rest(ctx context.Context, one *fetcher) {
-	if !s.idlesFor(one.key.worker) {
+// rest waits after a claim that found nothing before its time: of a worker that is to get no more jobs, of a key that
+// holds all leases that it may, or of a process that ends. The FETCHes that wait end by themselves.
+func (s *Server) rest(ctx context.Context, early bool) {
+	if !early {
 		return
 	}
 	select {
@@ -264,8 +268,8 @@ func (s *Server) claim(ctx context.Context, one *fetcher, n int, wait time.Durat
 	_, _ = rand.Read(id) // never fails, says crypto/rand
 	w := one.key.worker
 	leases, err := s.Leases.Claim(ctx, job.WorkerClaim{
-		Key: w.key, Worker: w.name, ID: hex.EncodeToString(id), Queues: strings.Fields(one.key.queues), Tiers: one.tiers,
-		Max: n, Wait: max(wait, 0), Lease: leaseFor,
+		Key: w.key, Worker: w.name, ID: hex.EncodeToString(id), Queues: strings.Fields(one.key.queues), ByName: true,
+		Tiers: one.tiers, Max: n, Wait: max(wait, 0), Lease: leaseFor,
 	})
 	w.busy.Store(len(leases) > 0)
 	if err != nil || len(leases) == 0 {

@@ -51,9 +51,30 @@ func TestFetchAndAck(t *testing.T) {
 	c.is(`ACK`, `-ERR invalid ACK `)
 	c.is(`FETCH `, "-ERR must call fetch with at least one queue")
 	c.is(`FETCH`, "-ERR must call fetch with at least one queue")
-	if claim := w.claims[0]; claim.Worker != "w1" || claim.Lease != leaseFor || claim.Wait > fetchFor {
+	if claim := w.claims[0]; claim.Worker != "w1" || claim.Lease != leaseFor || claim.Wait > fetchFor || !claim.ByName {
 		t.Errorf("the claim was %+v", claim)
 	}
+}
+
+// A FETCH of a key that holds as many leases as it may waits for one to end, as it waits for a job.
+func TestFetch_KeyIsFull(t *testing.T) {
+	w := newWorld(t)
+	w.most = 1
+	s := w.serve()
+	a, b := dial(t, s, `"wid":"w1",`), dial(t, s, `"wid":"w2",`)
+	a.pushes("job-one-1", "job-two-2")
+	a.fetches("job-one-1")
+	b.is("FETCH default", "$-1")
+	b.sends("FETCH default")
+	a.is(`ACK {"jid":"job-one-1"}`, "+OK")
+	if got := b.reads(); !strings.HasPrefix(got, `{"jid":"job-two-2",`) {
+		t.Errorf("fetched %s", got)
+	}
+	w.locked(func() {
+		if n := len(w.claims); n > 60 {
+			t.Errorf("%d claims in two seconds of waiting", n)
+		}
+	})
 }
 
 func endsOf(w *world) string {

@@ -76,7 +76,7 @@ func TestQueue(t *testing.T) {
 	c.is("QUEUE", "-ERR no such QUEUE subcommand: ")
 	c.is("QUEUE PAUSE", "-ERR QUEUE PAUSE needs the names of queues")
 	c.is("QUEUE LATENCY *", "-ERR QUEUE LATENCY does not support wildcards")
-	if did := fmt.Sprint(w.did); did != "[pause default pause http resume default]" {
+	if did := fmt.Sprint(w.did); did != "[pause queue:default pause queue:http resume queue:default]" {
 		t.Errorf("it did %s", did)
 	}
 	var latencies map[string]float64

@@ -18,10 +18,10 @@ func (c *conn) queue(ctx context.Context, rest []byte) error {
 	}
 	operations := map[string]func(context.Context, string) error{
 		"PAUSE": func(ctx context.Context, name string) error {
-			_, err := c.server.Queues.PauseQueue(ctx, name)
+			_, err := c.server.Pauses.Pause(ctx, job.Pause{Scope: job.PauseQueue(name), By: c.caller.Key.Name})
 			return err
 		},
-		"RESUME": c.server.Queues.ResumeQueue,
+		"RESUME": c.server.resumeQueue,
 		"REMOVE": c.server.removeQueue,
 	}
 	operation, known := operations[verb]
@@ -52,12 +52,24 @@ func (c *conn) queue(ctx context.Context, rest []byte) error {
 // declared, and INFO does not list it.
 func (s *Server) removeQueue(ctx context.Context, name string) error {
 	for more := true; more; {
-		var err error
-		if _, more, err = s.Queues.PurgeQueue(ctx, name); err != nil {
+		err := again(func() (err error) {
+			_, more, err = s.Queues.PurgeQueue(ctx, name)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
-	return s.forgetQueue(ctx, name)
+	return again(func() error { return s.forgetQueue(ctx, name) })
+}
+
+// again makes a call once more, up to twice, if its answer was lost. Nothing is lost by a removal that is made twice.
+func again(call func() error) error {
+	err := call()
+	for n := 0; n < 2 && errors.Is(err, job.ErrAmbiguous); n++ {
+		err = call()
+	}
+	return err
 }
 
 func (s *Server) forgetQueue(ctx context.Context, name string) error {
@@ -68,7 +80,12 @@ func (s *Server) forgetQueue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.Queues.ResumeQueue(ctx, name)
+	return s.resumeQueue(ctx, name)
+}
+
+func (s *Server) resumeQueue(ctx context.Context, name string) error {
+	_, _, err := s.Pauses.Resume(ctx, job.PauseQueue(name))
+	return err
 }
 
 // latency answers how long the oldest ready job of each queue has waited, in seconds.

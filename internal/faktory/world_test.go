@@ -42,6 +42,7 @@ type world struct {
 	keys  map[string]key
 	wrong int
 	down  error // of every call of the stores
+	most  int   // how many jobs run at most; 0 = any number
 	fails int   // so many ends get the error down
 }
 
@@ -63,7 +64,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) serve(change ...func(*Config)) *Server {
 	w.t.Helper()
 	c := Config{Addr: "127.0.0.1:0", Deps: Deps{
-		Clock: time.Now, Submit: w, Leases: w, Book: w, Queues: w, Counts: w, Jobs: jobsOf{w}, Plans: w, Schemas: w, Keys: w, Rates: w,
+		Clock: time.Now, Submit: w, Leases: w, Book: w, Queues: w, Pauses: w, Counts: w, Jobs: jobsOf{w},
+		Plans: w, Schemas: w, Keys: w, Rates: w,
 	}}
 	for _, f := range change {
 		f(&c)
@@ -136,6 +138,9 @@ func (w *world) claimNow(c job.WorkerClaim) (leases []job.WorkerLease, err error
 	defer w.mu.Unlock()
 	if w.down != nil {
 		return nil, w.down
+	}
+	if w.most > 0 && len(w.leases)-len(w.ended) >= w.most {
+		return nil, &job.RateError{In: time.Second}
 	}
 	w.ready = slices.DeleteFunc(w.ready, func(j job.Job) bool {
 		if len(leases) == c.Max || !slices.Contains(c.Queues, j.QueueName()) ||
@@ -307,14 +312,14 @@ func (w *world) DeleteQueue(_ context.Context, name string) error {
 	return nil
 }
 
-func (w *world) PauseQueue(_ context.Context, name string) (time.Time, error) {
-	w.locked(func() { w.did = append(w.did, "pause "+name) })
-	return time.Now(), nil
+func (w *world) Pause(_ context.Context, p job.Pause) (job.Pause, error) {
+	w.locked(func() { w.did = append(w.did, "pause "+p.Scope) })
+	return p, nil
 }
 
-func (w *world) ResumeQueue(_ context.Context, name string) error {
-	w.locked(func() { w.did = append(w.did, "resume "+name) })
-	return nil
+func (w *world) Resume(_ context.Context, scope string) (job.Pause, bool, error) {
+	w.locked(func() { w.did = append(w.did, "resume "+scope) })
+	return job.Pause{}, true, nil
 }
 
 func (w *world) PurgeQueue(_ context.Context, name string) (cancelled int, more bool, err error) {

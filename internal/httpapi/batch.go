@@ -13,12 +13,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// batchEntry is the answer to one entry of a batch. An accepted entry has a jobId and its status, a refused entry
-// has the error members, and an entry with an unknown outcome has a jobId and the error members.
+// batchEntry is the answer to one entry of a batch. An accepted entry has a jobId and its status, a refused entry has
+// the error members, and an entry with an unknown outcome, or a unique key that another job holds, has a jobId and the
+// error members.
 type batchEntry struct {
 	JobID     job.ID       `json:"jobId,omitzero"`
 	Status    job.Status   `json:"currentJobStatus,omitzero"`
 	Replayed  bool         `json:"idempotencyReplayed,omitzero"`
+	Dedup     bool         `json:"deduplicated,omitzero"`
+	Replaced  bool         `json:"replaced,omitzero"`
 	ErrorCode string       `json:"errorCode,omitzero"`
 	Message   string       `json:"message,omitzero"`
 	Detail    string       `json:"detail,omitzero"`
@@ -120,6 +123,7 @@ func (b *batch) refuse(i int, err error) {
 	}
 	answer := &b.answers[i]
 	answer.ErrorCode, answer.Message, answer.Detail, answer.Errors = p.kind.code, p.kind.message, p.detail, p.fields
+	answer.JobID = p.jobID
 	if answer.Detail == "" {
 		answer.Detail = p.kind.message
 	}
@@ -152,8 +156,13 @@ func (b *batch) send(tier job.Tier) error {
 			}
 			continue
 		}
-		b.answers[i] = batchEntry{JobID: accepted[n].ID, Status: firstStatus(&b.submissions[n]),
-			Replayed: accepted[n].Replayed, RetryAfter: seconds(b.pollIn(&b.submissions[n], accepted[n].Replayed))}
+		one := accepted[n]
+		b.answers[i] = batchEntry{JobID: one.ID, Status: firstStatus(&b.submissions[n]), Replayed: one.Replayed,
+			Dedup: one.Deduplicated, Replaced: one.Replaced,
+			RetryAfter: seconds(b.pollIn(&b.submissions[n], one.Replayed || one.Deduplicated))}
+		if one.Held {
+			b.answers[i].Status = job.Held
+		}
 	}
 	return nil
 }
@@ -182,13 +191,13 @@ func (b *batch) spans(ctx context.Context, tier job.Tier) (end func([]job.Accept
 	}
 }
 
-// look sets the present status of the jobs of replayed entries. It asks for as many jobs as it can within a second;
-// the others keep the status that a new job would have.
+// look sets the present status of the jobs of replayed and deduplicated entries. It asks for as many jobs as it can
+// within a second; the others keep the status that a new job would have.
 func (b *batch) look() {
 	ctx, cancel := context.WithTimeout(b.c.Request.Context(), time.Second)
 	defer cancel()
 	for i := range b.answers {
-		if answer := &b.answers[i]; answer.Replayed && ctx.Err() == nil {
+		if answer := &b.answers[i]; (answer.Replayed || answer.Dedup) && ctx.Err() == nil {
 			answer.Status = b.asItIs(ctx, answer.JobID).Status.Shown()
 		}
 	}

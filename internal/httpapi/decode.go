@@ -24,7 +24,8 @@ type asked struct {
 	key        string        // the Idempotency-Key; "" = none
 	queue      string        // "" = main
 	maxRun     time.Duration // 0 = not said
-	trace      string        // the trace id of an entry of a batch; "" = the request's
+	unique     uniqueAsked
+	trace      string // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
 
@@ -61,7 +62,7 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 	members := map[string]member[asked]{
 		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
 		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
-		"queue": (*asked).setQueue, "maxProcessingSeconds": (*asked).setMaxRun,
+		"queue": (*asked).setQueue, "maxProcessingSeconds": (*asked).setMaxRun, "unique": (*asked).setUnique,
 	}
 	maps.Copy(members, more)
 	return &submitBody{shape[asked]{members: members}, names}

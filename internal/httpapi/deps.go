@@ -142,11 +142,21 @@ type Queues interface {
 	StoreQueue(ctx context.Context, q job.Queue, ifVersion int64) (job.Queue, error)
 	// DeleteQueue removes a declaration. job.ErrUnknownQueue: there is none. job.ErrQueueInUse: the queue has jobs.
 	DeleteQueue(ctx context.Context, name string) error
-	PauseQueue(ctx context.Context, name string) (since time.Time, err error)
-	ResumeQueue(ctx context.Context, name string) error
 	// PurgeQueue cancels ready jobs of a queue, some thousand at most; more: there may be others. After an error it has
 	// cancelled as many as it says.
 	PurgeQueue(ctx context.Context, name string) (cancelled int, more bool, err error)
+}
+
+// Pauses reads and changes what is paused.
+type Pauses interface {
+	All() job.Pauses
+	Find(scope string) (job.Pause, bool)
+	// Readers returns which version of the pauses each process has that claims jobs.
+	Readers(ctx context.Context) ([]PauseReader, error)
+	// Pause pauses what p.Scope names. job.ErrBadScope, job.ErrUnknownTier, job.ErrUnknownQueue.
+	Pause(ctx context.Context, p job.Pause) (job.Pause, error)
+	// Resume ends a pause, and returns it; on is false if there was none.
+	Resume(ctx context.Context, scope string) (was job.Pause, on bool, err error)
 }
 
 // Schemas checks payloads by the JSON Schemas of queues. Compile returns a schema as it is stored, or an error that
@@ -208,6 +218,8 @@ type Route struct {
 type Deps struct {
 	Submit    Submitter
 	Queues    Queues
+	Pauses    Pauses
+	Strict    bool // tiers do not overlap
 	Leases    Leases
 	Workers   Workers
 	Jobs      Jobs

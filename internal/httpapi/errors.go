@@ -31,6 +31,7 @@ var (
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
 	leaseLost        = &kind{http.StatusConflict, "LEASE_LOST", "The lease is not held any more; nothing was changed."}
 	queueInUse       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The queue has jobs that have not ended."}
+	uniqueTaken      = &kind{http.StatusConflict, "UNIQUE_TAKEN", "Another job holds the unique key."}
 	noGateway        = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "This server has no gateway passwords."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
 	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED",
@@ -41,6 +42,7 @@ var (
 	invalidPayload    = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
 	unknownJobType    = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
 	unknownQueueAsked = &kind{http.StatusUnprocessableEntity, "UNKNOWN_QUEUE", "There is no such queue."}
+	badScope          = &kind{http.StatusUnprocessableEntity, "NOT_PAUSABLE", "This cannot be paused."}
 	keyMismatch       = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH",
 		"This Idempotency-Key was used with another body."}
 	rateLimited   = &kind{http.StatusTooManyRequests, "RATE_LIMITED", "Too many requests. Please try again later."}
@@ -50,6 +52,8 @@ var (
 		"System is currently unavailable due to high load. Please try again later."}
 	queueFull = &kind{http.StatusServiceUnavailable, "QUEUE_FULL",
 		"Request cannot be accepted at the moment due to high load. Please try again later."}
+	submitsPaused = &kind{http.StatusServiceUnavailable, "PAUSED",
+		"Such jobs are paused, and not accepted meanwhile. Please try again later."}
 	outcomeUnknown = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN",
 		"The job may or may not have been accepted. Poll it before you submit it again."}
 	changeUnknown = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN",
@@ -70,6 +74,7 @@ var table = []struct {
 	{job.ErrLivingFull, queueFull, tooManyLive},
 	{job.ErrOwnLimit, queueFull, "the job's queue has as many jobs as it may have that no worker has claimed"},
 	{job.ErrQueueFull, queueFull, ""},
+	{job.ErrPaused, submitsPaused, ""},
 	{job.ErrUnhealthy, systemUnhealthy, ""},
 	{job.ErrFateUnknown, outcomeUnknown, ""},
 	{job.ErrNotFound, jobNotFound, ""},
@@ -81,6 +86,7 @@ var table = []struct {
 	{job.ErrBadLease, invalidRequest, "lease: is no lease"},
 	{job.ErrLeaseLost, leaseLost, ""},
 	{job.ErrMismatch, keyMismatch, ""},
+	{job.ErrTaken, uniqueTaken, "another job holds the unique key: nothing was accepted"},
 	{job.ErrWrongState, wrongState, ""},
 	{job.ErrChanged, changed, ""},
 	{job.ErrNoArtifact, notFound, ""},
@@ -138,7 +144,15 @@ func explain(err error) (p *problem, known bool) {
 	}
 	for _, row := range table {
 		if errors.Is(err, row.err) {
-			return &problem{kind: row.kind, detail: row.detail, fields: payloadFields(err)}, true
+			p := &problem{kind: row.kind, detail: row.detail, fields: payloadFields(err)}
+			if row.kind == submitsPaused {
+				p.detail = told(err, job.ErrPaused)
+			}
+			var taken *job.TakenError
+			if errors.As(err, &taken) {
+				p.jobID = taken.ID
+			}
+			return p, true
 		}
 	}
 	return &problem{kind: internalError}, false

@@ -19,6 +19,7 @@ import (
 // system.
 type rooms struct {
 	queues  queueBook
+	pauses  pauseBook
 	leases  leases
 	workers workerBook
 
@@ -230,14 +231,27 @@ func (b *queueBook) DeleteQueue(_ context.Context, name string) error {
 	return b.err
 }
 
-func (b *queueBook) PauseQueue(_ context.Context, name string) (time.Time, error) {
-	b.asked = append(b.asked, "pause "+name)
-	return aMoment, b.err
+// pauseBook is a book of pauses whose changes fail with err, or are noted in asked.
+type pauseBook struct {
+	job.PauseBook
+	err     error
+	asked   []string
+	readers []PauseReader
 }
 
-func (b *queueBook) ResumeQueue(_ context.Context, name string) error {
-	b.asked = append(b.asked, "resume "+name)
-	return b.err
+func (b *pauseBook) Readers(context.Context) ([]PauseReader, error) { return b.readers, b.err }
+
+func (b *pauseBook) Pause(_ context.Context, p job.Pause) (job.Pause, error) {
+	b.asked = append(b.asked, fmt.Sprintf("pause %s until %s by %q because %q, refuse %t", p.Scope,
+		p.Until.Format(time.TimeOnly), p.By, p.Reason, p.Refuse))
+	p.Since = aMoment
+	return p, b.err
+}
+
+func (b *pauseBook) Resume(_ context.Context, scope string) (job.Pause, bool, error) {
+	b.asked = append(b.asked, "resume "+scope)
+	p, on := b.Find(scope)
+	return p, on, b.err
 }
 
 func (b *queueBook) PurgeQueue(_ context.Context, name string) (int, bool, error) {

@@ -11,7 +11,8 @@ import (
 // job FAILED that failed and is tried again; here the word for that is RETRYING, and FAILED is what answers call
 // FAILED.
 var statuses = map[string]job.Status{
-	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed,
+	"SCHEDULED": job.Scheduled, "HELD": job.Held, "PENDING": job.Pending, "PROCESSING": job.Processing,
+	"COMPLETED": job.Completed,
 	"FAILED":    job.Failed,
 	"CANCELLED": job.Cancelled,
 	"SUCCESS":   job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
@@ -39,7 +40,7 @@ func (q *listQuery) setStatus(value string) error {
 	}
 	status, known := statuses[value]
 	if !known {
-		return reason("is none of SCHEDULED, RETRYING, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED")
+		return reason("is none of SCHEDULED, RETRYING, HELD, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED")
 	}
 	q.Status = status
 	return nil

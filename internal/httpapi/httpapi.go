@@ -135,6 +135,10 @@ func (a *api) routes() []route {
 	post("/admin/queues/:name/resume", ForAdmins, within(operation, a.resumeQueue))
 	post("/admin/queues/:name/purge", ForAdmins, within(bulk, a.purgeQueue))
 
+	get("/admin/paused", ForOperators, within(operation, a.paused))
+	add(http.MethodPut, "/admin/paused/:scope", ForAdmins, within(operation, a.putPaused))
+	add(http.MethodDelete, "/admin/paused/:scope", ForAdmins, within(operation, a.deletePaused))
+
 	post("/api/worker/claim", ForWorkers, a.workerClaim)
 	post("/api/worker/heartbeat", ForWorkers, within(operation, a.workerHeartbeat))
 	post("/api/worker/complete", ForWorkers, within(operation, a.workerEnd(&completeShape)))

@@ -70,7 +70,11 @@ func namespace(c *job.Caller) string {
 	return c.Owner()
 }
 
-// idempotency returns the key of a submission and a hash of the request. The hash covers what the caller sent and
+// idempotency returns the key of a submission and a hash of the request. With a unique key the submit goes to the
+// unique key's partition, so an Idempotency-Key counts for that unique key alone, and its name begins as the unique
+// key's hash.
+//
+// The hash covers what the caller sent and
 // not the resulting job: a runAt counts as the same runAt after it has passed. White space in the payload does not
 // count.
 func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempotency {
@@ -85,9 +89,13 @@ func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempo
 	if !asked.runAt.IsZero() {
 		due = asked.runAt.Format(time.RFC3339Nano)
 	}
-	return job.Idempotency{
-		Key: ownKey(namespace(caller), asked.key),
-		Body: hexHash([]byte(s.Tier), []byte(s.Type), payload, []byte(strconv.Itoa(asked.maxRetries)), []byte(due),
-			[]byte(asked.callback)),
+	parts := [][]byte{[]byte(s.Tier), []byte(s.Type), payload, []byte(strconv.Itoa(asked.maxRetries)), []byte(due),
+		[]byte(asked.callback)}
+	hash := s.UniqueHash()
+	if hash == "" {
+		return job.Idempotency{Key: ownKey(namespace(caller), asked.key), Body: hexHash(parts...)}
 	}
+	parts = append(parts, []byte(s.Unique), []byte(s.UniqueOn), []byte(s.MaxWait.String()))
+	name := ownKey(namespace(caller), hash+"\x00"+asked.key)
+	return job.Idempotency{Key: hash[:job.HomeDigits] + name[job.HomeDigits:], Body: hexHash(parts...)}
 }

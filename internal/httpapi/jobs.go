@@ -70,9 +70,9 @@ func rowOf(j *job.Job) jobRow {
 	}
 }
 
-// dueAt returns when a SCHEDULED job runs; nil for any other job.
+// dueAt returns when a SCHEDULED job runs, or a HELD job at the earliest; nil for any other job.
 func dueAt(j *job.Job) *string {
-	if j.Status != job.Scheduled {
+	if j.Status != job.Scheduled && j.Status != job.Held {
 		return nil
 	}
 	return when(j.RunAt)

@@ -49,14 +49,15 @@ func newRooms(t testing.TB) *rooms {
 	handler.Register(r.types, "SIMULATION", func(context.Context, any) (any, error) { return nil, nil })
 	handler.Register(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
-	r.queues.Set([]job.Queue{{Name: paidQueue, Limit: 7, Version: 3}}, time.Time{})
+	r.queues.Set([]job.Queue{{Name: paidQueue, Limit: 7, Version: 3}})
 	r.workers.all = []job.WorkerInfo{{
 		Name: paidQueue, Kind: job.HTTPWorker, State: job.WorkerRuns, Language: "go", Queues: []string{paidQueue},
 		StartedAt: aMoment, SeenAt: aMoment,
 	}}
 	r.deps = Deps{
 		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r,
-		Queues: &r.queues, Leases: &r.leases, Schemas: &schema.Checker{}, Workers: &r.workers, Artifacts: r, Overview: r, Charts: r, Audit: r,
+		Queues: &r.queues, Pauses: &r.pauses, Strict: true, Leases: &r.leases,
+		Schemas: &schema.Checker{}, Workers: &r.workers, Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told, Gateways: &r.gateways,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {

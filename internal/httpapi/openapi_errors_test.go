@@ -31,7 +31,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.follow = func(context.Context, func(job.Job) error) error { return err }
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
-	r.queues.err, r.leases.err, r.workers.err = err, err, err
+	r.queues.err, r.pauses.err, r.leases.err, r.workers.err = err, err, err, err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -39,9 +39,13 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.ring.err, r.told.err, r.gateways.err = err, err, err
 	if errors.Is(err, job.ErrNotFound) {
 		r.ring.err, r.queues.err, r.gateways.err = job.ErrNoKey, job.ErrUnknownQueue, job.ErrNoKey
+		r.pauses.err = job.ErrUnknownQueue
 	}
 	if errors.Is(err, job.ErrWrongState) {
 		r.leases.err, r.gateways.err = job.ErrLeaseLost, job.ErrNoGateway
+		r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+			return job.Accepted{}, &job.TakenError{ID: knownID}
+		}
 	}
 	r.ready, r.health.Status = Report{Status: "OUT_OF_SERVICE"}, "DOWN"
 	return r
@@ -61,14 +65,14 @@ var bodies = map[string]string{
 
 // routeOf returns the route of a path as the description writes it.
 func routeOf(path string) string {
-	return strings.NewReplacer("{tier}", ":tier", "{id}", ":id", "{name}", ":name").Replace(path)
+	return strings.NewReplacer("{tier}", ":tier", "{id}", ":id", "{name}", ":name", "{scope}", ":scope").Replace(path)
 }
 
 // provoke makes a call that must be answered with the given status.
 func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRecorder {
 	t.Helper()
 	at := strings.NewReplacer("/keys/{id}", "/keys/"+knownKey, "{tier}", "paid", "{id}", string(knownID),
-		"{name}", paidQueue).Replace(path)
+		"{name}", paidQueue, "{scope}", "all").Replace(path)
 	if path == "/result/poll" {
 		at = pollKnown
 	}
@@ -115,6 +119,9 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	case 415:
 		return newRooms(t).do(method, at, "x", "Content-Type", "text/plain")
 	case 422:
+		if path == "/admin/paused/{scope}" {
+			return allFailing(t, job.ErrBadScope).json(method, at, body)
+		}
 		return newRooms(t).json(method, at, strings.Replace(cmp.Or(body, bodies["/jobs"]), "PAIR", "NOPE", 1))
 	case 504:
 		// A submit returns its job's id; any other change only loses its answer.

@@ -81,7 +81,7 @@ func TestOpenAPI_ListsTheRoutes(t *testing.T) {
 	}
 	var served, listed []string
 	for _, r := range Routes() {
-		path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}", ":name", "{name}").Replace(r.Path)
+		path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}", ":name", "{name}", ":scope", "{scope}").Replace(r.Path)
 		served = append(served, r.Method+" "+path)
 	}
 	for _, o := range c.Operations() {
@@ -127,9 +127,10 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 	}
 	kinds := []*kind{
 		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, unknownQueue, unknownQueueAsked,
-		notFound, methodNotAllowed, wrongState, leaseLost, queueInUse, needsAdmin, noGateway,
+		notFound, methodNotAllowed, wrongState, leaseLost, queueInUse, needsAdmin, noGateway, uniqueTaken,
 		changed, payloadTooLarge, unsupportedMedia, invalidPayload,
 		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
+		badScope, submitsPaused,
 	}
 	source, err := os.ReadFile("errors.go")
 	if err != nil {

@@ -66,6 +66,7 @@ func TestWhy(t *testing.T) {
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
 		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","queue":{"name":"main","paused":null},`+
+			`"paused":null,`+
 			`"position":4,"aheadByTier":{"PAID":3,`+
 			`"UNPAID":1},`+
 			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},`+
@@ -79,6 +80,7 @@ func TestWhy(t *testing.T) {
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
 		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","queue":{"name":"main","paused":null},`+
+			`"paused":null,`+
 			`"position":null,"aheadByTier":{},`+
 			`"runningByTier":{},"freeSlots":3,`+
 			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z",`+
@@ -102,13 +104,21 @@ func TestWhy_Reasons(t *testing.T) {
 	}{
 		"next":         {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1, Gate: open}, []string{"it is next"}},
 		"nobody works": {Why{Job: at(job.Pending, 0), Gate: open}, []string{"no worker is running"}},
-		"paused, and without workers": {Why{Job: films, Paused: aMoment, Gate: open}, []string{
-			"its queue films is paused since 2026-05-01T11:31:57Z",
+		"paused, and without workers": {Why{Job: films, Gate: open, Paused: &job.Pause{Scope: "queue:films",
+			Since: aMoment}}, []string{
+			"queue films is paused since 2026-05-01T11:31:57Z",
 			"no worker takes jobs of its queue films",
 		}},
 		"tiers overlap": {Why{Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 1}, Workers: 1, FreeSlots: 1,
 			Gate: open}, []string{"1 job is ahead"}},
 		"busy, no numbers": {Why{Job: at(job.Pending, 0), Workers: 1, Gate: open}, []string{"every slot is busy"}},
+		"a tier is paused": {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1, Gate: open, Paused: &job.Pause{
+			Scope: "tier:PUBLIC", Since: aMoment, Until: aMoment.Add(time.Hour), By: "ada", Reason: "a migration"}}, []string{
+			"PUBLIC is paused by ada since 2026-05-01T11:31:57Z until 2026-05-01T12:31:57Z: a migration"}},
+		"slots of others": {Why{Job: at(job.Pending, 0), Workers: 1, Gate: open, OwnFree: map[string]int{"PAID": 1, "A+B": 2},
+			Ahead: job.Ahead{Running: map[job.Tier]int64{"PUBLIC": 3}}}, []string{
+			"every other slot is busy: 3 PUBLIC running; 2 slots are free and belong to A and B; " +
+				"1 slot is free and belongs to PAID"}},
 		"gate, no reason": {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1},
 			[]string{"the gate is closed: the system is unhealthy"}},
 		"running":           {Why{Job: at(job.Processing, 2), Gate: open}, []string{"it is running: attempt 2"}},

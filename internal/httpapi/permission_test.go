@@ -45,7 +45,9 @@ var whoMay = map[string]string{
 	"HEAD /admin/queues/:name": operators, "PUT /admin/queues/:name": admins, "DELETE /admin/queues/:name": admins,
 	"POST /admin/queues/:name/pause": admins, "POST /admin/queues/:name/resume": admins,
 	"POST /admin/queues/:name/purge": admins,
-	"GET /admin/workers":             operators, "HEAD /admin/workers": operators,
+	"GET /admin/paused":              operators, "HEAD /admin/paused": operators,
+	"PUT /admin/paused/:scope": admins, "DELETE /admin/paused/:scope": admins,
+	"GET /admin/workers": operators, "HEAD /admin/workers": operators,
 	"POST /admin/workers/:name/quiet":  admins,
 	"POST /admin/workers/:name/resume": admins, "POST /admin/workers/:name/terminate": admins,
 	"POST /api/worker/claim": workers, "POST /api/worker/heartbeat": workers,
@@ -79,12 +81,14 @@ func TestPermissions(t *testing.T) {
 			r.messages = make(chan job.Message)
 			close(r.messages)
 			r.behind(caller)
-			path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}", ":name", "{name}").Replace(route.Path)
+			path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}", ":name", "{name}", ":scope", "{scope}").
+				Replace(route.Path)
 			body := bodies[path]
 			if route.Method == http.MethodGet || route.Method == http.MethodHead {
 				body = ""
 			}
-			path = strings.NewReplacer("{tier}", "public", "{id}", string(knownID), "{name}", paidQueue).Replace(path)
+			path = strings.NewReplacer("{tier}", "public", "{id}", string(knownID), "{name}", paidQueue, "{scope}", "all").
+				Replace(path)
 			if path == "/result/poll" {
 				path = pollKnown
 			}

@@ -19,6 +19,7 @@ type planBody struct {
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
+	OwnSlots            int                    `json:"ownSlots"`
 	Backoff             backoffBody            `json:"backoff"`
 	TypeBackoff         map[string]backoffBody `json:"typeBackoff"`
 	Version             int64                  `json:"version"`
@@ -33,7 +34,8 @@ type backoffBody struct {
 
 func planOf(p job.Plan) planBody {
 	b := planBody{
-		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
+		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots,
+		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffOf(p.Backoff),
 		TypeBackoff: make(map[string]backoffBody, len(p.TypeBackoff)), Version: p.Version,
 	}
@@ -67,6 +69,7 @@ var (
 var planShape = shape[planAsked]{members: map[string]member[planAsked]{
 	"priority":   planNumber("priority", func(p *planAsked, n int) { p.Priority = n }),
 	"maxRetries": planNumber("maxRetries", func(p *planAsked, n int) { p.MaxRetries = n }),
+	"ownSlots":   planNumber("ownSlots", func(p *planAsked, n int) { p.OwnSlots = n }),
 	"heartbeatTimeoutMs": planNumber("heartbeatTimeoutMs",
 		func(p *planAsked, n int) { p.HeartbeatTimeout = milliseconds(n) }),
 	"maxProcessingTimeMs": planNumber("maxProcessingTimeMs",
@@ -121,7 +124,8 @@ func backoffNumber(name string, set func(*backoffAsked, float64)) member[backoff
 	}
 }
 
-// decodePlan reads the body of a PUT: every field but typeBackoff must be there. Its errors are *problem.
+// decodePlan reads the body of a PUT: every field but ownSlots and typeBackoff must be there. Its errors are
+// *problem.
 func decodePlan(body []byte) (job.Plan, error) {
 	var p planAsked
 	if err := planShape.read(body, &p); err != nil {

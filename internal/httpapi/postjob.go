@@ -21,7 +21,9 @@ func (a *api) postJob(c *gin.Context) error {
 			Status    job.Status `json:"status"`
 			CreatedAt string     `json:"createdAt"`
 			TraceID   string     `json:"traceId"`
-		}{r.ID, r.status, stamp(created), r.trace}
+			Dedup     bool       `json:"deduplicated,omitzero"`
+			Replaced  bool       `json:"replaced,omitzero"`
+		}{r.ID, r.status, stamp(created), r.trace, r.Deduplicated, r.Replaced}
 	})
 }
 
@@ -32,13 +34,15 @@ type apiAccepted struct {
 	TraceID    string       `json:"traceId"`
 	MaxRetries *int         `json:"maxRetries,omitempty"`
 	Warnings   []fieldError `json:"warnings,omitempty"`
+	Dedup      bool         `json:"deduplicated,omitzero"`
+	Replaced   bool         `json:"replaced,omitzero"`
 }
 
 // postAPIJob serves POST /api/jobs, JobWeaver's address. JobWeaver's clients do not choose a tier, and so cannot know
 // its bound on retries: a higher number is lowered to the bound, and the answer says so.
 func (a *api) postAPIJob(c *gin.Context) error {
 	return a.post(c, apiBody, "/api/jobs/", func(r receipt) any {
-		body := &apiAccepted{JobID: r.ID, TraceID: r.trace}
+		body := &apiAccepted{JobID: r.ID, TraceID: r.trace, Dedup: r.Deduplicated, Replaced: r.Replaced}
 		if asked := visitOf(c).asked; asked.maxRetries > r.retries && r.retries >= 0 {
 			reason := fmt.Sprintf("is %d, more than the tier allows: the job has %d", asked.maxRetries, r.retries)
 			body.MaxRetries, body.Warnings = &r.retries, []fieldError{{asked.spelling.maxRetries, reason}}

@@ -54,7 +54,7 @@ func (a *api) fail(c *gin.Context, err error) {
 	switch p.kind {
 	case unauthorized:
 		h["Www-Authenticate"] = bearer
-	case systemUnhealthy, queueFull, rateLimited:
+	case systemUnhealthy, queueFull, rateLimited, submitsPaused:
 		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
 	case outcomeUnknown, changeUnknown:
 		if p.jobID != "" {

@@ -79,7 +79,7 @@ func TestQueues_PushShown(t *testing.T) {
 	} {
 		r := newRooms(t)
 		r.deps.WebhookKeys = queueKeysOf
-		r.queues.Set([]job.Queue{pushing}, time.Time{})
+		r.queues.Set([]job.Queue{pushing})
 		r.behind(callers[kind])
 		secret, _ := queueKeysOf("queue:films")
 		for _, at := range []string{"/admin/queues", "/admin/queues/films"} {

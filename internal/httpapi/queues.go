@@ -36,7 +36,10 @@ type queueBody struct {
 func (a *api) queueOf(q job.Queue) queueBody {
 	n := a.Queues.Count(q.Name)
 	b := queueBody{
-		Name: q.Name, Paused: when(q.Paused), Ready: n.Ready, Waiting: n.Scheduled, Running: n.Running, Version: q.Version,
+		Name: q.Name, Ready: n.Ready, Waiting: n.Scheduled, Running: n.Running, Version: q.Version,
+	}
+	if p, on := a.Pauses.Find(job.PauseQueue(q.Name)); on {
+		b.Paused = when(p.Since)
 	}
 	b.Push = pushOf(q.Push)
 	b.Types, b.Schemas = append([]string{}, q.Types...), schemas{}
@@ -214,36 +217,30 @@ func (a *api) deleteQueue(c *gin.Context) error {
 
 // pauseQueue serves POST /admin/queues/{name}/pause: from about a second later on no process claims the queue's jobs.
 func (a *api) pauseQueue(c *gin.Context) error {
-	return a.holdQueue(c, "queue.pause", func(q *job.Queue) (err error) {
-		q.Paused, err = a.Queues.PauseQueue(c.Request.Context(), q.Name)
+	return a.holdQueue(c, func(scope string) error {
+		_, err := a.pause(c, "queue.pause", scope, job.Pause{})
 		return err
 	})
 }
 
 // resumeQueue serves POST /admin/queues/{name}/resume.
 func (a *api) resumeQueue(c *gin.Context) error {
-	return a.holdQueue(c, "queue.resume", func(q *job.Queue) error {
-		return a.Queues.ResumeQueue(c.Request.Context(), q.Name)
-	})
+	return a.holdQueue(c, func(scope string) error { return a.resume(c, "queue.resume", scope) })
 }
 
-func (a *api) holdQueue(c *gin.Context, action string, do func(q *job.Queue) error) error {
+func (a *api) holdQueue(c *gin.Context, do func(scope string) error) error {
 	if err := noQuery(c); err != nil {
 		return err
 	}
-	was, known := a.Queues.Find(c.Param("name"))
+	q, known := a.Queues.Find(c.Param("name"))
 	if !known {
 		return a.noQueue(unknownQueue)
 	}
-	is := was
-	err := do(&is)
-	a.queueChanged(c, action, is.Name, was, true, &is, err)
-	if err != nil {
-		return inDoubt(err, "The queue may or may not be paused now: look at it in some seconds, before you send it again.")
+	if err := do(job.PauseQueue(q.Name)); err != nil {
+		return err
 	}
-	is, _ = a.Queues.Find(is.Name)
-	c.Writer.Header()["Etag"] = []string{versionTag(is.Version)}
-	return write(c, http.StatusOK, a.queueShown(c, is))
+	c.Writer.Header()["Etag"] = []string{versionTag(q.Version)}
+	return write(c, http.StatusOK, a.queueShown(c, q))
 }
 
 // purgeQueue serves POST /admin/queues/{name}/purge. If it stops half-way, the answer says how many jobs it cancelled.

@@ -122,6 +122,9 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 			return s, err
 		}
 	}
+	if u := asked.unique; u.key != "" {
+		s.Unique, s.UniqueOn, s.MaxWait = job.Unique(uniqueHash(caller, u.key), u.while), u.on, u.maxWait
+	}
 	if asked.key != "" {
 		s.Idempotency = idempotency(caller, &s, asked)
 	}
@@ -186,7 +189,7 @@ type receipt struct {
 	status job.Status
 	// the most that the job may have, -1 = the plan's; in a replay retries, trace and created are those of the first
 	// submit
-	retries int
+	retries int // of a deduplicated submit too they are the other job's
 	trace   string
 	created time.Time
 	in      time.Duration // the time after which a poll makes sense
@@ -214,9 +217,12 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 		status:   firstStatus(&s),
 		retries:  s.MaxRetries,
 		trace:    s.TraceID,
-		in:       a.pollIn(&s, accepted.Replayed),
+		in:       a.pollIn(&s, accepted.Replayed || accepted.Deduplicated),
 	}
-	if accepted.Replayed {
+	if accepted.Held {
+		r.status = job.Held
+	}
+	if accepted.Replayed || accepted.Deduplicated {
 		first := a.asItIs(ctx, accepted.ID)
 		r.status, r.created = first.Status.Shown(), first.ArrivedAt
 		if !first.ArrivedAt.IsZero() {
@@ -267,7 +273,14 @@ func (a *api) accepted(c *gin.Context, r receipt) {
 	out = append(out, r.ID...)
 	out = append(out, `","currentJobStatus":"`...)
 	out = append(out, r.status...)
-	out = append(out, `"},"timestamp":"`...)
+	out = append(out, '"')
+	if r.Deduplicated {
+		out = append(out, `,"deduplicated":true`...)
+	}
+	if r.Replaced {
+		out = append(out, `,"replaced":true`...)
+	}
+	out = append(out, `},"timestamp":"`...)
 	out = a.Now().UTC().AppendFormat(out, stampFormat)
 	out = append(out, `"}`...)
 	v.answer = out

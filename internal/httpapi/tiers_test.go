@@ -10,14 +10,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const goldPlan = `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,"maxProcessingTimeMs":20000,"share":50,` +
+const goldPlan = `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,"maxProcessingTimeMs":20000,` +
+	`"share":50,"ownSlots":2,` +
 	`"backoff":{"baseMs":2000,"factor":2.5,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":0,` +
 	`"factor":1,"capMs":0,"jitter":0}}}`
 
 func gold() job.Plan {
 	return job.Plan{
 		Tier: "GOLD", Priority: 4, MaxRetries: 3, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second,
-		Share:       50,
+		OwnSlots: 2, Share: 50,
 		Backoff:     job.Backoff{Base: 2 * time.Second, Factor: 2.5, Cap: 300 * time.Second, Jitter: 0.2},
 		TypeBackoff: map[string]job.Backoff{"SEND_EMAIL": {Factor: 1}},
 	}
@@ -25,8 +26,8 @@ func gold() job.Plan {
 
 func TestTiers_Read(t *testing.T) {
 	r := newRooms(t)
-	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,` +
-		`"share":100,` +
+	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,` +
+		`"maxProcessingTimeMs":50000,"share":100,"ownSlots":0,` +
 		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{},"version":1}`
 	rec := r.do("GET", "/admin/tiers", "")
 	if s := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(s, `{"items":[`+paid+`,{"tier":"UNPAID"`) ||
@@ -71,6 +72,22 @@ func TestTiers_Write(t *testing.T) {
 		rec := r.json("PUT", "/admin/tiers/GOLD", goldPlan, c.headers...)
 		wantJSON(t, rec, 200, `{"tier":"GOLD","version":8,`+goldPlan[1:])
 		wantHeader(t, rec, "ETag", `"8"`)
+	}
+}
+
+// A plan that does not say them has no slots of its own, and no backoff of single types.
+func TestTiers_WhatMayBeLeftOut(t *testing.T) {
+	r := newRooms(t)
+	r.store = func(p job.Plan, _ int64) (job.Plan, error) {
+		if p.OwnSlots != 0 || p.TypeBackoff != nil {
+			t.Errorf("stored %+v", p)
+		}
+		return p, nil
+	}
+	rec := r.json("PUT", "/admin/tiers/GOLD", `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,`+
+		`"maxProcessingTimeMs":20000,"share":50,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}`)
+	if rec.Code != 200 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }
 

@@ -17,18 +17,22 @@ import (
 // Why has the facts that decide when a job runs.
 type Why struct {
 	Job       job.Job
-	Paused    time.Time // since when its queue is paused; zero = it is not
-	Ahead     job.Ahead // of a PENDING job
-	FreeSlots int       // over all workers
-	Workers   int       // processes that run jobs of the queue
+	Paused    *job.Pause     // which keeps it from being claimed; nil = none does
+	Ahead     job.Ahead      // of a PENDING job
+	Holder    job.ID         // of a HELD job: the job that has its unique key; "" = not known
+	FreeSlots int            // over all workers, that the job may have
+	OwnFree   map[string]int // free slots that only jobs of other tiers may have, by the tiers' names
+	Workers   int            // processes that run jobs of the queue
 	Gate      Gate
 	Rate      float64 // jobs that end per second, over all processes; 0 = not known
 }
 
 type whyBody struct {
 	JobID         job.ID             `json:"jobId"`
+	Holder        job.ID             `json:"holder,omitzero"` // of a HELD job
 	Status        job.Status         `json:"status"`
 	Queue         whyQueue           `json:"queue"`
+	Paused        *pauseBody         `json:"paused"` // null: it is not paused
 	Position      *int64             `json:"position"`
 	AheadByTier   map[job.Tier]int64 `json:"aheadByTier"`
 	RunningByTier map[job.Tier]int64 `json:"runningByTier"`
@@ -64,15 +68,21 @@ func (a *api) why(c *gin.Context) error {
 		return aboutJob(err, id)
 	}
 	body := whyBody{
-		JobID: id, Status: w.Job.Status.Shown(), Queue: whyQueue{w.Job.QueueName(), when(w.Paused)},
+		JobID: id, Holder: w.Holder, Status: w.Job.Status.Shown(), Queue: whyQueue{Name: w.Job.QueueName()},
 		RunningByTier: w.Ahead.Running, FreeSlots: w.FreeSlots, Workers: w.Workers,
 		Gate: whyGate{w.Gate.Open, w.Gate.Reason}, Reasons: w.reasons(),
+	}
+	if w.Paused != nil {
+		paused := pauseOf(*w.Paused)
+		if body.Paused = &paused; w.Paused.Scope == job.PauseQueue(w.Job.QueueName()) {
+			body.Queue.Paused = when(w.Paused.Since)
+		}
 	}
 	switch w.Job.Status {
 	case job.Pending:
 		body.Position, body.AheadByTier = &w.Ahead.Position, w.Ahead.ByTier
 		body.ETASeconds = secondsFor(w.Ahead.Position+1, w.Rate)
-	case job.Scheduled:
+	case job.Scheduled, job.Held:
 		body.RunAt = when(w.Job.RunAt)
 	}
 	return write(c, http.StatusOK, &body)
@@ -89,11 +99,15 @@ func (w *Why) reasons() []string {
 		return []string{fmt.Sprintf("it is running: attempt %d", w.Job.Attempt)}
 	case status == job.Scheduled:
 		return []string{w.scheduled()}
+	case status == job.Held && w.Holder == "":
+		return []string{"it waits for the job that has its unique key"}
+	case status == job.Held:
+		return []string{"it waits for job " + string(w.Holder) + ", which has its unique key"}
 	}
 	var all []string
 	queue := w.Job.QueueName()
-	if !w.Paused.IsZero() {
-		all = append(all, fmt.Sprintf("its queue %s is paused since %s", queue, w.Paused.UTC().Format(time.RFC3339)))
+	if w.Paused != nil {
+		all = append(all, w.Paused.Words())
 	}
 	switch {
 	case w.Workers > 0:
@@ -104,7 +118,7 @@ func (w *Why) reasons() []string {
 	}
 	all = append(all, w.ahead()...)
 	if w.Workers > 0 && w.FreeSlots == 0 {
-		all = append(all, "every slot is busy"+w.running())
+		all = append(all, w.noSlot())
 	}
 	if !w.Gate.Open {
 		all = append(all, "the gate is closed: "+cmp.Or(w.Gate.Reason, "the system is unhealthy"))
@@ -113,6 +127,22 @@ func (w *Why) reasons() []string {
 		all = append(all, "it is next")
 	}
 	return all
+}
+
+// noSlot says why no slot is free for the job.
+func (w *Why) noSlot() string {
+	var parts []string
+	for _, tiers := range slices.Sorted(maps.Keys(w.OwnFree)) {
+		verb := "slots are free and belong to "
+		if w.OwnFree[tiers] == 1 {
+			verb = "slot is free and belongs to "
+		}
+		parts = append(parts, fmt.Sprintf("%d %s%s", w.OwnFree[tiers], verb, strings.ReplaceAll(tiers, "+", " and ")))
+	}
+	if parts == nil {
+		return "every slot is busy" + w.running()
+	}
+	return "every other slot is busy" + w.running() + "; " + strings.Join(parts, "; ")
 }
 
 func (w *Why) scheduled() string {

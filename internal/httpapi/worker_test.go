@@ -369,7 +369,7 @@ func TestSubmit_TypesOfQueues(t *testing.T) {
 		`{"type":"TRANSCODE","payload":"` + strings.Repeat("p", 999) + `"}`: "PAYLOAD_TOO_LARGE",
 	} {
 		r := newRooms(t)
-		r.queues.Set(book, time.Time{})
+		r.queues.Set(book)
 		rec := r.post(body)
 		var got string
 		if len(r.submitted) == 1 && rec.Code == 202 {

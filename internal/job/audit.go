@@ -37,8 +37,9 @@ type Finding struct {
 // FindingKinds are the kinds of findings per result; docs/operations/TROUBLESHOOTING.md explains them.
 var FindingKinds = map[Word][]string{
 	Repaired: {
-		"counter", "doorbell", "history", "lease", "leftover", "lost", "misplaced", "missing", "overtaken", "payload",
-		"retries", "score", "times", "ttl", "type", "unacked",
+		"counter", "doorbell", "history", "lease", "leftover", "unique", "lost", "misplaced", "missing", "overtaken",
+		"payload",
+		"retries", "score", "times", "ttl", "type", "unacked", "unique",
 	},
 	Reported:    {"counter", "payload_lost", "unknown_key"},
 	Quarantined: {"head", "no_job", "type"},

@@ -12,6 +12,7 @@ type WorkerClaim struct {
 	ID     string // the claim's
 	Repeat int    // how often the worker had sent the claim before
 	Queues []string
+	ByName bool   // inside a tier the queues go in this order, and not the one with the oldest job first
 	Tiers  []Tier // none = all
 	Max    int
 	Wait   time.Duration // how long to wait for a job

@@ -19,6 +19,7 @@ var (
 	ErrBadCursor  = errors.New("not a cursor of this list")
 	ErrWrongState = errors.New("the job's state does not allow that")
 	ErrChanged    = errors.New("it was changed by somebody else meanwhile") // a compare-and-set failed
+	ErrTaken      = errors.New("another job holds the unique key")          // a TakenError names it; not accepted
 	ErrMismatch   = errors.New("the idempotency key was used with another body")
 	ErrNoArtifact = errors.New("the job made no file")
 

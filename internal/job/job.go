@@ -12,6 +12,7 @@ type Status string
 // FAILED.
 const (
 	Scheduled   Status = "SCHEDULED"
+	Held        Status = "HELD" // it waits for the end of the job that holds its unique key
 	Pending     Status = "PENDING"
 	Processing  Status = "PROCESSING"
 	Completed   Status = "COMPLETED"
@@ -62,6 +63,9 @@ type Submission struct {
 	TraceID    string
 	Options
 	Idempotency Idempotency
+	UniqueOn    UniqueOn // with Unique
+	// MaxWait is how long after its arrival a replaced job is due at the latest, with UniqueReplace; 0 = whenever.
+	MaxWait time.Duration
 }
 
 // Delayed says whether the job first waits in SCHEDULED.
@@ -91,7 +95,7 @@ type Job struct {
 	FirstTriedAt time.Time // the first claim of this generation
 	StartedAt    time.Time // the latest claim
 	EndedAt      time.Time
-	RunAt        time.Time // when a SCHEDULED job is due; on a first lease, when a delayed job was due
+	RunAt        time.Time // when a SCHEDULED or HELD job is due; on a first lease, when a delayed job was due
 
 	Result    []byte // JSON
 	Note      string // the Result's note, see NoteOf; a list has it without the result

@@ -18,6 +18,12 @@ const (
 	Busy     Word = "BUSY"
 	Replay   Word = "REPLAY"   // submit: the Idempotency-Key is known; the first submit's job stands
 	Mismatch Word = "MISMATCH" // submit: the Idempotency-Key is known with another body
+	// submit, of a unique key: the new job is HELD; the holder stands for it; the holder keeps it out; the holder, or the
+	// job that is HELD behind it, has its payload now
+	IsHeld   Word = "HELD"
+	IsUnique Word = "UNIQUE"
+	IsTaken  Word = "TAKEN"
+	Replaced Word = "REPLACED"
 	// claim: an old number; cancel, kill, hasten, acknowledge, audit, forget: no such job to act on
 	Empty  Word = "EMPTY"
 	Cancel Word = "CANCEL" // heartbeat: a user cancelled the job; cancel: the running job has the request
@@ -68,8 +74,9 @@ func (l *Lease) Waited() time.Duration {
 // the last Number gets the same leases, a lower Number gets none.
 type ClaimRequest struct {
 	Number int64
-	Max    int     // at most 100
-	Bound  float64 // the highest score to claim; +Inf = all
+	Max    int        // at most 100
+	Bound  float64    // the highest score to claim; +Inf = all
+	Room   *ClaimRoom // for which jobs there are slots; nil = for any
 
 	Elsewhere *Elsewhere // for whom the claim is; nil = for this process, from its own queues
 }
@@ -86,23 +93,28 @@ type Elsewhere struct {
 	// '.' and ','.
 	Delivery string
 	Queues   []string      // to claim from
+	ByName   bool          // inside a tier the queues go in this order, and not the one with the oldest job first
 	Lease    time.Duration // how long a lease lives without a heartbeat
 	Low      float64       // the lowest score to claim; -Inf = any
 }
 
-// ClaimReply has the leases of a claim, and the score of the best job left (math.Inf(1) if there is none).
+// ClaimReply has the leases of a claim, and the score of the best job left that the claim may have (math.Inf(1) if
+// there is none). PassedOver says that there are others, for which ClaimRequest.Room has no slots.
 type ClaimReply struct {
-	Leases []Lease
-	Next   float64
+	Leases     []Lease
+	Next       float64
+	PassedOver bool
 }
 
-// SubmitReply is the answer to one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL, QUOTA or LATE. First is the
-// job of the first submit, for a REPLAY. ArrivedAt is the arrival of the accepted job, for OK and DUPLICATE; it is
-// zero if that job has ended and Redis has forgotten it.
+// SubmitReply is the answer to one submission: OK, HELD, DUPLICATE, REPLAY, MISMATCH, UNIQUE, TAKEN, REPLACED, FULL,
+// QUOTA or LATE. First is the other job of a REPLAY, UNIQUE, TAKEN or REPLACED. ArrivedAt is the arrival of the
+// accepted job, for OK, HELD and DUPLICATE; it is zero if that job has ended and Redis has forgotten it. Due is when a
+// REPLACED job is due; the zero time = at once, or as soon as it is not HELD any more.
 type SubmitReply struct {
 	Word      Word
 	First     ID
 	ArrivedAt time.Time
+	Due       time.Time
 	Living    bool // for FULL: the tier's share of the living jobs, or of their bytes, is used
 	Queue     bool // for FULL: the job's queue has as many jobs as it may have
 }

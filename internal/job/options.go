@@ -16,9 +16,10 @@ type Options struct {
 	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
-	// The class has these two in Redis.
+	// The class has these three in Redis.
 	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
 	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says
+	Unique   string `json:"unique,omitempty"`   // the unique key and how long the job holds it, see Unique; "" = none
 }
 
 // QueueName returns the name of the job's queue.
@@ -62,4 +63,8 @@ type Idempotency struct{ Key, Body string }
 type Accepted struct {
 	ID       ID
 	Replayed bool // the Idempotency-Key was known: ID is the job of the first submit
+
+	Deduplicated bool // another job holds the unique key, or is HELD behind the holder: ID is that job
+	Replaced     bool // with Deduplicated: that job has the submit's payload now
+	Held         bool // the job is HELD
 }

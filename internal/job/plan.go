@@ -29,6 +29,7 @@ type Plan struct {
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which this tier is refused
+	OwnSlots          int // so many slots of each process run jobs of this priority only; 0 = none
 	Backoff           Backoff
 	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows by one with each change
@@ -67,6 +68,9 @@ func (b Backoff) Delay(n int, random float64) time.Duration {
 	return time.Duration(min(d, float64(b.Cap)))
 }
 
+// MaxOwnSlots is the most OwnSlots of a plan.
+const MaxOwnSlots = 10_000
+
 // DefaultPlans returns the plans of the seed's three tiers, with the longest times first.
 func DefaultPlans() []Plan {
 	return []Plan{
@@ -104,6 +108,8 @@ func (p Plan) Check() error {
 		return bad("priority %d is not in 1..899", p.Priority)
 	case p.MaxRetries < 0 || p.MaxRetries > 100:
 		return bad("maxRetries %d is not in 0..100", p.MaxRetries)
+	case p.OwnSlots < 0 || p.OwnSlots > MaxOwnSlots:
+		return bad("ownSlots %d is not in 0..%d", p.OwnSlots, MaxOwnSlots)
 	case p.HeartbeatTimeout < 100*time.Millisecond || p.HeartbeatTimeout > time.Hour:
 		return bad("heartbeatTimeout %s is not in 100ms..1h", p.HeartbeatTimeout)
 	case p.MaxProcessingTime < 100*time.Millisecond || p.MaxProcessingTime > 24*time.Hour:

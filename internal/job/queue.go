@@ -34,7 +34,6 @@ type Queue struct {
 	Schemas map[string]string
 	MaxRun  time.Duration // how long an attempt of its jobs may run; 0 = what the plan says
 	Push    Push          // where its jobs are posted
-	Paused  time.Time     // since when claims find none of its jobs; zero = it is not paused
 	Faktory bool          // Faktory clients have pushed to it, and none has removed it since: their INFO lists it
 	Version int64         // grows by one with each change
 }
@@ -95,8 +94,7 @@ const MaxQueueTypes = 100
 // Equal says whether two queues are the same in all fields.
 func (q Queue) Equal(o Queue) bool {
 	return q.Name == o.Name && q.Limit == o.Limit && slices.Equal(q.Types, o.Types) && q.MaxRun == o.MaxRun &&
-		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.Paused.Equal(o.Paused) && q.Faktory == o.Faktory &&
-		q.Version == o.Version
+		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.Faktory == o.Faktory && q.Version == o.Version
 }
 
 // Takes says whether jobs of a type may be submitted into the queue.
@@ -111,70 +109,61 @@ func (w *WorkerInfo) Serves(queue string) bool {
 func (q Queue) LimitOf(capacity int) int { return max(cmp.Or(q.Limit, capacity/4), 1) }
 
 // QueueBook has the declared queues as they were last read. It is safe for concurrent use; the zero value has none.
-type QueueBook struct{ all atomic.Pointer[queues] }
+type QueueBook struct{ list atomic.Pointer[[]Queue] } // by name
 
-type queues struct {
-	list []Queue // by name
-	main time.Time
-}
-
-// Set replaces the queues. mainPaused says since when main is paused.
-func (b *QueueBook) Set(all []Queue, mainPaused time.Time) {
+// Set replaces the queues.
+func (b *QueueBook) Set(all []Queue) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	b.all.Store(&queues{list: all, main: mainPaused})
+	b.list.Store(&all)
 }
 
 // All returns the declared queues, by name.
 func (b *QueueBook) All() []Queue {
-	if all := b.all.Load(); all != nil {
-		return slices.Clone(all.list)
+	if all := b.list.Load(); all != nil {
+		return slices.Clone(*all)
 	}
 	return nil
 }
 
 // Names returns the names of the declared queues, in order.
 func (b *QueueBook) Names() []string {
-	all := b.all.Load()
+	all := b.list.Load()
 	if all == nil {
 		return nil
 	}
-	names := make([]string, len(all.list))
-	for i := range all.list {
-		names[i] = all.list[i].Name
+	names := make([]string, len(*all))
+	for i := range *all {
+		names[i] = (*all)[i].Name
 	}
 	return names
 }
 
 // Find returns a queue by its name; main is always there.
 func (b *QueueBook) Find(name string) (Queue, bool) {
-	all := b.all.Load()
 	if name == MainQueue {
-		q := Queue{Name: MainQueue}
-		if all != nil {
-			q.Paused = all.main
-		}
-		return q, true
+		return Queue{Name: MainQueue}, true
 	}
+	all := b.list.Load()
 	if all == nil {
 		return Queue{}, false
 	}
 	byName := func(q Queue, name string) int { return cmp.Compare(q.Name, name) }
-	i, found := slices.BinarySearchFunc(all.list, name, byName)
+	i, found := slices.BinarySearchFunc(*all, name, byName)
 	if !found {
 		return Queue{}, false
 	}
-	return all.list[i], true
+	return (*all)[i], true
 }
 
 // For returns the declared queue for jobs of a type whose submit names no queue: the first that lists the type, else
 // the one that has the type's name and takes it.
 func (b *QueueBook) For(typ string) (Queue, bool) {
-	all := b.all.Load()
+	all := b.list.Load()
 	if all == nil {
 		return Queue{}, false
 	}
-	for _, q := range all.list {
+	for _, q := range *all {
 		if slices.Contains(q.Types, typ) {
 			return q, true
 		}

@@ -21,6 +21,7 @@ const (
 	ServerWorker  = "server"  // the pool of a tierq process
 	HTTPWorker    = "http"    // another program
 	FaktoryWorker = "faktory" // a worker of a Faktory client
+	APIProcess    = "api"     // a process of tierq without a pool: no worker, but it claims for workers elsewhere
 )
 
 // WorkerInfo is one worker, by its own last report.
@@ -43,6 +44,11 @@ type WorkerInfo struct {
 	Settings map[string]string `json:"settings,omitempty"`
 	// BeatEveryMs is how often an HTTPWorker sends heartbeats at least, while it runs jobs. It is listed for longer then.
 	BeatEveryMs int64 `json:"beatEveryMs,omitzero"`
+	// OwnFree has the free slots that only jobs of some tiers may use, by the tiers' names, with "+" between those of one
+	// priority.
+	OwnFree map[string]int `json:"ownFree,omitempty"`
+	// Pauses is the version of the pauses that the process has read.
+	Pauses int64 `json:"pauses,omitzero"`
 	// Silent is how long ago the worker was heard of.
 	Silent time.Duration `json:"-"`
 }

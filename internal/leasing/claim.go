@@ -25,7 +25,7 @@ import (
 func (r *Room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error) {
 	e := job.Elsewhere{
 		Worker: holder(c.Key, c.Worker), ID: c.ID, Repeat: c.Repeat, Delivery: newDelivery(), Queues: c.Queues,
-		Lease: c.Lease, Low: math.Inf(-1),
+		ByName: c.ByName, Lease: c.Lease, Low: math.Inf(-1),
 	}
 	high := math.Inf(1)
 	if len(c.Tiers) > 0 {

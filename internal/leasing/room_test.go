@@ -71,7 +71,7 @@ func eachWorld(t *testing.T, partitions int, test func(t *testing.T, w *world)) 
 	t.Helper()
 	queuetest.EachWith(t, func(o *queue.Options) {
 		o.Partitions, o.Queues = partitions, &job.QueueBook{}
-		o.Queues.Set([]job.Queue{{Name: "films", Limit: 1000}, {Name: "a:b", Limit: 1000}}, time.Time{})
+		o.Queues.Set([]job.Queue{{Name: "films", Limit: 1000}, {Name: "a:b", Limit: 1000}})
 	}, func(t *testing.T, e *queuetest.Env) { test(t, newWorld(t, e)) })
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// purgeMost is the largest number of jobs that one Purge cancels.
-const purgeMost = 2000
+const (
+	purgeMost   = 2000 // the largest number of jobs that one Purge cancels
+	purgeAtOnce = 32   // how many of them it cancels at the same time
+)
 
 // Purge cancels the jobs of a queue that are ready, best first, at most some thousand; more says that there may be
 // others. It leaves out scheduled jobs. A job that a worker claims meanwhile is asked to stop, and not counted. After
@@ -21,15 +24,40 @@ func (l *Ledger) Purge(ctx context.Context, queue string) (cancelled int, more b
 	if err != nil {
 		return 0, false, fmt.Errorf("purge %s: %w", queue, err)
 	}
-	for _, id := range ids {
-		word, err := l.Cancel(ctx, id)
-		switch {
-		case word == job.WasCancelled:
-			cancelled++
-		case errors.Is(err, job.ErrNotFound), errors.Is(err, job.ErrWrongState), err == nil: // it ran meanwhile
-		default:
-			return cancelled, true, fmt.Errorf("purge %s: %w", queue, err)
+	var (
+		group  sync.WaitGroup
+		mu     sync.Mutex // of what follows
+		left   = ids
+		failed error
+	)
+	next := func() (id job.ID, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(left) == 0 || failed != nil {
+			return "", false
 		}
+		id, left = left[0], left[1:]
+		return id, true
+	}
+	for range min(purgeAtOnce, len(ids)) {
+		group.Go(func() {
+			for id, ok := next(); ok; id, ok = next() {
+				word, err := l.Cancel(ctx, id)
+				mu.Lock()
+				switch {
+				case word == job.WasCancelled:
+					cancelled++
+				case errors.Is(err, job.ErrNotFound), errors.Is(err, job.ErrWrongState), err == nil: // it ran meanwhile
+				case failed == nil:
+					failed = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if failed != nil {
+		return cancelled, true, fmt.Errorf("purge %s: %w", queue, failed)
 	}
 	return cancelled, len(ids) == purgeMost, nil
 }

@@ -21,9 +21,6 @@ type LiveQueues interface {
 	ForFaktory(ctx context.Context, name string, on bool) error
 	// DeleteQueue removes a declaration: job.ErrUnknownQueue, or job.ErrQueueInUse while the queue has jobs.
 	DeleteQueue(ctx context.Context, name string) error
-	// PauseQueue returns since when the queue is paused.
-	PauseQueue(ctx context.Context, name string) (time.Time, error)
-	ResumeQueue(ctx context.Context, name string) error
 }
 
 // QueueTable holds the declared queues in SQL, which outlive Redis.
@@ -100,34 +97,6 @@ func (q *Queues) DeleteQueue(ctx context.Context, name string) error {
 	return nil
 }
 
-// PauseQueue pauses main or a declared queue, and returns since when it is paused; job.ErrUnknownQueue.
-func (q *Queues) PauseQueue(ctx context.Context, name string) (time.Time, error) {
-	if _, known := q.book.Find(name); !known {
-		return time.Time{}, job.ErrUnknownQueue
-	}
-	since, err := within(ctx, actPatience, func(ctx context.Context) (time.Time, error) {
-		return q.redis.PauseQueue(ctx, name)
-	})
-	if err == nil {
-		q.changed(ctx)
-	}
-	return since, err
-}
-
-// ResumeQueue ends the pause of a queue; job.ErrUnknownQueue.
-func (q *Queues) ResumeQueue(ctx context.Context, name string) error {
-	if _, known := q.book.Find(name); !known {
-		return job.ErrUnknownQueue
-	}
-	_, err := within(ctx, actPatience, func(ctx context.Context) (any, error) {
-		return nil, q.redis.ResumeQueue(ctx, name)
-	})
-	if err == nil {
-		q.changed(ctx)
-	}
-	return err
-}
-
 // changed loads a change into this process' QueueBook, and copies it to SQL. Other processes load it at their next
 // LoadQueues.
 func (q *Queues) changed(ctx context.Context) {
@@ -144,7 +113,7 @@ func (q *Queues) changed(ctx context.Context) {
 func (q *Queues) Remember(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	queues := withoutPauses(q.book.All())
+	queues := q.book.All()
 	if q.inSQL != nil && slices.EqualFunc(q.inSQL, queues, job.Queue.Equal) || time.Now().Before(q.next) {
 		return nil
 	}
@@ -175,12 +144,4 @@ func (q *Queues) remember(ctx context.Context, queues []job.Queue) error {
 	}
 	q.inSQL = append([]job.Queue{}, queues...)
 	return nil
-}
-
-// withoutPauses returns the queues as they are declared: Redis alone has the pauses.
-func withoutPauses(queues []job.Queue) []job.Queue {
-	for i := range queues {
-		queues[i].Paused = time.Time{}
-	}
-	return queues
 }

@@ -19,7 +19,7 @@ type twoStores struct {
 }
 
 func (s *twoStores) LoadQueues(context.Context) error {
-	s.book.Set(s.redis, time.Time{})
+	s.book.Set(s.redis)
 	return nil
 }
 
@@ -42,11 +42,6 @@ func (s *twoStores) DeleteQueue(_ context.Context, name string) error {
 	s.redis = queuesWithout(s.redis, name)
 	return nil
 }
-
-func (*twoStores) PauseQueue(context.Context, string) (time.Time, error) {
-	return time.UnixMilli(1), nil
-}
-func (*twoStores) ResumeQueue(context.Context, string) error { return nil }
 
 func (s *twoStores) Queues(context.Context) ([]job.Queue, error) {
 	s.asked++

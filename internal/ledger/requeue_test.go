@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -375,7 +374,7 @@ func TestRequeue_QueueNotDeclared(t *testing.T) {
 		}
 		want := job.ErrUnknownQueue
 		if name == "declared" {
-			queues.Set([]job.Queue{{Name: "films"}}, time.Time{})
+			queues.Set([]job.Queue{{Name: "films"}})
 			want = nil
 		}
 		if err := l.Requeue(t.Context(), someID, job.Request{}); !errors.Is(err, want) {

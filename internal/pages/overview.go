@@ -38,11 +38,7 @@ func (p *Pages) plans(r *http.Request) []web.Plan {
 	}
 	list := make([]web.Plan, len(tiers.Items))
 	for i, t := range tiers.Items {
-		list[i] = web.Plan{
-			Tier: string(t.Tier), Priority: t.Priority, MaxRetries: t.MaxRetries, HeartbeatTimeout: t.HeartbeatTimeout,
-			MaxProcessingTime: t.MaxProcessingTime, Share: t.Share, BackoffBase: t.Backoff.Base, BackoffFactor: t.Backoff.Factor,
-			BackoffCap: t.Backoff.Cap, BackoffJitter: t.Backoff.Jitter, TypeBackoffs: len(t.TypeBackoff), Version: t.Version,
-		}
+		list[i] = planOf(&t)
 	}
 	return list
 }

@@ -36,6 +36,11 @@ var planFields = []planField{
 		whole: func(p *client.Plan) *int { return &p.MaxRetries },
 	},
 	{
+		name: "ownSlots", title: "Own slots", effect: "applies to claims from now on; running jobs run on",
+		value: func(v *web.PlanValues) *string { return &v.OwnSlots },
+		whole: func(p *client.Plan) *int { return &p.OwnSlots },
+	},
+	{
 		name: "heartbeatTimeout", title: "Heartbeat timeout", effect: "applies to a running job from its next heartbeat on",
 		value: func(v *web.PlanValues) *string { return &v.HeartbeatTimeout },
 		span:  func(p *client.Plan) *time.Duration { return &p.HeartbeatTimeout },
@@ -74,8 +79,8 @@ var planFields = []planField{
 func planOf(c *client.Plan) web.Plan {
 	return web.Plan{
 		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
-		MaxProcessingTime: c.MaxProcessingTime,
-		Share:             c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap,
+		MaxProcessingTime: c.MaxProcessingTime, OwnSlots: c.OwnSlots,
+		Share: c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap,
 		BackoffJitter: c.Backoff.Jitter,
 		TypeBackoffs:  len(c.TypeBackoff), Version: c.Version,
 	}
@@ -172,7 +177,8 @@ func compare(v *web.TierView, now *client.Plan) client.Plan {
 func check(c *client.Plan) error {
 	return job.Plan{
 		Tier: job.Tier(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
-		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, Backoff: job.Backoff(c.Backoff),
+		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, OwnSlots: c.OwnSlots,
+		Backoff: job.Backoff(c.Backoff),
 	}.Check()
 }
 

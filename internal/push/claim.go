@@ -36,7 +36,7 @@ func (p *Pusher) lookLoop() {
 func (p *Pusher) look() {
 	pushes := map[string]job.Push{}
 	for _, q := range p.Queues() {
-		if q.Push.On() && q.Paused.IsZero() {
+		if q.Push.On() {
 			pushes[q.Name] = q.Push
 		}
 	}

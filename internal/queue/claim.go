@@ -13,11 +13,11 @@ import (
 )
 
 // Claim takes up to r.Max of the best ready jobs that a partition has in the queues of this process, or in those of
-// r.Elsewhere, and starts their clocks. It finds no job of a paused queue. If the answer is lost, a repeat with the
+// r.Elsewhere, and starts their clocks. It finds no job that is paused. If the answer is lost, a repeat with the
 // same number gets the same leases. A number lower than the last claim's gets no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	script, nonce, number := q.claim, q.opts.Nonce, strconv.FormatInt(r.Number, 10)
-	from, low, delivery, notAfter := q.own(), math.Inf(-1), "-", "0"
+	from, low, delivery, notAfter, order := q.own(), math.Inf(-1), "-", "0", "oldest"
 	lease := func(p job.Plan) time.Duration { return p.HeartbeatTimeout }
 	if e := r.Elsewhere; e != nil {
 		script = script.with(partition, "claims", claimsSuffix(e.Worker+"~"+e.ID))
@@ -25,11 +25,16 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 		delivery = strconv.Itoa(e.Repeat) + "-" + e.Delivery
 		notAfter = q.clock.notAfter(partition, claimFresh)
 		lease = func(job.Plan) time.Duration { return e.Lease }
+		if e.ByName {
+			order = "named"
+		}
 	}
 	plans := q.plans.All()
-	args := make([]any, 0, 10+3*(len(plans)+1))
+	limited, common := q.limited(r.Room)
+	args := make([]any, 0, 13+3*(len(plans)+1))
 	args = append(args, nonce, number, min(r.Max, job.MaxBatch), scoreText(r.Bound), job.MaxBatchBytes,
-		strings.Join(q.unpaused(from), " "), q.band(), scoreText(low), delivery, notAfter)
+		strings.Join(q.unpaused(from), " "), q.band(), scoreText(low), delivery, notAfter,
+		order, limited, common)
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(lease(p)), ms(p.MaxProcessingTime))
 	}
@@ -59,10 +64,40 @@ func (q *Queue) own() []string {
 
 // unpaused returns those of some queues whose jobs may be claimed.
 func (q *Queue) unpaused(names []string) []string {
+	if _, all := q.opts.Pauses.Find(job.PauseAll); all {
+		return nil
+	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		of, _ := q.opts.Queues.Find(name)
-		return !of.Paused.IsZero()
+		_, paused := q.opts.Pauses.Find(job.PauseQueue(name))
+		return paused
 	})
+}
+
+// limited returns the claim script's arguments limited and common: the bands of paused tiers and of tiers with slots of
+// their own. A tier's band has its priority as its number. Where tiers overlap there are no bands.
+func (q *Queue) limited(room *job.ClaimRoom) (bands, common string) {
+	if !q.Strict() {
+		return "", "-"
+	}
+	var texts []string
+	paused := map[int]bool{}
+	for _, p := range q.opts.Pauses.All().List {
+		if tier, is := p.Tier(); is {
+			if plan, known := q.plans.Plan(tier); known && !paused[plan.Priority] {
+				paused[plan.Priority] = true
+				texts = append(texts, strconv.Itoa(plan.Priority)+":-")
+			}
+		}
+	}
+	if room == nil {
+		return strings.Join(texts, " "), "-"
+	}
+	for _, own := range room.Own {
+		if !paused[own.Priority] {
+			texts = append(texts, strconv.Itoa(own.Priority)+":"+strconv.Itoa(own.Slots))
+		}
+	}
+	return strings.Join(texts, " "), strconv.Itoa(room.Common)
 }
 
 // Strict says whether tiers do not overlap, so that no job of a tier goes before one of a better tier.
@@ -77,13 +112,14 @@ func (q *Queue) band() int64 {
 }
 
 // readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists
-// with an entry per job (the number of its lease, its id, its record), and the checkpoints.
+// with an entry per job (the number of its lease, its id, its record), the checkpoints, and whether jobs were passed
+// over.
 func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	list, ok := answer.([]any)
 	if ok && len(list) == 1 && list[0] == string(job.Empty) {
 		return nil
 	}
-	if !ok || len(list) != 6 {
+	if !ok || len(list) != 7 {
 		return fmt.Errorf("claim: reply is a %T of %d", answer, len(list))
 	}
 	if next, _ := list[0].(string); next != "" {
@@ -91,6 +127,7 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 			return fmt.Errorf("claim: next: %w", err)
 		}
 	}
+	reply.PassedOver = list[6] == "1"
 	var columns [5][]string
 	for i := range columns {
 		if columns[i], err = textList(list[i+1]); err != nil {

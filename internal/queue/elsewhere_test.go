@@ -238,9 +238,11 @@ var elsewhereMutations = []mutation{
 	{"what found nothing is kept", "claim", "if not claim_id or #ids > 0 then", "if true then", false},
 	{
 		"claim takes better tiers too", "claim",
-		"key_of(place.name, queue, queues), low, upto", "key_of(place.name, queue, queues), '-inf', upto", false,
+		"key_of(place.name, queue, queues), place.low, upto", "key_of(place.name, queue, queues), '-inf', upto", false,
 	},
-	{"claim looks at better tiers", "claim", "low, '+inf'", "'-inf', '+inf'", false},
+	{"claim looks at better tiers", "claim", "place.low, '+inf'", "'-inf', '+inf'", false},
+	{"claim knows no names", "claim", "by_name and not is_any and", "false and", false},
+	{"names go before tiers", "claim", "math.floor(score / band)", "0", false},
 }
 
 // tellElsewhereWith is tellWith for claims by id.
@@ -249,7 +251,7 @@ func tellElsewhereWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []
 	e := queuetest.Embedded(t, func(o *queue.Options) {
 		o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 40, true, true
 		o.Queues = &job.QueueBook{}
-		o.Queues.Set([]job.Queue{{Name: "films", Limit: 40}, {Name: "a:b"}}, time.Time{})
+		o.Queues.Set([]job.Queue{{Name: "films", Limit: 40}, {Name: "a:b"}})
 	})
 	change(e.Queue)
 	s := &telling{T: t, Env: e, ids: ids, leases: map[int]job.LeaseRef{}}
@@ -261,6 +263,9 @@ func tellElsewhereWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []
 // by claims by id. A delivery may begin with how often the claim was sent before, and '-'.
 func (s *telling) by(id, delivery string, most, least int, queues ...string) {
 	e := &job.Elsewhere{Worker: "w", ID: id, Delivery: delivery, Queues: queues, Lease: time.Minute, Low: math.Inf(-1)}
+	if queues[0] == "by name" {
+		e.Queues, e.ByName = queues[1:], true
+	}
 	if repeat, name, numbered := strings.Cut(delivery, "-"); numbered {
 		e.Repeat, _ = strconv.Atoi(repeat)
 		e.Delivery = name
@@ -305,12 +310,17 @@ func (s *telling) tellElsewhere() {
 	s.by("d", "1", 5, 0, "films", "a:b")
 	s.by("c", "4-5", 5, 2, "films", "a:b") // what d has now is not among it
 	s.late()
+	s.into("a:b", job.Unpaid, 0, 5)
+	s.into("films", job.Unpaid, 0, 6)
+	s.into("films", job.Paid, 0, 7)
+	s.into("a:b", job.Paid, 0, 8)
+	s.by("e", "1", 3, 0, "by name", "films", "a:b") // 7, 8, and 6 although 5 is older
 	s.drain(true)
 }
 
 // late claims by id with a call that Redis executes when its time is over.
 func (s *telling) late() {
-	args := []any{"w", "~late", 5, "+inf", 1 << 20, "films", 0, "-inf", "1", 1, "*", 1000, 1000}
+	args := []any{"w", "~late", 5, "+inf", 1 << 20, "films", 0, "-inf", "1", 1, "oldest", "", "-", "*", 1000, 1000}
 	reply, err := s.Env.Queue.Raw(s.Context(), "claim", 0, args)
 	s.say("late claim", reply, err)
 }

@@ -16,6 +16,10 @@ import (
 // head.
 const startBytes = 4096
 
+// heldFrom is what the score of a HELD job in scheduled has above the time from which it may run, which is 0 without a
+// delay. See held_from in lua/prelude.lua.
+const heldFrom = 4_000_000_000_000_001
+
 // parts are the texts that Redis has of a job, read in one step.
 type parts struct {
 	record, lease, tried, ended *redis.StringCmd
@@ -83,6 +87,9 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 		if _, _, err := readLease(lease, &j); err != nil {
 			return j, err
 		}
+	case x.due.Err() == nil && x.due.Val() >= heldFrom:
+		j.Status = job.Held
+		j.RunAt = msTime(scoreText(x.due.Val() - heldFrom))
 	case x.due.Err() == nil:
 		j.Status, j.RunAt = job.Scheduled, msTime(scoreText(x.due.Val()))
 	}

@@ -15,9 +15,9 @@ import (
 // prefix returns the hash tag that all keys of a partition share, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency, rate and queues
-// are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched, other, events and
-// alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency, unique, rate and
+// queues are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched, other, events
+// and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
 	"queues":              "queue:",
@@ -39,6 +39,7 @@ var suffixes = map[string]string{
 	"unacked":             "unacked",
 
 	"idempotency": "idempotency:",
+	"unique":      "unique:",
 	"epoch":       "epoch",
 	"rate":        "rate:",
 	"probe":       "probe",

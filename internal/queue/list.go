@@ -28,7 +28,7 @@ var sources = []struct {
 }{
 	{"run_deadlines", []job.Status{job.Processing}}, // its scores are constant, those of heartbeat_deadlines are not
 	{"queue", []job.Status{job.Pending}},
-	{"scheduled", []job.Status{job.Scheduled}},
+	{"scheduled", []job.Status{job.Scheduled, job.Held}}, // the HELD ones last
 	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled}},
 }
 
@@ -176,6 +176,9 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	}
 	if f.Queue != "" && source.set == "queue" && f.Queue != cmp.Or(at.queue, job.MainQueue) {
 		return nil, nil
+	}
+	if f.Status == job.Held && at.score < heldFrom {
+		at.score, at.member = heldFrom, ""
 	}
 	entries, err := v.entries(ctx, at.key(), at)
 	if err != nil || len(entries) == 0 {

@@ -27,7 +27,7 @@ func TestModel(t *testing.T) {
 	small := func(o *queue.Options) {
 		o.Nonce, o.Capacity, o.ScheduledLimit, o.LivingLimit, o.LivingBytes, o.LaterLimit = "a", 10, 3, 14, 60, 2
 		o.Queues, o.Serves = &job.QueueBook{}, serves["a"]
-		o.Queues.Set([]job.Queue{{Name: "films", Limit: 2}, {Name: "a:b"}}, time.Time{}) // 10/4 = 2
+		o.Queues.Set([]job.Queue{{Name: "films", Limit: 2}, {Name: "a:b"}}) // 10/4 = 2
 	}
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
 		plans := job.DefaultPlans()
@@ -41,7 +41,7 @@ func TestModel(t *testing.T) {
 				e.Redis.Del(t.Context(), keys...)
 			}
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
-				model:   &queuetest.Model{Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2, Queue: 2},
+				model:   &queuetest.Model{Plans: plans, Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2, Queue: 2},
 				numbers: map[string]int64{},
 				sql:     map[job.ID][]job.Recorded{}}
 			for range 40 {
@@ -132,10 +132,35 @@ func (w *walk) submit() {
 	s.Queue = w.queue()
 	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
 	s.Payload = []byte(strings.Repeat("1", rapid.SampledFrom([]int{0, 2, 9}).Draw(w.T, "bytes")))
+	w.unique(&s)
 	w.arrive()
 	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // every submit is sent twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
 	w.equal(err, got, want)
+}
+
+// unique gives every other submit one of two unique keys.
+func (w *walk) unique(s *job.Submission) {
+	s.Unique = w.uniqueOption()
+	ons := []job.UniqueOn{job.UniqueReturn, job.UniqueRefuse, job.UniqueReplace, job.UniqueReplace, job.UniqueAfter}
+	if strings.Contains(s.Unique, ".s") {
+		ons = ons[:2]
+	}
+	if s.Unique != "" {
+		s.UniqueOn = rapid.SampledFrom(ons).Draw(w.T, "on")
+	}
+}
+
+func (w *walk) uniqueOption() string {
+	if rapid.Bool().Draw(w.T, "plain") {
+		return ""
+	}
+	hash := strings.Repeat(rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "unique key"), 32)
+	whiles := []job.UniqueWhile{job.WhileLiving, job.WhileLiving, job.WhileLiving, job.WhileWaiting, job.WhileWaiting}
+	if rapid.IntRange(0, 9).Draw(w.T, "for seconds") == 0 {
+		whiles = []job.UniqueWhile{job.WhileSeconds(time.Hour)}
+	}
+	return job.Unique(hash, rapid.SampledFrom(whiles).Draw(w.T, "while"))
 }
 
 func (w *walk) queue() string {
@@ -179,6 +204,7 @@ func (w *walk) claimByID() {
 		Repeat:   rapid.SampledFrom([]int{0, 1, 10}).Draw(w.T, "repeat"),
 		Delivery: rapid.SampledFrom([]string{"1", "2", "3"}).Draw(w.T, "delivery"),
 		Queues:   rapid.SampledFrom([][]string{{"films"}, {"main", "a:b"}, {"films", "main"}}).Draw(w.T, "queues"),
+		ByName:   rapid.Bool().Draw(w.T, "by name"),
 		Lease:    time.Hour, Low: math.Inf(-1),
 	}
 	least, most := rapid.IntRange(0, 2).Draw(w.T, "least"), rapid.IntRange(1, 3).Draw(w.T, "most")
@@ -300,6 +326,7 @@ func (w *walk) operate() {
 	if j.Queue != job.MainQueue {
 		next.Queue = j.Queue
 	}
+	next.Unique = j.Unique
 	w.arrive()
 	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
@@ -313,7 +340,7 @@ func (w *walk) restore() {
 		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"),
 		MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
 	}}
-	l.Queue = w.queue()
+	l.Queue, l.Unique = w.queue(), w.uniqueOption()
 	if j := w.anyJob(); j != nil && rapid.Bool().Draw(w.T, "known") {
 		l.ID, l.Generation, l.Attempt = j.ID, j.Generation+rapid.IntRange(0, 1).Draw(w.T, "generation"), j.Attempt
 	}

@@ -19,7 +19,7 @@ type mutation struct {
 // mutations are faults that a later change could put into a script. The test's sequence of calls must give another
 // result with each of them.
 var mutations = []mutation{
-	{"submit counts nobody", "submit", "count_waiting(class, delay == 0, true, 1, bytes)", "", true},
+	{"submit counts nobody", "submit", "count_waiting(class, is_ready, true, 1, bytes)", "", true},
 	{"submit forgets the queue", "submit", "write_entries(queue, queues, doorbell)", "", true},
 	{"submit takes duplicates", "submit", "earlier_answer(id, idempotency_key, body) or 'OK'", "'OK'", false},
 	{
@@ -29,7 +29,10 @@ var mutations = []mutation{
 	},
 	{"submit keeps the key for ever", "submit", ", 'PX', key_ttl)", ")", true},
 	{"submit compares no body", "submit", "string.sub(stored, 38) == body", "true", false},
-	{"submit has no limit", "submit", "if is_full(count_limit, class.limit) then return count_limit end", "", false},
+	{
+		"submit has no limit", "submit",
+		"if is_full(count_limit, is_held and class.held_limit or class.limit) then return count_limit end", "", false,
+	},
 	{
 		"submit gives a time to live", "submit",
 		"write_entries(queue, queues, doorbell)",
@@ -44,8 +47,8 @@ var mutations = []mutation{
 	{"submit asks for no end", "submit", "pairs(read_column(ended .. slice_name, ids))", "pairs({})", false},
 	{
 		"submit forgets what the call took in", "submit",
-		"word, known_heads[id] = 'OK ' .. at, head",
-		"word = 'OK ' .. at", true,
+		"known_heads[id], is_written = (holder and 'HELD ' or 'OK ') .. at, head, true",
+		"is_written = (holder and 'HELD ' or 'OK ') .. at, true", true,
 	},
 	{
 		"submit takes all for the first kind", "submit",
@@ -262,7 +265,10 @@ var mutations = []mutation{
 	{"hasten leaves it scheduled", "hasten", "redis.call('ZREM', scheduled, id)", "", true},
 	{"hasten counts nothing", "hasten", "write_counters(counters)", "", true},
 	{"hasten queues nobody", "hasten", "write_entries(queue, queues, doorbell)", "", true},
-	{"hasten takes what is ready", "hasten", "if due then", "due = due or '0' if true then", true},
+	{
+		"hasten takes what is ready", "hasten",
+		"local due = redis.call('ZSCORE', scheduled, id)", "local due = redis.call('ZSCORE', scheduled, id) or '0'", true,
+	},
 	{"hasten takes the running", "hasten", "parse_lease(redis.call('HGET', leases, id))", "false", false},
 	{"hasten takes the ended", "hasten", "read_ended(ended, id)", "false", false},
 	{"hasten forgets since when it waits", "hasten", "bulk('HSET', tried, tried_entries)", "", false},
@@ -356,16 +362,16 @@ var mutations = []mutation{
 	{"submit counts no bytes", "submit", "count_living(class, 1, bytes)", "count_living(class, 1, 0)", true},
 	{
 		"submit counts no delayed bytes", "submit",
-		"count_waiting(class, delay == 0, true, 1, bytes)",
-		"count_waiting(class, delay == 0, true, 1, 0)", true,
+		"count_waiting(class, is_ready, true, 1, bytes)",
+		"count_waiting(class, is_ready, true, 1, 0)", true,
 	},
 	{
 		"submit has no limit of the living", "submit",
-		"if fill and is_full(limit, fill.share) then return limit end",
+		"if of and is_full(limit, of[limit]) then return limit end",
 		"", false,
 	},
-	{"submit weighs nothing within a call", "submit", "add_to_fill('bytes', tier, bytes)", "", false},
-	{"submit counts nobody within a call", "submit", "add_to_fill('living', tier, 1)", "", false},
+	{"submit weighs nothing within a call", "submit", "add_to_used('bytes', tier, bytes)", "", false},
+	{"submit counts nobody within a call", "submit", "add_to_used('living', tier, 1)", "", false},
 	{"heartbeat counts no checkpoint", "heartbeat", "write_counters(counters)", "", true},
 	{"heartbeat counts an overwritten checkpoint", "heartbeat", "#checkpoint - bytes_before", "#checkpoint", true},
 	{"complete counts no bytes", "complete", "bytes_of(head) + checkpoint_bytes(checkpoints, id))", "0)", true},
@@ -422,6 +428,12 @@ func TestMutationsOfClaimsByIDAreCaught(t *testing.T) {
 func TestMutationsOfQueuesAreCaught(t *testing.T) {
 	t.Parallel()
 	caught(t, queueMutations, tellQueuesWith)
+}
+
+// The same for the faults that only claims show that may not have all jobs.
+func TestMutationsOfLimitsAreCaught(t *testing.T) {
+	t.Parallel()
+	caught(t, limitMutations, tellLimitsWith)
 }
 
 func caught(t *testing.T, mutations []mutation, tell func(*testing.T, []job.ID, func(*queue.Queue)) []string) {

@@ -197,7 +197,8 @@ func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 func planFields(p job.Plan) map[string]any {
 	return map[string]any{
 		"typeBackoff": typeBackoffText(p.TypeBackoff),
-		"priority":    p.Priority, "maxRetries": p.MaxRetries, "heartbeatTimeoutMs": ms(p.HeartbeatTimeout),
+		"priority":    p.Priority, "maxRetries": p.MaxRetries, "ownSlots": p.OwnSlots,
+		"heartbeatTimeoutMs":  ms(p.HeartbeatTimeout),
 		"maxProcessingTimeMs": ms(p.MaxProcessingTime), "share": p.Share, "version": p.Version,
 		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap),
 		"backoffJitter": p.Backoff.Jitter,
@@ -232,6 +233,9 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 	}
 	p.Priority, p.MaxRetries, p.Share, p.Version = int(number("priority")), int(number("maxRetries")),
 		int(number("share")), number("version")
+	if f["ownSlots"] != "" { // a plan of an earlier version lacks it
+		p.OwnSlots = int(number("ownSlots"))
+	}
 	p.HeartbeatTimeout, p.MaxProcessingTime = fromMs(number("heartbeatTimeoutMs")), fromMs(number("maxProcessingTimeMs"))
 	p.Backoff = job.Backoff{Base: fromMs(number("backoffBaseMs")), Factor: fraction("backoffFactor"),
 		Cap: fromMs(number("backoffCapMs")), Jitter: fraction("backoffJitter")}

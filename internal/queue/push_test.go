@@ -21,7 +21,7 @@ func TestClaim_QueuesThatPush(t *testing.T) {
 			push := job.Queue{Name: "films", Push: job.Push{URL: "https://x.example/"}}
 			queuetest.EachWith(t, func(o *queue.Options) {
 				o.Queues, o.Serves = &job.QueueBook{}, serves
-				o.Queues.Set([]job.Queue{push}, time.Time{})
+				o.Queues.Set([]job.Queue{push})
 			}, func(t *testing.T, e *queuetest.Env) {
 				s := queuetest.Job(job.Paid)
 				s.Queue = "films"

@@ -36,7 +36,8 @@ type Options struct {
 
 	Queues *job.QueueBook // the declared queues, which LoadQueues reads; nil = an empty book
 	Asks   *job.AskBook   // what operators ask of workers, which LoadQueues reads; nil = an empty book
-	Asked  func()         // called when Asks has changed; may be nil
+	Pauses *job.PauseBook // what is paused, which LoadQueues reads; nil = an empty book
+	Told   func()         // called when Asks or Pauses has changed; may be nil
 	Serves []string       // the queues from which this process claims; nil = main
 
 	// Observe is called after every script call with the script's name, the partition, the duration and the error or
@@ -50,6 +51,9 @@ type Options struct {
 
 	// RememberedQueues reads the queues that SQL has; nil = there is no SQL. See LoadQueues.
 	RememberedQueues func(ctx context.Context) ([]job.Queue, error)
+
+	// RememberedPauses reads the pauses that SQL has; nil = there is no SQL. See LoadQueues.
+	RememberedPauses func(ctx context.Context) (job.Pauses, error)
 
 	// RememberedPlans reads the plans that SQL has; nil = there is no SQL. See LoadPlans.
 	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
@@ -102,6 +106,9 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	}
 	if o.Asks == nil {
 		o.Asks = &job.AskBook{}
+	}
+	if o.Pauses == nil {
+		o.Pauses = &job.PauseBook{}
 	}
 	if o.Queues == nil {
 		o.Queues = &job.QueueBook{}

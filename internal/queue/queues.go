@@ -7,15 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/job"
 )
-
-// queueScope is the name of a queue among what is paused.
-func queueScope(name string) string { return "queue:" + name }
 
 // askScope is the name of what is asked of a worker among what is paused.
 func askScope(state job.WorkerState, worker string) string { return string(state) + ":" + worker }
@@ -29,42 +25,38 @@ func (s *shared) queueNames() []string {
 const wholeField = "-"
 
 // LoadQueues reads the declared queues, what is paused, and what is asked of workers, from Redis into the books. If
-// Redis has lost the queues, it first stores again those that this process or SQL knows. A pause that Redis lost is
-// over.
+// Redis has lost the queues or pauses, it first stores again those that this process or SQL knows.
 func (q *Queue) LoadQueues(ctx context.Context) error {
 	found, scopes, whole, err := q.readQueues(ctx)
 	if err != nil {
 		return err
 	}
-	paused, asked := map[string]time.Time{}, map[string]job.WorkerState{}
-	for scope, since := range scopes {
+	asked := map[string]job.WorkerState{}
+	for scope := range scopes {
 		kind, name, _ := strings.Cut(scope, ":")
-		switch state := job.WorkerState(kind); state {
-		case "queue":
-			paused[name] = msTime(since)
-		case job.WorkerQuiet, job.WorkerTerminates:
-			if asked[name] != job.WorkerTerminates {
-				asked[name] = state
-			}
+		state := job.WorkerState(kind)
+		if (state == job.WorkerQuiet || state == job.WorkerTerminates) && asked[name] != job.WorkerTerminates {
+			asked[name] = state
 		}
 	}
-	if q.opts.Asks.Set(asked) && q.opts.Asked != nil {
-		q.opts.Asked()
+	pauses, err := q.pausesIn(ctx, scopes, whole)
+	if err != nil {
+		return err
+	}
+	changed := q.opts.Asks.Set(asked)
+	if changed = q.opts.Pauses.Set(pauses) || changed; changed && q.opts.Told != nil {
+		q.opts.Told()
 	}
 	if !whole {
 		if found, err = q.restoreQueues(ctx, found); err != nil {
 			return err
 		}
 	}
-	for i := range found {
-		found[i].Paused = paused[found[i].Name]
-	}
-	q.opts.Queues.Set(found, paused[job.MainQueue])
+	q.opts.Queues.Set(found)
 	return nil
 }
 
-// readQueues reads the declared queues, and since when things are paused, by scope. whole is false if Redis lost
-// queues.
+// readQueues reads the declared queues, and what the hash of pauses has, by scope. whole is false if Redis lost queues.
 func (q *Queue) readQueues(ctx context.Context) (found []job.Queue, scopes map[string]string, whole bool, err error) {
 	var texts, paused *redis.MapStringStringCmd
 	err = inStep(ctx, q.redis.Main, func(p redis.Pipeliner) error {
@@ -181,7 +173,8 @@ func (q *Queue) DeleteQueue(ctx context.Context, name string) error {
 			return job.ErrUnknownQueue
 		}
 		pipe.HDel(ctx, queuesKey, name)
-		pipe.HDel(ctx, pausedKey, queueScope(name))
+		pipe.HDel(ctx, pausedKey, job.PauseQueue(name))
+		pipe.HIncrBy(ctx, pausedKey, versionField, 1)
 		return nil
 	})
 }
@@ -242,22 +235,4 @@ func (q *Queue) changeQueues(ctx context.Context, name string,
 			return classify("queues", err)
 		}
 	}
-}
-
-// PauseQueue pauses a queue: from about a second later on no process claims its jobs. Its running jobs run on, and
-// submits are accepted. PauseQueue returns since when the queue is paused.
-func (q *Queue) PauseQueue(ctx context.Context, name string) (time.Time, error) {
-	if err := q.redis.Main.HSetNX(ctx, pausedKey, queueScope(name), stamp(q.now())).Err(); err != nil {
-		return time.Time{}, classify("pause", err)
-	}
-	text, err := q.redis.Main.HGet(ctx, pausedKey, queueScope(name)).Result()
-	if err != nil {
-		return time.Time{}, classifyNil("pause", err)
-	}
-	return msTime(text), nil
-}
-
-// ResumeQueue ends the pause of a queue.
-func (q *Queue) ResumeQueue(ctx context.Context, name string) error {
-	return classifyNil("resume", q.redis.Main.HDel(ctx, pausedKey, queueScope(name)).Err())
 }

@@ -49,7 +49,8 @@ func (q *Queue) Restore(
 			end = string(job.Cancelled)
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority,
-			fmt.Sprintf("%d %s %d", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs), stamp(arrived),
+			fmt.Sprintf("%d %s %d%s", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs, classOptions(l.Options)),
+			stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
 			holder, stamp(started), end, l.QueueName(), l.KillReason)

@@ -148,7 +148,7 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 		s.Next = keysCursor(0, addresses[at+1])
 	}
 	seen := map[job.ID]bool{}
-	var ages, slices []string
+	var ages, slices, uniques []string
 	for _, key := range keys {
 		partition, suffix := q.splitKey(key)
 		kind, id := q.kindOf(suffix)
@@ -159,6 +159,8 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 			ages = append(ages, key)
 		case kind == "slice":
 			slices = append(slices, key)
+		case kind == "unique":
+			uniques = append(uniques, key)
 		case kind == "job" && !seen[id]:
 			seen[id] = true
 			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
@@ -170,6 +172,11 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 		return s, err
 	}
 	mended, err = q.holdSlices(ctx, slices)
+	s.Found = append(s.Found, mended...)
+	if err != nil {
+		return s, err
+	}
+	mended, err = q.holdUniques(ctx, uniques)
 	s.Found = append(s.Found, mended...)
 	return s, err
 }
@@ -223,8 +230,8 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
 	heldPrefix: heldFor, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
-// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire) or "fixed"; "" =
-// unknown.
+// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique" or
+// "fixed"; "" = unknown.
 func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
 	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
 		if id, ok := strings.CutPrefix(suffix, prefix); ok {
@@ -236,6 +243,9 @@ func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
 	}
 	if strings.HasPrefix(suffix, suffixes["ended"]) {
 		return "slice", ""
+	}
+	if strings.HasPrefix(suffix, suffixes["unique"]) {
+		return "unique", ""
 	}
 	for prefix := range ageing {
 		if strings.HasPrefix(suffix, prefix) {

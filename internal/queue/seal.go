@@ -16,12 +16,14 @@ import (
 //
 // A list of one owner's jobs can end a page at a job of another owner, so its cursor would reveal that job's id,
 // which is secret, and its arrival. Cursors of such lists are therefore sealed for their owner, with a key that
-// all processes read from Redis. If Redis loses the key, the first process that looks stores it again. If that process
-// has just started and knows no key, the others go on to open what was sealed with theirs; it alone does not.
+// all processes read from Redis. If Redis loses the key, the first process that looks stores it again. A process that
+// has just started knows no key and makes one. If others knew another key, they store that one beside it when they look
+// again, and from then on every process opens what was sealed with either.
 
 const (
-	sealField = "cursorKey" // of system:config
-	sealBytes = 32
+	sealField   = "cursorKey"       // of system:config
+	sealEarlier = "cursorKeyBefore" // the key that processes knew when another took its place
+	sealBytes   = 32
 )
 
 // proposedKey returns the key to store if Redis has none: the one that this process knows, else a random one.
@@ -34,29 +36,40 @@ func (s *shared) proposedKey() string {
 	return hex.EncodeToString(key)
 }
 
-// sealWith uses the stored key from now on. If the stored text is not a key, the last key stays.
-func (s *shared) sealWith(stored string) {
-	last := s.sealing.Load()
-	if last != nil && last.stored == stored {
-		return
+// sealWith uses the stored keys from now on. If the stored text is not a key, the last key stays. took says that the
+// key took the place of one that this process knew.
+func (s *shared) sealWith(stored, earlier string) (took bool) {
+	now := &seal{stored: stored, earlier: earlier, aead: cipherOf(stored)}
+	if now.aead == nil {
+		return false
 	}
+	last := s.sealing.Load()
+	switch {
+	case last != nil && last.stored == stored && (earlier == "" || earlier == last.earlier):
+		return false
+	case last != nil && last.stored != stored:
+		took, now.earlier = true, last.stored
+	}
+	now.before = cipherOf(now.earlier)
+	s.sealing.Store(now)
+	return took
+}
+
+// cipherOf returns nil for a text that is not a key.
+func cipherOf(stored string) cipher.AEAD {
 	key, err := hex.DecodeString(stored)
 	if err != nil || len(key) != sealBytes {
-		return
+		return nil
 	}
 	block, _ := aes.NewCipher(key) // the size is right, so neither of these fails
 	aead, _ := cipher.NewGCM(block)
-	now := &seal{stored: stored, aead: aead}
-	if last != nil {
-		now.before = last.aead
-	}
-	s.sealing.Store(now)
+	return aead
 }
 
 type seal struct {
-	stored string
-	aead   cipher.AEAD
-	before cipher.AEAD // of the key that this process knew before; nil = none
+	stored, earlier string
+	aead            cipher.AEAD
+	before          cipher.AEAD // of earlier; nil = none
 }
 
 // sealed returns the present seal. CheckSetup reads its key once a second; before the first time, sealed reads the
@@ -68,11 +81,11 @@ func (v *View) sealed(ctx context.Context) (*seal, error) {
 	if err := v.redis.Main.HSetNX(ctx, configKey, sealField, v.proposedKey()).Err(); err != nil {
 		return nil, classify("list", err)
 	}
-	stored, err := v.redis.Main.HGet(ctx, configKey, sealField).Result()
+	stored, err := v.redis.Main.HGetAll(ctx, configKey).Result()
 	if err != nil {
 		return nil, classify("list", err)
 	}
-	v.sealWith(stored)
+	v.sealWith(stored[sealField], stored[sealEarlier])
 	if s := v.sealing.Load(); s != nil {
 		return s, nil
 	}

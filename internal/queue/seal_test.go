@@ -61,5 +61,10 @@ func TestSeal_RedisForgets(t *testing.T) {
 		if _, err := c.View().Open(t.Context(), ofA, "key"); !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("a process that never knew the key: %v", err)
 		}
+		look(c) // the others have told it their key
+		opens(ofA, a, b, c)
+		if _, err := a.View().Open(t.Context(), ofA, "another key"); !errors.Is(err, job.ErrLeaseLost) {
+			t.Errorf("a lease of another: %v", err)
+		}
 	})
 }

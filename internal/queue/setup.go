@@ -47,7 +47,12 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 	if err != nil {
 		return classify("set-up", err)
 	}
-	q.sealWith(stored[sealField])
+	known := q.sealing.Load()
+	if q.sealWith(stored[sealField], stored[sealEarlier]) {
+		if err := q.redis.Main.HSet(ctx, configKey, sealEarlier, known.stored).Err(); err != nil {
+			return classify("set-up", err)
+		}
+	}
 	if got := stored[schemaField]; got != strconv.Itoa(schemaVersion) {
 		return fmt.Errorf("%w: this build's schema version is %d here and %s in Redis: %s", job.ErrWrongSetup, schemaVersion,
 			got, howToDrain)

@@ -23,8 +23,8 @@ type queued struct {
 }
 
 // A process' claims take the jobs of its queues, and no others: no claim leaves a job of a better tier and takes one of
-// a worse tier, whatever queues they are in, and inside a tier each queue gives its oldest job first. A paused queue
-// gives none.
+// a worse tier, whatever queues they are in, and inside a tier each queue gives its oldest job first. Of what is paused
+// no job is taken.
 func TestStrictTiersOverQueues(t *testing.T) {
 	t.Parallel()
 	all := []string{job.MainQueue, "a", "b", "films"}
@@ -34,15 +34,13 @@ func TestStrictTiersOverQueues(t *testing.T) {
 			e.Redis.Del(t.Context(), e.AllKeys(t, "{tierq:0}*")...)
 			ready := fillQueues(r, t, e, all)
 			serves := rapid.Permutation(all).Draw(r, "order")[:rapid.IntRange(1, len(all)).Draw(r, "queues")]
-			paused := ""
-			if rapid.Bool().Draw(r, "paused") {
-				paused = rapid.SampledFrom(all).Draw(r, "which")
-			}
+			paused := rapid.SampledFrom([]string{"", job.PauseAll, job.PauseQueue("main"), job.PauseQueue("films"),
+				job.PauseTier(job.Paid), job.PauseTier(job.Unpaid), job.PauseTier(job.Public)}).Draw(r, "paused")
 			processes++
 			q := e.Process(fmt.Sprint("p", processes), serves...)
-			pause(e, all[1:], paused)
+			pause(e, paused)
 			open := slices.DeleteFunc(slices.Clone(ready), func(j queued) bool {
-				return j.queue == paused || !slices.Contains(serves, j.queue)
+				return j.isPaused(paused) || !slices.Contains(serves, j.queue)
 			})
 			for number := int64(1); ; number++ {
 				most := rapid.IntRange(1, 7).Draw(r, "most")
@@ -65,36 +63,36 @@ func TestStrictTiersOverQueues(t *testing.T) {
 // declare sets Options with these queues.
 func declare(names []string) func(*queue.Options) {
 	return func(o *queue.Options) {
-		o.Queues, o.Capacity = &job.QueueBook{}, 1000
+		o.Queues, o.Pauses, o.Capacity = &job.QueueBook{}, &job.PauseBook{}, 1000
 		var all []job.Queue
 		for _, name := range names {
 			all = append(all, job.Queue{Name: name, Limit: 1000})
 		}
-		o.Queues.Set(all, time.Time{})
+		o.Queues.Set(all)
 	}
 }
 
-// pause pauses one of the queues, and no other; "" = none.
-func pause(e *queuetest.Env, names []string, paused string) {
-	since := func(name string) (t time.Time) {
-		if name == paused {
-			t = time.UnixMilli(1)
-		}
-		return t
+// pause puts the pause of a scope in force, and no other; "" = none.
+func pause(e *queuetest.Env, scope string) {
+	var list []job.Pause
+	if scope != "" {
+		list = append(list, job.Pause{Scope: scope, Since: time.UnixMilli(1)})
 	}
-	var all []job.Queue
-	for _, name := range names {
-		all = append(all, job.Queue{Name: name, Limit: 1000, Paused: since(name)})
-	}
-	e.Options.Queues.Set(all, since(job.MainQueue))
+	e.Options.Pauses.Set(job.Pauses{List: list})
+}
+
+var tiersInOrder = []job.Tier{job.Paid, job.Unpaid, job.Public}
+
+// isPaused says whether a scope has a job.
+func (j *queued) isPaused(scope string) bool {
+	return scope == job.PauseAll || scope == job.PauseQueue(j.queue) || scope == job.PauseTier(tiersInOrder[j.tier])
 }
 
 // fillQueues submits jobs of random tiers into random queues, one by one.
 func fillQueues(r *rapid.T, t *testing.T, e *queuetest.Env, names []string) (ready []queued) {
-	tiers := []job.Tier{job.Paid, job.Unpaid, job.Public}
 	for i := range rapid.IntRange(0, 25).Draw(r, "jobs") {
 		tier := rapid.IntRange(0, 2).Draw(r, "tier")
-		s := queuetest.Job(tiers[tier])
+		s := queuetest.Job(tiersInOrder[tier])
 		s.Queue = rapid.SampledFrom(names).Draw(r, "queue")
 		if replies, err := e.Submit(t.Context(), 0, []job.Submission{s}); err != nil || replies[0].Word != job.OK {
 			r.Fatalf("submit: %v, %v", replies, err)

@@ -12,10 +12,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submit sends new jobs to one partition, which every id must name. It returns a word per job. OK and DUPLICATE:
-// the job is accepted. REPLAY: another submit with the same Idempotency-Key was accepted. MISMATCH: that submit
-// had another body. FULL, QUOTA and LATE: the job is not accepted. After a LATE Submit has read Redis' clock
-// again, because this process' reading of it was wrong, and the caller may try again.
+// Submit sends new jobs to one partition, which every id must name. It returns a word per job. OK and DUPLICATE: the
+// job is accepted. HELD: it is accepted, and waits for the holder of its unique key. REPLAY: another submit with the
+// same Idempotency-Key was accepted. MISMATCH: that submit had another body. UNIQUE, TAKEN and REPLACED name the job
+// that has the unique key: it stands for this one, keeps it out, or has this one's payload now. FULL, QUOTA and LATE:
+// the job is not accepted. After a LATE Submit has read Redis' clock again, because this process' reading of it was
+// wrong, and the caller may try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	args, err := q.submitArgs(partition, batch)
 	if err != nil {
@@ -36,9 +38,12 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 			return nil, err
 		}
 		switch replies[i].Word {
-		case job.Replay:
+		case job.Replay, job.IsUnique, job.IsTaken:
 			replies[i].First = job.ID(first)
-		case job.OK, job.Duplicate:
+		case job.Replaced:
+			id, due, _ := strings.Cut(first, " ")
+			replies[i].First, replies[i].Due = job.ID(id), msTime(due)
+		case job.OK, job.IsHeld, job.Duplicate:
 			replies[i].ArrivedAt = msTime(first)
 		case job.Full:
 			replies[i].Living, replies[i].Queue = first == "living" || first == "bytes", first == "queue"
@@ -60,7 +65,8 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	var like likeness // of the previous job
 	for i := range batch {
 		s := &batch[i]
-		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options), s.MaxRunMs}
+		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options), s.MaxRunMs,
+			s.Unique, s.UniqueOn, s.MaxWait}
 		if kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
@@ -82,6 +88,9 @@ type likeness struct {
 	quota      int
 	owner      string
 	maxRunMs   int64
+	unique     string
+	on         job.UniqueOn
+	maxWait    time.Duration
 }
 
 // delay returns how long from now the job is due, 0 for at once. RunAt is compared with this process' reading of
@@ -94,7 +103,8 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 }
 
 // kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota
-// queue_limit". The script parses each text once per call.
+// queue_limit" and, with a unique key, " uniq=<option> on max_wait_ms held_limit". The script parses each text once per
+// call.
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
 	b := make([]byte, 0, 128)
 	b = append(append(append(append(b, s.Tier...), ' '), s.QueueName()...), ' ')
@@ -105,7 +115,14 @@ func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) stri
 	b = append(append(b, ' '), q.limit(plan, delay > 0)...)
 	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)
 	b = append(append(b, ' '), q.quota(s)...)
-	return string(append(append(b, ' '), q.queueLimit(s.QueueName())...))
+	b = append(append(b, ' '), q.queueLimit(s.QueueName())...)
+	if s.Unique != "" {
+		b = append(append(append(b, " uniq="...), s.Unique...), ' ')
+		b = append(append(b, s.UniqueOn...), ' ')
+		b = strconv.AppendInt(b, max(s.MaxWait.Milliseconds(), 0), 10)
+		b = append(append(b, ' '), q.limit(plan, true)...)
+	}
+	return string(b)
 }
 
 // queueLimit returns the number of fresh (or delayed) jobs of a queue at which one partition refuses the next job; "-"

@@ -49,20 +49,103 @@ var queueMutations = []mutation{
 	{"cancel looks into main", "prelude", "redis.call('ZREM', key_of(class.queue, queue, queues)", "redis.call('ZREM', queue", true},
 	{
 		"claim looks into main", "claim",
-		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), low, upto", "'ZRANGEBYSCORE', queue, low, upto", false,
+		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, upto",
+		"'ZRANGEBYSCORE', queue, place.low, upto", false,
 	},
 	{
 		"claim leaves it in its queue", "claim",
 		"bulk('ZREM', key_of(place.name, queue, queues), place.taken)", "bulk('ZREM', queue, place.taken)", true,
 	},
-	{"claim merges the queues of a tier", "claim", "if band > 0 then upto", "if false then upto", false},
+	{"claim merges the queues of a tier", "claim", "if band > 0 then\n      number", "if false then\n      number", false},
 	{
 		"claim takes a queue to its end", "claim",
-		"local upto = second or bound", "local upto = bound\n    band = 0", false,
+		"local upto, most, number = second or bound,", "band = 0\n    local upto, most, number = bound,", false,
 	},
 	{"claim passes the bound", "claim", "> tonumber(bound) then upto = bound end", "> tonumber(bound) then end", false},
 	{"claim counts from the start again", "claim", "place.read + 1", "place.read", true},
 	{"claim rings for main", "claim", "ring(doorbell, place.name)", "ring(doorbell, 'main')", false},
+}
+
+// limitMutations are faults that only a claim shows that may not have all jobs.
+var limitMutations = []mutation{
+	{
+		"claim hands out what is paused", "claim",
+		"return paused[number] and 0 or (own[number] or 0) + common", "return (own[number] or 0) + common", false,
+	},
+	{"claim has no limit of common slots", "claim", "common = common - (n - of_its_own)", "", false},
+	{
+		"claim takes no own slots", "claim",
+		"if of_its_own > 0 then own[number] = own[number] - of_its_own end", "", false,
+	},
+	{
+		"claim takes common slots first", "claim",
+		"local of_its_own = math.min(own[number] or 0, n)", "local of_its_own = 0", false,
+	},
+	{"claim hides what it passes over", "claim", "was_passed_over and '1' or ''", "''", false},
+	{
+		"claim passes over what is paused", "claim",
+		"was_passed_over = was_passed_over or not paused[number]", "was_passed_over = true", false,
+	},
+	{
+		"claim rings for what is paused", "claim",
+		"place.is_passed_over = place.is_passed_over or not paused[number]", "place.is_passed_over = true", false,
+	},
+	{"claim rings for nothing that it passes over", "claim", "place.head or place.is_passed_over", "place.head", false},
+}
+
+// tellLimitsWith is tellWith for claims that may not have all jobs.
+func tellLimitsWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
+	t.Helper()
+	e := queuetest.Embedded(t, func(o *queue.Options) {
+		o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 40, true, true
+		o.Queues, o.Serves, o.Pauses = &job.QueueBook{}, []string{"main", "films"}, &job.PauseBook{}
+		o.Queues.Set([]job.Queue{{Name: "films", Limit: 10}})
+	})
+	change(e.Queue)
+	s := &telling{T: t, Env: e, ids: ids, leases: map[int]job.LeaseRef{}}
+	s.tellLimits()
+	e.Broken(t)
+	return s.lines
+}
+
+// tellLimits claims from queues of which the pool may have some jobs only. What it may not have stays, and is rung for
+// unless it is paused.
+func (s *telling) tellLimits() {
+	now := s.Env.Now(s.T)
+	s.Env.Redis.Set(s.Context(), queue.Key(0, "clock"), now+time.Hour.Milliseconds(), 0)
+	s.into("main", job.Paid, 0, 0, 1)
+	s.into("films", job.Paid, 0, 2)
+	s.into("main", job.Unpaid, 0, 3, 4, 5)
+	s.into("films", job.Public, 0, 6, 7, 8)
+	s.Env.Options.Pauses.Set(job.Pauses{List: []job.Pause{{Scope: job.PauseTier(job.Paid)}}})
+	s.within(5, job.ClaimRoom{Common: 1, Own: []job.OwnRoom{{Priority: 2, Slots: 1}}}) // two of UNPAID
+	s.within(5, job.ClaimRoom{Common: 1, Own: []job.OwnRoom{{Priority: 2, Slots: 1}}}) // the third, and one of PUBLIC
+	s.within(5, job.ClaimRoom{Own: []job.OwnRoom{{Priority: 2, Slots: 2}}})            // none: PUBLIC is passed over
+	s.within(5, job.ClaimRoom{Own: []job.OwnRoom{{Priority: 3, Slots: 1}}})            // one of PUBLIC
+	s.within(5, job.ClaimRoom{Common: 9})                                              // the last one of them
+	s.within(5, job.ClaimRoom{Common: 9})                                              // PAID is paused
+	s.Env.Options.Pauses.Set(job.Pauses{})
+	s.within(1, job.ClaimRoom{Own: []job.OwnRoom{{Priority: 1, Slots: 2}}})
+	s.within(9, job.ClaimRoom{Common: 9})
+}
+
+// within claims with a room, and says what is left, and for which queues it rang.
+func (s *telling) within(most int, room job.ClaimRoom) {
+	s.Env.Redis.Del(s.Context(), queue.Key(0, "doorbell"), queue.Key(0, "doorbell")+":films")
+	r := s.Env.NextClaim(most)
+	r.Room = &room
+	reply, err := s.Env.Claim(s.Context(), 0, r)
+	var took []int
+	for _, l := range reply.Leases {
+		took = append(took, slices.Index(s.ids, l.ID))
+	}
+	rang := s.Env.Redis.Exists(s.Context(), queue.Key(0, "doorbell"), queue.Key(0, "doorbell")+":films").Val()
+	left := int(reply.Next / float64(s.Env.Options.PriorityBase))
+	if len(took) == 0 || reply.Next > 1e17 {
+		left = 0
+	}
+	s.say(fmt.Sprintf("claim %d within %+v", most, room),
+		fmt.Sprintf("%v, left is priority %d, passed over %t, rang %d", took, left, reply.PassedOver, rang), err)
 }
 
 // tellQueuesWith is tellWith for jobs in declared queues.
@@ -71,7 +154,7 @@ func tellQueuesWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []str
 	e := queuetest.Embedded(t, func(o *queue.Options) {
 		o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 40, true, true
 		o.Queues, o.Serves = &job.QueueBook{}, []string{"main", "films", "a:b"}
-		o.Queues.Set([]job.Queue{{Name: "films", Limit: 4}, {Name: "a:b"}}, time.Time{})
+		o.Queues.Set([]job.Queue{{Name: "films", Limit: 4}, {Name: "a:b"}})
 	})
 	change(e.Queue)
 	s := &telling{T: t, Env: e, ids: ids, leases: map[int]job.LeaseRef{}}

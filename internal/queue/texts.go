@@ -25,7 +25,7 @@ func ownerOf(owner string, o job.Options) string {
 // type nor trace has a space.
 func descriptor(typ, trace string, o job.Options) string {
 	text := typ + " " + dash(trace)
-	o.Queue, o.MaxRunMs = "", 0 // the class has them
+	o.Queue, o.MaxRunMs, o.Unique = "", 0, "" // the class has them
 	if o != (job.Options{}) {
 		text += " " + o.Text()
 	}
@@ -56,11 +56,25 @@ func cutFields(text string, into []string) (rest string, ok bool) {
 	return text, true
 }
 
-// readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms".
+// classOptions returns the options at the end of a class, each behind a space.
+func classOptions(o job.Options) string {
+	if o.Unique == "" {
+		return ""
+	}
+	return " uniq=" + o.Unique
+}
+
+// readClassOptions reads the result of classOptions, without its first space.
+func readClassOptions(text string, j *job.Job) (ok bool) {
+	j.Unique, ok = strings.CutPrefix(text, "uniq=")
+	return ok && !strings.Contains(j.Unique, " ")
+}
+
+// readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms [options]".
 func readClass(class string, j *job.Job) error {
 	var f [6]string
 	rest, ok := cutFields(class, f[:])
-	if !ok || rest != "" || f[0] == "" {
+	if j.Unique = ""; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
 		return fmt.Errorf("class of %s: %q", j.ID, class)
 	}
 	var err, err2 error
@@ -90,7 +104,7 @@ func readHead(head string, j *job.Job) error {
 	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
 	if rest != "" {
 		options, err := job.ReadOptions(rest)
-		options.Queue, options.MaxRunMs = j.Queue, j.MaxRunMs // the class has them
+		options.Queue, options.MaxRunMs, options.Unique = j.Queue, j.MaxRunMs, j.Unique // the class has them
 		if j.Options = options; err != nil {
 			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}

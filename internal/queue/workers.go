@@ -71,6 +71,18 @@ func patienceFor(w *job.WorkerInfo) time.Duration {
 // Workers returns the workers that were heard of lately, by name: within the last 10 s, or for workers elsewhere since
 // their last heartbeat was due. It forgets workers that have been silent for a minute longer.
 func (v *View) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
+	all, err := v.heardOf(ctx)
+	return slices.DeleteFunc(all, func(w job.WorkerInfo) bool { return w.Kind == job.APIProcess }), err
+}
+
+// Claimers returns the processes of tierq that claim jobs, for themselves or for others, by name.
+func (v *View) Claimers(ctx context.Context) ([]job.WorkerInfo, error) {
+	all, err := v.heardOf(ctx)
+	return slices.DeleteFunc(all, func(w job.WorkerInfo) bool { return w.Elsewhere() }), err
+}
+
+// heardOf returns the workers and processes that were heard of lately, by name.
+func (v *View) heardOf(ctx context.Context) ([]job.WorkerInfo, error) {
 	all, err := v.redis.Read.HGetAll(ctx, workerKey).Result()
 	if err != nil {
 		return nil, classify("workers", err)

@@ -68,6 +68,8 @@ func (c *client) run() {
 		c.poll()
 	case "plans":
 		c.change()
+	case "pause", "own":
+		c.hold()
 	case "work":
 		c.work()
 	case "forget":

@@ -53,13 +53,13 @@ func (d *database) promised(l life) bool {
 
 // dead returns the first job with a dead letter that was not requeued; if there is none, the given job.
 func (d *database) dead(id job.ID) job.ID {
-	found := id
+	found := job.ID("")
 	for l, letter := range d.letters {
-		if letter.Open() && (found == id || l.id < found) {
+		if letter.Open() && (found == "" || l.id < found) {
 			found = l.id
 		}
 	}
-	return found
+	return cmp.Or(found, id)
 }
 
 // record writes outcomes to SQL. The first outcome of a generation stands.

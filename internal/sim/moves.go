@@ -90,7 +90,7 @@ type handed struct {
 // its record; then the checkpoints by id.
 func handedOut(reply any) (jobs []handed, empty bool) {
 	list, _ := reply.([]any)
-	if len(list) < 6 {
+	if len(list) < 7 {
 		return nil, true
 	}
 	leases, which, ids, records, saved := strs(list[1]), strs(list[2]), strs(list[3]), strs(list[4]), strs(list[5])
@@ -145,19 +145,29 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 	if err != nil {
 		s.wrong("S7", "claim %d of %s has the bound %q", n, argv[0], argv[3])
 	}
-	want := s.best(partition, strings.Fields(argv[5]), bound, most)
+	limits := readLimits(argv[11], argv[12])
+	want := s.best(partition, strings.Fields(argv[5]), argv[10], bound, most, limits)
 	if !slices.Equal(ids, want) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
 	last.number, last.ids = n, ids
 	for i := range jobs {
+		if k := s.jobs[jobs[i].id]; k != nil {
+			s.heldBack(p, k)
+		}
 		s.claimedOne(p, argv[0]+":"+argv[1], argv, &jobs[i])
 	}
+	s.passedOver(partition, strings.Fields(argv[5]), limits, reply.([]any))
 }
 
-// best returns the jobs that a claim over some queues takes. The queue with the best job comes first, until it has no
-// other job of that tier; of several equal ones, the queue that is named first.
-func (s *shadow) best(partition int, queues []string, bound float64, most int) (ids []job.ID) {
+// best returns the jobs that a claim over some queues takes. The queue with the best job comes first, or in the order
+// 'named' the first one with a job of the best tier, until it has no other job of that tier; of several equal ones, the
+// queue that is named first. Jobs beyond the limits are passed over.
+func (s *shadow) best(partition int, queues []string, order string, bound float64, most int,
+	limits *limits) (ids []job.ID) {
+	goesFirst := func(a, b *known) bool {
+		return a.score() < b.score() && (order != "named" || a.tier.Priority < b.tier.Priority)
+	}
 	ready := map[string][]*known{}
 	for _, k := range s.waiting(partition, job.Pending, (*known).score) {
 		if k.score() <= bound {
@@ -167,7 +177,10 @@ func (s *shadow) best(partition int, queues []string, bound float64, most int) (
 	for len(ids) < most {
 		next := ""
 		for _, q := range queues {
-			if len(ready[q]) > 0 && (next == "" || ready[q][0].score() < ready[next][0].score()) {
+			for len(ready[q]) > 0 && limits.room(ready[q][0].tier.Priority) == 0 {
+				ready[q] = ready[q][1:] // it is paused, or there is no slot for it
+			}
+			if len(ready[q]) > 0 && (next == "" || goesFirst(ready[q][0], ready[next][0])) {
 				next = q
 			}
 		}
@@ -175,7 +188,8 @@ func (s *shadow) best(partition int, queues []string, bound float64, most int) (
 			break
 		}
 		priority := ready[next][0].tier.Priority
-		for len(ids) < most && len(ready[next]) > 0 && ready[next][0].tier.Priority == priority {
+		for len(ids) < most && len(ready[next]) > 0 && ready[next][0].tier.Priority == priority && limits.room(priority) > 0 {
+			limits.take(priority)
 			ids, ready[next] = append(ids, ready[next][0].id), ready[next][1:]
 		}
 	}

@@ -56,7 +56,7 @@ func (o *outsider) send(tries int, call func(p *process) error) bool {
 
 func (o *outsider) claim(id string) (leases []job.Lease) {
 	e := job.Elsewhere{Worker: o.name, ID: id, Queues: []string{job.MainQueue, otherQueue},
-		Lease: ticks(o.rng, 5, 25), Low: math.Inf(-1)}
+		ByName: o.number%2 > 0, Lease: ticks(o.rng, 5, 25), Low: math.Inf(-1)}
 	partition, most, sent := o.rng.IntN(o.world.plan.partitions), 1+o.rng.IntN(3), 0
 	numbers := o.rng.IntN(4) > 0 // not all workers number their repeats
 	next := func() {

@@ -66,7 +66,7 @@ type storm struct {
 // order is one task of a client.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, forget, work
+	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, forget, work
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -80,7 +80,10 @@ type order struct {
 	running bool          // a cancel of a running job, if there is one
 	again   bool          // a cancel of a requeued job, if there is one
 	tiers   []job.Plan    // the plans that all processes get, one process after the other
-	pause   time.Duration // between two polls
+	pause   time.Duration // between two polls, or between two processes that hear of a change
+	scope   string        // of a pause
+	own     []int         // own slots by priority
+	length  time.Duration // of a pause, or of own slots
 
 	// The fields below belong to a submit with the journal.
 	turned   bool          // admission refuses it after its row was written
@@ -127,6 +130,7 @@ func newPlan(seed uint64) plan {
 	p.others(rand.New(rand.NewPCG(seed, 4)))
 	p.outsiders(rand.New(rand.NewPCG(seed, 10)))
 	p.operators(rand.New(rand.NewPCG(seed, 11)))
+	p.holds(rand.New(rand.NewPCG(seed, 12)))
 	p.limits(rand.New(rand.NewPCG(seed, 5)))
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
 	short := rand.New(rand.NewPCG(seed, 7))

@@ -42,6 +42,9 @@ type process struct {
 	drainer *recovery.Drainer
 	writer  *writer
 	plans   *job.PlanBook
+	pauses  *job.PauseBook
+	held    map[string]time.Time // since when it knows of each pause, by scope
+	ownAt   time.Time            // since when it knows of the own slots; zero = there are none
 	ledger  *ledger.Ledger
 	parts   []service // in the order of their start
 
@@ -67,6 +70,7 @@ func newProcess(w *World, slot int) *process {
 		world: w, slot: slot, nonce: fmt.Sprintf("p%d-%02d", slot, w.lives), died: make(chan struct{}),
 		gone:  make(chan struct{}),
 		began: time.Now(), disturbed: map[string]time.Time{}, failures: map[string]int{},
+		pauses: &job.PauseBook{}, held: map[string]time.Time{},
 	}
 	p.client = newClient(p.redis)
 	log := slog.New(slog.DiscardHandler)
@@ -74,7 +78,7 @@ func newProcess(w *World, slot int) *process {
 	plans.Set(w.tiers)
 	p.plans = plans
 	queues := &job.QueueBook{}
-	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}}, time.Time{})
+	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}})
 	serves := []string{job.MainQueue, otherQueue}
 	if slot%2 == 1 {
 		slices.Reverse(serves)
@@ -88,7 +92,7 @@ func newProcess(w *World, slot int) *process {
 		UnknownFor:        w.plan.unknownFor,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention,
 		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Journal: w.plan.journal, Log: log,
-		Queues: queues, Serves: serves,
+		Queues: queues, Serves: serves, Pauses: p.pauses,
 	})
 	p.writer = newWriter(p)
 	sql := archive{p}
@@ -111,6 +115,7 @@ func newProcess(w *World, slot int) *process {
 		ResultLimit: 1 << 10, DrainTimeout: 2*time.Second + 3*offBeat,
 		Registry: w.registry(p), Plans: plans, Log: log, Nonce: p.nonce,
 	}, between, between, p.queue, p.writer)
+	p.hear()
 	p.parts = []service{p.writer}
 	if w.plan.recovers[slot] {
 		none := func(job.Watch, job.Reclaimed) {}

@@ -250,6 +250,7 @@ func (s *shadow) begins(ctx context.Context, p *process, run *handler.Run, of jo
 		k.starts[run.Attempt] = true
 		if k.lease != nil && k.lease.attempt == run.Attempt && k.lease.holder == p {
 			k.lease.begun, k.lease.ctx = true, ctx
+			s.slotsOf(p, k)
 		}
 	}
 	return nil

@@ -51,7 +51,9 @@ func (s *shadow) claimElsewhere(partition int, argv []string, reply any) {
 	for i := range jobs {
 		ids = append(ids, jobs[i].id)
 	}
-	if best := s.best(partition, strings.Fields(argv[5]), maxScore, int(number(argv[2]))); !slices.Equal(ids, best) {
+	best := s.best(partition, strings.Fields(argv[5]), argv[10], maxScore, int(number(argv[2])),
+		readLimits(argv[11], argv[12]))
+	if !slices.Equal(ids, best) {
 		s.wrong("S7 S8", "claim %s of %s takes %v, the best are %v", id, argv[0], ids, best)
 	}
 	for i := range jobs {
@@ -97,7 +99,7 @@ func (s *shadow) claimedAgain(last *byID, token string, argv []string, jobs []ha
 		}
 		if token != before {
 			k.lease.token, k.lease.text = token, text
-			k.lease.beatEnd = s.w.ms() + number(argv[11]) // an outsider's leases live as long in every tier
+			k.lease.beatEnd = s.w.ms() + number(argv[12]) // an outsider's leases live as long in every tier
 			k.lease.beaten = s.w.ms()
 		}
 	}

@@ -114,7 +114,7 @@ func (c *client) change() {
 	c.step("plans", func() { c.world.tiers = c.tiers })
 	for slot := range c.world.plan.slots {
 		<-time.After(c.pause)
-		c.step("heard of plans", func() { c.world.processes[slot].plans.Set(c.tiers) })
+		c.step("heard of plans", func() { c.world.processes[slot].plans.Set(withOwn(c.tiers, c.world.own)) })
 	}
 }
 

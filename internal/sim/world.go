@@ -63,6 +63,8 @@ type World struct {
 	sqlDown   time.Time
 	lifted    time.Time  // when the limit of a full Redis was lifted; zero = the limit stays, or there is none
 	tiers     []job.Plan // the plans of a process that starts now
+	paused    []string   // the scopes of the pauses that hold
+	own       []int      // the own slots that plans give, by priority
 	ackFirst  bool
 
 	report  Report

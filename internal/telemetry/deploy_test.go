@@ -38,6 +38,8 @@ func busySnapshot() Snapshot {
 			Workers: []job.WorkerInfo{{Slots: 16, Running: 3}},
 			Queues:  []QueueLevel{{Name: "main", Count: job.QueueCount{Ready: 5}, Workers: 1}},
 		},
+		Paused:   map[string]time.Duration{"tier:PUBLIC": time.Minute},
+		Slots:    []SlotLevel{{Tiers: "PAID", Busy: 1, Free: 1}, {Busy: 2, Free: 12}},
 		GateOpen: true, SQLUp: true, Schedulers: map[string]time.Duration{"crashed": 3 * time.Second,
 			"stuck": 5 * time.Second},
 	}

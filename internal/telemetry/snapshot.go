@@ -13,6 +13,8 @@ import (
 // Snapshot is what was measured a moment ago. The gauges show the latest one.
 type Snapshot struct {
 	Cluster *Cluster // nil: Redis could not be read
+	Slots   []SlotLevel
+	Paused  map[string]time.Duration // for how long, by the scope of each pause in force
 
 	GateOpen         bool
 	GateFailures     int // infrastructure errors in a row
@@ -45,8 +47,14 @@ type Level struct {
 type QueueLevel struct {
 	Name    string
 	Count   job.QueueCount
-	Paused  bool
 	Workers int // of all kinds
+}
+
+// SlotLevel is how many of this instance's slots are busy and free: those that only jobs of some tiers may use, or,
+// without tiers, those for all.
+type SlotLevel struct {
+	Tiers      string // with "+" between those of one priority; "" = all
+	Busy, Free int
 }
 
 // stale is the age from which the gauges of the cluster are not shown any more: old values would hide an outage.
@@ -82,8 +90,11 @@ var (
 	inQueue   = describe("tierq_queue_jobs",
 		"Jobs of a queue that have not ended, by queue and state (ready, scheduled, running)."+sameEverywhere,
 		"queue", "state")
-	pausedQueue = describe("tierq_queue_paused", "1 while the queue is paused, 0 while it is not."+
-		sameEverywhere, "queue")
+	pausedScope = describe("tierq_paused_seconds",
+		"For how long the scope (all, tier:NAME or queue:NAME) is paused; none while it is not."+sameEverywhere, "scope")
+	slots = describe("tierq_slots",
+		"Slots of this instance by state (busy, free): of the tier alone (kind own), or for all (kind common).",
+		"tier", "kind", "state")
 	queueWorkers = describe("tierq_queue_workers",
 		"Workers that take jobs of the queue: processes of tierq and workers of other programs."+sameEverywhere, "queue")
 	used = describe("tierq_capacity_used",
@@ -114,8 +125,8 @@ type gauges struct{ *Metrics }
 // Describe implements prometheus.Collector.
 func (gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		depth, oldest, inFlight, scheduled, inQueue, pausedQueue, queueWorkers, used, limit, outbox, weight, workers,
-		gateOpen, gateAt, failures, delay, sqlUp,
+		depth, oldest, inFlight, scheduled, inQueue, pausedScope, slots, queueWorkers, used, limit, outbox, weight,
+		workers, gateOpen, gateAt, failures, delay, sqlUp,
 	} {
 		to <- d
 	}
@@ -141,6 +152,17 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 	for name, d := range s.Schedulers {
 		set(delay, d.Seconds(), name)
 	}
+	for _, l := range s.Slots {
+		kind := "own"
+		if l.Tiers == "" {
+			kind = "common"
+		}
+		set(slots, float64(l.Busy), l.Tiers, kind, "busy")
+		set(slots, float64(l.Free), l.Tiers, kind, "free")
+	}
+	for scope, long := range s.Paused {
+		set(pausedScope, long.Seconds(), scope)
+	}
 	if s.Cluster != nil && time.Since(s.at) <= stale {
 		g.cluster(s.Cluster, set)
 	}
@@ -157,7 +179,6 @@ func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, 
 		set(inQueue, float64(q.Count.Ready), q.Name, "ready")
 		set(inQueue, float64(q.Count.Scheduled), q.Name, "scheduled")
 		set(inQueue, float64(q.Count.Running), q.Name, "running")
-		set(pausedQueue, truth(q.Paused), q.Name)
 		set(queueWorkers, float64(q.Workers), q.Name)
 	}
 	set(used, float64(c.CapacityUsed))

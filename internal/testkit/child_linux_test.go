@@ -54,8 +54,13 @@ func TestServersOutliveTheThreadThatAskedForThem(t *testing.T) {
 				ask()
 				return
 			}
-			go ask() // the main thread never ends: this goroutine holds it, so that ask gets another thread
-			runtime.Gosched()
+			other := make(chan struct{}) // the main thread never ends: this goroutine holds it until ask has another one
+			go func() {
+				runtime.LockOSThread()
+				close(other)
+				ask()
+			}()
+			<-other
 			runtime.UnlockOSThread()
 		}()
 		got := <-results

@@ -84,7 +84,7 @@ func (p *Pool) answer(a claimed) bool {
 	if !a.ok {
 		return false
 	}
-	p.heads.learn(a.partition, a.reply.Next, time.Now())
+	p.heads.learn(a.partition, &a.reply, time.Now())
 	p.take(a.partition, a.reply.Leases, a.sent)
 	switch {
 	case len(a.reply.Leases) > 0 || a.reply.Next > a.bound || a.reply.Next == none:

@@ -23,7 +23,7 @@ func newWaiters(partitions int) []waiter {
 // several slots of a cluster.
 func (p *Pool) listen() {
 	for i := range p.waiters {
-		if h := &p.heads.all[i]; !h.away && !h.blocked {
+		if h := &p.heads.all[i]; !h.away && !h.blocked && !(h.passed && h.score == none) {
 			p.waiters[i].listen.Set()
 		}
 	}

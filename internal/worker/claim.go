@@ -93,8 +93,15 @@ func (p *Pool) waitForRoom(full bool) bool {
 func (p *Pool) waitForWork() bool {
 	p.listen()
 	var freed loop.Signal
-	if p.several() {
-		freed = p.freed // a partition that accepted no endings accepts them again
+	var again <-chan time.Time
+	passedOver := p.heads.passedOver()
+	if p.several() || passedOver {
+		freed = p.freed // a partition that accepted no endings accepts them again; a slot is free for other jobs
+	}
+	if passedOver {
+		timer := time.NewTimer(passedOverWait)
+		defer timer.Stop()
+		again = timer.C
 	}
 	select {
 	case <-p.stopping:
@@ -106,10 +113,16 @@ func (p *Pool) waitForWork() bool {
 	case a := <-p.answers:
 		p.answer(a)
 	case <-freed:
+	case <-again:
 	}
 	p.heads.listened(time.Now())
 	return true
 }
+
+// passedOverWait is how long the claimer waits before it asks again a partition where jobs wait for which it has no
+// slots. It cannot wait at the doorbell there: the token for those jobs is for other processes. It is no whole number
+// of milliseconds, so that in the simulation it ends at the instant of no other timer, and a seed always plays alike.
+const passedOverWait = 25*time.Millisecond + 137*time.Microsecond
 
 // drainWakeups marks as unknown the empty partitions in which this process has made a job ready.
 func (p *Pool) drainWakeups() {
@@ -127,7 +140,7 @@ func (p *Pool) drainWakeups() {
 // broken job must not end all claiming; the watches then reclaim the jobs.
 func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sent time.Time, ok bool) {
 	p.claims[partition]++
-	request := job.ClaimRequest{Number: p.claims[partition], Max: n, Bound: bound}
+	request := job.ClaimRequest{Number: p.claims[partition], Max: n, Bound: bound, Room: p.ownRoom()}
 	slow := growing{base: 100 * time.Millisecond, cap: time.Second}
 	unreadable := 0
 	until := p.quiet // once a call may have been executed, its leases must be received even while the pool stops
@@ -175,11 +188,11 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	now := time.Now()
 	var back []*held
 	p.mu.Lock()
-	spare := p.cfg.Slots - p.taken() // if the answer came late, other leases may have the slots
-	for i, h := range batch {
+	room := p.claimRoom() // if the answer came late, other leases may have the slots
+	for _, h := range batch {
 		p.held = append(p.held, h)
 		h.at = len(p.held) - 1
-		if p.state == ended || i >= spare || now.After(h.ctx.deadline) || h.untrusted(now) {
+		if p.state == ended || !room.Take(p.plan(h.lease.Tier).Priority) || now.After(h.ctx.deadline) || h.untrusted(now) {
 			p.end(h, job.End{Verb: job.Releases}) // the handler has not begun, so this costs nothing
 			h.ctx.free()
 			back = append(back, h)

@@ -2,7 +2,10 @@ package worker
 
 import (
 	"math"
+	"slices"
 	"time"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 // partitionHead is the claimer's knowledge of one partition.
@@ -15,6 +18,7 @@ type partitionHead struct {
 	took    time.Duration // how long the last answer took
 	away    bool          // a call is not answered yet, or the partition rests: it is not asked
 	blocked bool          // the partition accepts no endings: it gets no more work until it does
+	passed  bool          // at the last look there were jobs for which the process had no slots
 }
 
 // heads knows which partition has the best job.
@@ -109,9 +113,9 @@ func (h *heads) ask(partition int, now time.Time) {
 }
 
 // learn stores a partition's answer.
-func (h *heads) learn(partition int, score float64, now time.Time) {
+func (h *heads) learn(partition int, reply *job.ClaimReply, now time.Time) {
 	p := &h.all[partition]
-	p.score, p.looked = score, now
+	p.score, p.looked, p.passed = reply.Next, now, reply.PassedOver
 	if !p.asked.IsZero() {
 		p.took = now.Sub(p.asked)
 	}
@@ -124,11 +128,22 @@ func (h *heads) forget(partition int) {
 	}
 }
 
-// listened records that the waiters were at the doorbells of the empty partitions until now and got no token.
+// listened records that the waiters were at the doorbells of the empty partitions until now and got no token. A
+// partition where jobs were passed over has no waiter, and is unknown.
 func (h *heads) listened(now time.Time) {
 	for i := range h.all {
-		if h.all[i].score == none {
-			h.all[i].looked = now
+		switch p := &h.all[i]; {
+		case p.score == none && p.passed:
+			p.score = unknown
+		case p.score == none:
+			p.looked = now
 		}
 	}
+}
+
+// passedOver says whether a partition that can be asked has jobs for which the process had no slots, and no others.
+func (h *heads) passedOver() bool {
+	return slices.ContainsFunc(h.all, func(p partitionHead) bool {
+		return p.passed && p.score == none && !p.away && !p.blocked
+	})
 }

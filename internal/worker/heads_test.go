@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 var lookedAt = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
@@ -11,7 +13,7 @@ var lookedAt = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 func headsOf(base int64, scores ...float64) heads {
 	h := newHeads(len(scores), base)
 	for p, score := range scores {
-		h.learn(p, score, lookedAt)
+		h.learn(p, &job.ClaimReply{Next: score}, lookedAt)
 	}
 	return h
 }
@@ -63,7 +65,7 @@ func TestHeadsLeaveTroubleAlone(t *testing.T) {
 func TestHeadsGrowOld(t *testing.T) {
 	h := headsOf(0, 3, none, none)
 	late := lookedAt.Add(h.good + 1)
-	h.learn(0, 4, late)
+	h.learn(0, &job.ClaimReply{Next: 4}, late)
 	if ask, bound := h.next(late); !slices.Equal(ask, []int{1, 2}) || bound != unknown {
 		t.Errorf("next = %v, %v, want a look at the two old ones", ask, bound)
 	}
@@ -115,7 +117,7 @@ func TestHeadsOfSlowPartitions(t *testing.T) {
 					if p < empty {
 						score = none
 					}
-					h.learn(p, score, now.Add(c.took(p)))
+					h.learn(p, &job.ClaimReply{Next: score}, now.Add(c.took(p)))
 					h.all[p].away = false
 				}
 				now = now.Add(longest)

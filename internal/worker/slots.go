@@ -1,5 +1,7 @@
 package worker
 
+import "github.com/tierq/tierq/internal/job"
+
 // taken returns how many slots are taken. A stuck handler runs on without its slot, which another handler gets, so
 // a handler that never returns costs no throughput. This holds for up to Slots stuck handlers; further ones keep
 // their slots, because otherwise goroutines and memory would have no bound. There are never more than 2 * Slots
@@ -8,6 +10,37 @@ func (p *Pool) taken() int { return p.running - min(p.stuck, p.cfg.Slots) }
 
 // wedged returns how many slots are lost until a stuck handler returns. Pool.mu is held.
 func (p *Pool) wedged() int { return max(p.stuck-p.cfg.Slots, 0) }
+
+// claimRoom returns for which jobs slots are free. Pool.mu is held.
+func (p *Pool) claimRoom() job.ClaimRoom {
+	free := max(p.cfg.Slots-p.taken(), 0)
+	own := job.OwnSlots(p.cfg.Plans.All(), p.cfg.Slots)
+	if own == nil {
+		return job.ClaimRoom{Common: free}
+	}
+	return job.RoomFor(own, free, p.runningBy())
+}
+
+// runningBy counts the handlers that have a slot by the priorities of their tiers. Pool.mu is held.
+func (p *Pool) runningBy() map[int]int {
+	running := map[int]int{}
+	for _, h := range p.held {
+		if h.running && !h.stuck {
+			running[p.plan(h.lease.Tier).Priority]++
+		}
+	}
+	return running
+}
+
+// ownRoom returns for which jobs slots are free, or nil if no tier has slots of its own.
+func (p *Pool) ownRoom() *job.ClaimRoom {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if room := p.claimRoom(); room.Own != nil {
+		return &room
+	}
+	return nil
+}
 
 // abandoned says whether the handler's result no longer matters. Pool.mu is held.
 func (h *held) abandoned() bool { return h.running && h.stuck && h.ended }

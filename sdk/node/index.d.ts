@@ -1,7 +1,7 @@
 /** A class of service: paid, unpaid, public, or one that an operator added. Either case. */
 export type Tier = string;
 
-export type Status = 'SCHEDULED' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
+export type Status = 'SCHEDULED' | 'HELD' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
 
 /** The state of a job. Times are RFC 3339 texts; what there is not yet is null. */
 export interface Poll<Result = unknown> {
@@ -23,6 +23,21 @@ export interface Poll<Result = unknown> {
   traceId: string | null;
 }
 
+/** Of the caller's jobs with one unique key only one lives at a time. */
+export interface Unique {
+  /** 1 to 128 bytes. */
+  key: string;
+  /** How long the job holds the key: until a worker claims it, until it has ended (default), or so many seconds. */
+  while?: 'waiting' | 'living' | number;
+  /**
+   * If another job holds the key: return its id (default); refuse with a TierqError UNIQUE_TAKEN that names it; replace
+   * its payload if no worker has claimed it, else as after; after: the new job is HELD until the holder has ended.
+   */
+  on?: 'return' | 'refuse' | 'replace' | 'after';
+  /** With replace: how many seconds after its arrival a replaced job is due at the latest. */
+  maxWait?: number;
+}
+
 export interface SubmitOptions {
   /** The queue in which the job waits. */
   queue?: string;
@@ -32,6 +47,7 @@ export interface SubmitOptions {
   maxRetries?: number;
   maxProcessingSeconds?: number;
   callbackUrl?: string;
+  unique?: Unique;
   /** The same key within an hour makes no second job. By default each submit has a key of its own. */
   idempotencyKey?: string;
 }

@@ -87,7 +87,12 @@ func send(t *testing.T, tab *testkit.Tab, path string, fields ...string) {
 		form.submit();
 	})(%q, %s)`, path, names), nil)
 	tab.WaitText("html:not(#leaving) body", "", alive)
-	tab.Eval(`new Promise(r => document.readyState === "complete" ? r(0) : addEventListener("load", () => r(0)))`, nil)
+	testkit.Eventually(t, alive, "the answer to "+path+" has loaded", func() (bool, string) {
+		var got struct{ State, Loaded string }
+		tab.Eval(`({state: document.readyState, loaded: performance.getEntriesByType("resource").map(e =>
+			e.name + " " + Math.round(e.responseEnd)).join("\n")})`, &got)
+		return got.State == "complete", got.State + ", loaded so far, and when in ms:\n" + got.Loaded
+	})
 }
 
 // inFrontOf starts a proxy that adds headers which a page might show.

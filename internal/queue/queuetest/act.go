@@ -210,7 +210,11 @@ func (e *Env) Reap(t testing.TB, w job.Watch, ids ...job.ID) map[job.ID]job.Word
 func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 	t.Helper()
 	key := e.key(set)
-	members, err := e.Redis.ZRange(t.Context(), key, 0, -1).Result()
+	most := "+inf"
+	if set == "scheduled" { // a HELD job is not due, however old it is
+		most = "(" + strconv.Itoa(HeldFrom)
+	}
+	members, err := e.Redis.ZRangeByScore(t.Context(), key, &redis.ZRangeBy{Min: "-inf", Max: most}).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

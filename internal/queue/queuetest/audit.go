@@ -41,6 +41,7 @@ func (s Snapshot) Audit() []string {
 		a.say("%d tokens on the doorbell", s.Doorbell)
 	}
 	a.counters()
+	a.unique()
 	a.keys()
 	slices.Sort(a.wrong)
 	return a.wrong
@@ -180,7 +181,7 @@ func (a *audit) place(id string, state job.Status) []string {
 			a.say("%s: score %.0f in the queue, its own is %s", id, got, score)
 		}
 		return []string{set}
-	case job.Scheduled:
+	case job.Scheduled, job.Held:
 		a.count(h, "scheduled")
 		if !tried {
 			a.count(h, "delayed")
@@ -251,7 +252,8 @@ func (a *audit) keys() {
 		known[suffix(name)] = "zset"
 	}
 	prefixes := map[string]string{suffix("job"): "string", suffix("attempts"): "list", "claims:": "string",
-		"faktory:": "hash", suffix("ended"): "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string",
+		"faktory:": "hash", suffix("ended"): "hash", suffix("idempotency"): "string", suffix("unique"): "string",
+		suffix("rate"): "string", suffix("probe"): "string",
 		"events": "string", "alarms": "string", suffix("queues"): "zset", suffix("doorbell") + ":": "list"}
 	for key, v := range a.Keys {
 		want := known[key]
@@ -264,12 +266,13 @@ func (a *audit) keys() {
 			a.say("key %s is a %s, not a %q", key, v.Type, want)
 		}
 		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, "faktory:") ||
-			strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events") ||
+			strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") ||
+			strings.HasPrefix(key, "events") ||
 			strings.HasPrefix(key, "alarms")
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
 		}
-		if v.TTL >= 0 && !ages && !strings.HasPrefix(key, suffix("ended")) {
+		if v.TTL >= 0 && !ages && !strings.HasPrefix(key, suffix("ended")) && !strings.HasPrefix(key, suffix("unique")) {
 			a.say("key %s has a time to live of %s", key, v.TTL)
 		}
 	}

@@ -25,7 +25,7 @@ func (s Snapshot) fieldsOf(id string) map[string]string {
 	if waits {
 		class, rest, _ := strings.Cut(record, "\n")
 		head, payload, ok := strings.Cut(rest, "\n")
-		f.words(class, classWords, ok)
+		f.words(f.withoutOptions(class), classWords, ok)
 		f.words(head, headWords, ok)
 		f["payload"] = payload
 	}
@@ -37,12 +37,14 @@ func (s Snapshot) fieldsOf(id string) map[string]string {
 			f["checkpoint"] = words[2]
 		}
 	}
-	_, scheduled := s.Sets["scheduled"][id]
+	score, scheduled := s.Sets["scheduled"][id]
 	switch {
 	case ended:
 		f.end(end)
 	case runs:
 		f.lease(lease)
+	case scheduled && score >= HeldFrom:
+		f["state"] = string(job.Held)
 	case scheduled:
 		f["state"] = string(job.Scheduled)
 	default:
@@ -79,7 +81,7 @@ func (f fields) lease(text string) {
 	if bare, cancel := strings.CutSuffix(lease, " cancel"); cancel {
 		lease, f["cancel"] = bare, "1"
 	}
-	f.words(lease, append(append([]string{}, classWords...), runWords...), ok)
+	f.words(f.withoutOptions(lease), append(append([]string{}, classWords...), runWords...), ok)
 	f.words(head, headWords, ok)
 }
 
@@ -91,7 +93,7 @@ func (f fields) end(text string) {
 		return
 	}
 	names := append([]string{"state", "ended", "report"}, classWords...)
-	f.words(parts[0], append(names, runWords...), true)
+	f.words(f.withoutOptions(parts[0]), append(names, runWords...), true)
 	f.words(parts[1], headWords, true)
 	cause, length, _ := strings.Cut(parts[2], " ")
 	n, err := strconv.Atoi(length)

@@ -19,15 +19,19 @@ type Model struct {
 	Limit    int // the limit of living jobs; 0 = any number
 	Bytes    int // the limit of the bytes that living jobs keep; those scheduled at submit may have half of it
 	Later    int // how often a generation may be later without a retry; 0 = any number
+	Plans    []job.Plan
 	Queue    int // the limit of a declared queue's jobs that were never claimed, ready or delayed
 	claims   map[string]ModelClaim
+	keys     map[string]*modelKey // by the hash
 }
 
 // ModelJob is the expected state of one job.
 type ModelJob struct {
 	ID                                job.ID
 	Plan                              job.Plan
-	Owner, Queue                      string
+	Owner, Queue, Unique              string
+	delayed                           bool // of a HELD job: it has a delay of its own
+	model                             *Model
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
 	Payload, Saved                    int // bytes
@@ -79,32 +83,52 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if slices.ContainsFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == s.ID }) {
 		return job.Duplicate
 	}
+	full := func(limit int, is func(*ModelJob) bool, weight func(*ModelJob) int) bool {
+		p := m.plan(s.Tier)
+		return limit > 0 && m.filled(limit, is, weight) >= max(limit*p.Share/100, 1)
+	}
+	heavy := func(j *ModelJob) int { return j.Payload + j.Saved }
+	word, behind := job.Word(""), (*modelKey)(nil)
+	if s.Unique != "" {
+		word, behind = m.askHolder(s, func() bool { return full(m.Bytes, alive, heavy) })
+	}
+	if word != "" {
+		return word
+	}
 	if s.Quota > 0 && s.Owner != "" && m.Living(s.Owner) >= s.Quota {
 		return job.Quota
 	}
 	state, limit := job.Pending, m.Capacity
-	if s.Delay > 0 {
+	isDelayed := s.Delay > 0 || behind != nil
+	if isDelayed {
 		state, limit = job.Scheduled, m.Delayed
 	}
-	untried := func(j *ModelJob) bool { return j.State == state && !j.Tried }
-	full := func(limit int, is func(*ModelJob) bool, weight func(*ModelJob) int) bool {
-		return limit > 0 && m.filled(limit, is, weight) >= max(limit*p.Share/100, 1)
+	untried := func(j *ModelJob) bool {
+		return !j.Tried && (j.State == state || isDelayed && j.State == job.Held)
 	}
 	switch {
 	case s.QueueName() != job.MainQueue &&
 		m.Count(func(j *ModelJob) bool { return untried(j) && j.Queue == s.QueueName() }) >= m.Queue:
 		return job.Full
 	case full(limit, untried, one),
-		s.Delay > 0 && full(m.Bytes/2, untried, func(j *ModelJob) int { return j.Payload }),
-		full(m.Limit, alive, one), full(m.Bytes, alive, func(j *ModelJob) int { return j.Payload + j.Saved }):
+		isDelayed && full(m.Bytes/2, untried, func(j *ModelJob) int { return j.Payload }),
+		full(m.Limit, alive, one), full(m.Bytes, alive, heavy):
 		return job.Full
 	}
 	j := &ModelJob{
 		ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state,
-		Payload: len(s.Payload), Queue: s.QueueName(),
+		Payload: len(s.Payload), Queue: s.QueueName(), Unique: s.Unique, delayed: s.Delay > 0, model: m,
 	}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
+	switch {
+	case behind != nil:
+		j.State = job.Held
+		behind.behind = append(behind.behind, j)
+		return job.IsHeld
+	case j.Unique != "":
+		m.holdKey(j, nil)
+	}
 	return job.OK
 }
 
@@ -153,8 +177,11 @@ func before(a, b *ModelJob) int {
 }
 
 // best returns the jobs that a claim over some queues finds: the best tier first, of those with at least this priority,
-// and, inside a tier, the queue with the oldest job first.
-func (m *Model) best(queues []string, most, least int) (found []*ModelJob) {
+// and, inside a tier, the queue with the oldest job first, or the first of queues that has any.
+func (m *Model) best(queues []string, byName bool, most, least int) (found []*ModelJob) {
+	goesFirst := func(a, b *ModelJob) bool {
+		return before(a, b) < 0 && (!byName || a.Plan.Priority < b.Plan.Priority)
+	}
 	left := map[string][]*ModelJob{}
 	for _, q := range queues {
 		left[q] = slices.DeleteFunc(m.Ready(q), func(j *ModelJob) bool { return j.Plan.Priority < least })
@@ -162,7 +189,7 @@ func (m *Model) best(queues []string, most, least int) (found []*ModelJob) {
 	for len(found) < most {
 		var next string
 		for _, q := range queues {
-			if len(left[q]) > 0 && (next == "" || before(left[q][0], left[next][0]) < 0) {
+			if len(left[q]) > 0 && (next == "" || goesFirst(left[q][0], left[next][0])) {
 				next = q
 			}
 		}
@@ -190,7 +217,7 @@ func (m *Model) Claim(process string, queues []string, number int64, token strin
 		return slices.DeleteFunc(slices.Clone(last.Leases),
 			func(l ModelLease) bool { return l.Job.State != job.Processing || l.Job.token != l.Token })
 	}
-	leases := m.lease(m.best(queues, most, 0), token)
+	leases := m.lease(m.best(queues, false, most, 0), token)
 	m.claims[process] = ModelClaim{Number: number, Leases: leases}
 	return leases
 }
@@ -200,6 +227,9 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 	for _, j := range jobs {
 		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
 		j.Attempt++
+		if j.whileWaiting() {
+			m.freeKey(j)
+		}
 		j.calm()
 		leases = append(leases, ModelLease{Job: j, Attempt: j.Attempt, Retries: j.Retries, Token: token})
 	}
@@ -217,7 +247,8 @@ func (m *Model) ClaimByID(e *job.Elsewhere, most, least int) (leases []ModelLeas
 	last, again := m.claims[name]
 	token := e.Worker + ":" + e.ID + "." + delivery
 	if !again {
-		if leases = m.lease(m.best(e.Queues, most, least), token); len(leases) > 0 { // else nothing is remembered of it
+		// Nothing is remembered of a claim that found nothing.
+		if leases = m.lease(m.best(e.Queues, e.ByName, most, least), token); len(leases) > 0 {
 			m.claims[name] = ModelClaim{Repeat: e.Repeat, Deliveries: []string{delivery}, Leases: leases}
 		}
 		return leases
@@ -288,6 +319,7 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 		if j.State = job.Pending; delayed || kind == "later" || kind == "unknown" {
 			j.State = job.Scheduled
 		}
+		m.takeAgain(j)
 		switch {
 		case kind == "fail", beyond:
 			j.Retries++
@@ -299,7 +331,10 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 	return j.endingWord
 }
 
-func (j *ModelJob) end(s job.Status) { j.State, j.InOutbox = s, true }
+func (j *ModelJob) end(s job.Status) {
+	j.State, j.InOutbox = s, true
+	j.model.freeKey(j)
+}
 
 // Expire makes a running job's deadline pass.
 func (j *ModelJob) Expire(w job.Watch) { j.expired[w] = true }
@@ -341,6 +376,7 @@ func (j *ModelJob) look(w job.Watch) job.Word {
 		return job.Discarded
 	}
 	j.State = job.Pending
+	j.model.takeAgain(j)
 	j.Retries++
 	return job.OK
 }

@@ -51,6 +51,9 @@ func (m *Model) HastenJob(j *ModelJob) job.Word {
 		return job.Ended
 	case j.State == job.Processing:
 		return job.Busy
+	case j.State == job.Held: // it stays HELD, and is due once its key is free
+		j.delayed = false
+		return job.OK
 	}
 	j.State = job.Pending
 	return job.OK
@@ -66,9 +69,10 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	}
 	*j = ModelJob{
 		ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt,
-		Max: j.Max, State: job.Pending, Payload: j.Payload, Queue: j.Queue,
+		Max: j.Max, State: job.Pending, Payload: j.Payload, Queue: j.Queue, Unique: j.Unique, model: m,
 	}
 	j.calm()
+	m.takeKey(j)
 	return job.OK
 }
 
@@ -90,6 +94,7 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt,
 		Retries: l.RetryCount, Max: l.MaxRetries,
 		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload), Queue: l.QueueName(),
+		Unique: l.Unique, model: m,
 	}
 	j.calm()
 	switch {
@@ -105,6 +110,7 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	case !l.RunAt.IsZero():
 		j.State = job.Scheduled
 	}
+	m.takeKey(j)
 	return job.OK
 }
 

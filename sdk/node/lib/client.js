@@ -5,7 +5,7 @@ import { JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable } from
 
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
 const MOST_BATCH = 1000;
-const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'maxRetries', 'maxProcessingSeconds', 'callbackUrl'];
+const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'maxRetries', 'maxProcessingSeconds', 'callbackUrl', 'unique'];
 
 export class Client {
   #server;

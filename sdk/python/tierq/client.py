@@ -23,7 +23,7 @@ class Poll:
     """The state of a job. Times are RFC 3339 texts; what there is not yet is None."""
 
     job_id: str
-    status: str  # SCHEDULED, PENDING, PROCESSING, COMPLETED, FAILED or CANCELLED
+    status: str  # SCHEDULED, HELD, PENDING, PROCESSING, COMPLETED, FAILED or CANCELLED
     tier: str
     type: str
     retry_count: int
@@ -69,8 +69,10 @@ class Client:
                **options: Any) -> str:
         """Submits a job, and returns its id.
 
-        options are queue, delay_seconds, run_at (an RFC 3339 text), max_retries, max_processing_seconds and
-        callback_url. The error is OutcomeUnknown if the job may have been accepted; any other means that it was not.
+        options are queue, delay_seconds, run_at (an RFC 3339 text), max_retries, max_processing_seconds, callback_url
+        and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id is that job's;
+        on refuse it is a TierqError with the code UNIQUE_TAKEN and that job_id. The error is
+        OutcomeUnknown if the job may have been accepted; any other means that it was not.
         """
         body = _job(type, payload, options)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
@@ -176,6 +178,7 @@ def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:
 OPTIONS = {
     "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "max_retries": "maxRetries",
     "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
+    "unique": "unique",
 }
 
 
