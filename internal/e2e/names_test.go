@@ -14,8 +14,9 @@ import (
 // chooses a key's slot.
 var keyForm = regexp.MustCompile(`^\{tierq(:\d+)?\}:`)
 
-// passing matches the keys that come with time and load: the statistics of each period, and a gate's probe.
-var passing = regexp.MustCompile(`^\{tierq\}:(probe|stats:\w+:\d+)$`)
+// passing matches the keys that come with time and load: the statistics of each period, a gate's probe, and the
+// register of live processes, which a process enters some time after it answers.
+var passing = regexp.MustCompile(`^\{tierq\}:(probe|workers|stats:\w+:\d+)$`)
 
 // keys returns the keys in Redis without those that passing matches.
 func (c *cluster) keys() []string {
