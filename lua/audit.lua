@@ -1,17 +1,18 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
 --        repair, and sets aside jobs whose texts are torn or missing.
 -- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job tried
---        leases checkpoints ended unacked attempts unique events
+--        leases checkpoints ended unacked attempts unique events lines
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
 -- per job (n = 2, 5, ...):
--- ARGV[n+0] id: the job
+-- ARGV[n+0] id: the job | '@tier:key' a line
 -- ARGV[n+1] outcomes: what SQL has of the job: 'generation outcome generation outcome ...' | '' nothing
--- ARGV[n+2] met_in: the queue in which the walk met the job | '' it met the job elsewhere
+-- ARGV[n+2] met_in: the queue in which the walk met the job | '@' and the name of the line in which it met the job | ''
+--        it met the job elsewhere | of a line: its queue
 -- REPLY  per job: OK | REPAIRED findings | REPORTED findings | QUARANTINED finding | EMPTY (no such job and nothing of
 --        it, or in quarantine already)
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell, quarantine, job,
-  tried, leases, checkpoints, ended, unacked, attempts, unique, events = unpack(KEYS)
+  tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
 local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
@@ -38,11 +39,19 @@ local function remove_leftover(key, id)
   if redis.call('HDEL', key, id) == 1 then add_repair('leftover') end
 end
 
--- find_places returns the job's score in each set, false where the set does not have the job.
-local function find_places(id, queue_name)
+-- key_named returns the key of a queue, or of a line if '@' stands before the name.
+local function key_named(name)
+  local line_name = string.match(name, '^@(.+)$')
+  if line_name then return lines .. 'jobs:' .. line_name end
+  return key_of(name, queue, queues)
+end
+
+-- find_places returns the job's score in each set, false where the set does not have the job. place names the queue or
+-- the line of the job.
+local function find_places(id, place, class)
   return {
-    queue_name = queue_name,
-    queue = redis.call('ZSCORE', key_of(queue_name, queue, queues), id),
+    place = place, class = class,
+    queue = redis.call('ZSCORE', key_named(place), id),
     scheduled = redis.call('ZSCORE', scheduled, id),
     heartbeat_deadlines = redis.call('ZSCORE', heartbeat_deadlines, id),
     run_deadlines = redis.call('ZSCORE', run_deadlines, id),
@@ -51,18 +60,25 @@ local function find_places(id, queue_name)
   }
 end
 
+-- leave_place takes a job out of its queue, or its line.
+local function leave_place(id, places)
+  remove_if_misplaced(key_named(places.place), id, places.queue)
+  if places.queue and places.class and places.class.line then touch(places.class) end
+end
+
 -- leave_sets takes a job out of the sets where jobs wait and run.
 local function leave_sets(id, places)
-  remove_if_misplaced(key_of(places.queue_name, queue, queues), id, places.queue)
+  leave_place(id, places)
   remove_if_misplaced(scheduled, id, places.scheduled)
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
   remove_if_misplaced(run_deadlines, id, places.run_deadlines)
 end
 
--- leave_other_queues takes a job out of main, and of the queue in which the walk met it, if they are not its own.
+-- leave_other_queues takes a job out of main, and of the queue or line in which the walk met it, if they are not its
+-- own.
 local function leave_other_queues(id, places, met_in)
-  remove_if_misplaced(queue, id, places.queue_name ~= 'main')
-  remove_if_misplaced(key_of(met_in, queue, queues), id, met_in ~= '' and met_in ~= places.queue_name)
+  remove_if_misplaced(queue, id, places.place ~= 'main')
+  remove_if_misplaced(key_named(met_in), id, met_in ~= '' and met_in ~= places.place)
 end
 
 -- set_aside moves a job to the quarantine, where a person finds it and no worker does. A job that is there already
@@ -95,8 +111,8 @@ end
 local function end_overtaken(id, places, class, head, outcome)
   local t, bytes = parse_tried(redis.call('HGET', tried, id)), bytes_of(head)
   local run = t.run
-  redis.call('ZREM', key_of(places.queue_name, queue, queues), id)
   redis.call('ZREM', scheduled, id)
+  take_ready(queue, queues, lines, class, id)
   redis.call('DEL', attempts .. id) -- SQL has those too
   count_waiting(class, places.queue and true or not places.scheduled, run.first_claim == '0', -1, bytes)
   local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
@@ -197,12 +213,12 @@ local function audit_running(id, places, lease, lease_head, class, head)
   if not has_record then class, head = lease.class, lease_head end
   local retries = spent(class, lease.retries)
   local run = format_run(lease.attempt, retries, lease.first_claim, lease.started, lease.due, lease.token)
-  local held = class.text .. ' ' .. run
+  local held = class.text .. ' ' .. run .. lease.charge_text
   if held ~= lease.text or head ~= lease_head then
     redis.call('HSET', leases, id, held .. (lease.cancel and ' cancel' or '') .. '\n' .. head)
     if retries == lease.retries then add_repair('lease') end
   end
-  remove_if_misplaced(key_of(places.queue_name, queue, queues), id, places.queue)
+  leave_place(id, places)
   remove_if_misplaced(scheduled, id, places.scheduled)
   remove_if_misplaced(outbox, id, places.outbox)
   -- The deadline has passed: the watch takes the job back by its two looks, unless the holder sends a heartbeat.
@@ -225,10 +241,10 @@ local function audit_waiting(id, places, class, head)
   remove_if_misplaced(scheduled, id, places.queue and places.scheduled)
   remove_if_misplaced(outbox, id, places.outbox)
   if not places.queue and not places.scheduled then
-    add_if_missing(key_of(places.queue_name, queue, queues), id, false, score)
-    ring(doorbell, class.queue)
+    add_entry(class, score, id, head)
+    add_repair('missing')
   elseif places.queue and tonumber(places.queue) ~= tonumber(score) then
-    redis.call('ZADD', key_of(places.queue_name, queue, queues), score, id)
+    add_entry(class, score, id, head)
     add_repair('score')
   end
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
@@ -249,7 +265,8 @@ local function audit_job(id, outcomes, met_in)
   local lease, lease_head = parse_lease(stored_lease)
   local e, ended_head, detail = read_ended(ended, id)
   local any_class = class or lease and lease.class or e and e.class
-  local places = find_places(id, any_class and any_class.queue or met_in ~= '' and met_in or 'main')
+  local place = any_class and (any_class.line and '@' .. any_class.line_name or any_class.queue)
+  local places = find_places(id, place or met_in ~= '' and met_in or 'main', any_class)
   local history_type = redis.call('TYPE', attempts .. id).ok
   -- A history of another type fails every script that appends a line to it, and with it the whole call.
   if history_type ~= 'none' and history_type ~= 'list' then
@@ -293,14 +310,43 @@ local function audit_job(id, outcomes, met_in)
   return payload_lost and 'REPORTED ' .. 'payload_lost' or 'OK'
 end
 
+-- audit_line holds a line to its place: one with jobs is in its queue or, if its key may not run, among the parked
+-- lines of the key.
+local function audit_line(tier, key, queue_name)
+  local line = read_line(key, tier .. ':' .. queue_name)
+  local class = {
+    line = key, tier = tier, queue = queue_name, line_home = line.home, line_name = line.name,
+    line_member = line.member,
+  }
+  read_keys(lines, {key})
+  local size = redis.call('ZCARD', lines .. 'jobs:' .. line.name)
+  local is_in_queue = redis.call('ZSCORE', key_of(queue_name, queue, queues), line.member) ~= false
+  local is_parked = place_of(key_states[key].parked, line.home) ~= nil
+  local is_known = redis.call('ZSCORE', lines .. 'parked', key) ~= false
+  local counted = tonumber(redis.call('ZSCORE', lines .. 'waiting', line.name) or 0)
+  if is_in_queue and is_parked then redis.call('ZREM', key_of(queue_name, queue, queues), line.member) end
+  local is_placed = is_in_queue ~= is_parked and (not is_parked or is_known)
+  if counted == size and (size == 0 and not is_in_queue and not is_parked or size > 0 and is_placed) then
+    return size == 0 and 'EMPTY' or 'OK'
+  end
+  touch(class)
+  return 'REPAIRED line'
+end
+
 for i = 2, #ARGV, 3 do
+  local id, outcomes, met_in = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local tier, key = string.match(id, '^@([^:]+):(.+)$')
   repairs, payload_lost = {}, false
-  reply[#reply + 1] = audit_job(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  if tier then
+    reply[#reply + 1] = audit_line(tier, key, met_in == '' and 'main' or met_in)
+  else
+    reply[#reply + 1] = audit_job(id, outcomes, met_in)
+  end
 end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_unique(unique, job, scheduled, tried, events, now)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)
 publish(events, at)
 return reply

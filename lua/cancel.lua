@@ -1,7 +1,7 @@
 -- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and its holder's next report, of any
 --        kind, ends it CANCELLED.
 -- KEYS   queue queues scheduled outbox counters owners doorbell job tried leases checkpoints ended unacked unique
---        events
+--        events lines
 -- per job (n = 1, 3, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] wanted_generation: only this generation is cancelled | '' any generation
@@ -9,7 +9,7 @@
 --        kept) | ENDED (otherwise) | EMPTY (no such job)
 -- TWICE  a cancelled job answers CANCELLED without its tier, a running job with a request answers CANCEL
 local queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended, unacked,
-  unique, events = unpack(KEYS)
+  unique, events, lines = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply, answers = {}, {}
@@ -25,7 +25,7 @@ end
 
 -- cancel_waiting ends a job that is ready, scheduled or HELD.
 local function cancel_waiting(id, class, head)
-  local t = take_waiting(queue, queues, scheduled, tried, id, class, head)
+  local t = take_waiting(queue, queues, scheduled, tried, lines, id, class, head)
   end_waiting(checkpoints, id, class, head, 'CANCELLED', at, t)
   note_event(events, id, class.tier, 'CANCELLED', t.run.attempt)
 end
@@ -53,7 +53,7 @@ end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_unique(unique, job, scheduled, tried, events, now)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)
 publish(events, at)
 return reply

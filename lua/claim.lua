@@ -1,6 +1,6 @@
 -- claim: hands the best ready jobs of some queues to one process, or to one worker elsewhere, as leases.
 -- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases
---        checkpoints unique events
+--        checkpoints unique events lines
 -- ARGV[1] nonce: the name of the process | of the worker elsewhere
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards | '~' and the id that a worker elsewhere
 --        gave its claim
@@ -34,11 +34,12 @@
 -- when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order, and no band is
 -- limited.
 local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried,
-  leases, checkpoints, unique, events = unpack(KEYS)
+  leases, checkpoints, unique, events, lines = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local names, band, low, delivery, not_after = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local order, limited, common = ARGV[11], ARGV[12], tonumber(ARGV[13]) or math.huge
 local by_name = order == 'named' and band > 0
+local now = time_ms()
 
 -- claims has the number of the process' last claim, or the deliveries of the claim by id with a comma between them, the
 -- last one at the end; then the ids.
@@ -48,7 +49,7 @@ local known, last_ids = string.match(redis.call('GET', claims) or '', '^(%S+)(.*
 local is_repeat, token = known == number, nonce .. ':' .. number
 local last_token = token
 if claim_id then
-  if time_ms() > not_after then return {'LATE'} end
+  if now > not_after then return {'LATE'} end
   local latest = known and string.match(known, '[^,]+$')
   local was_answered = known and string.find(',' .. known .. ',', ',' .. delivery .. ',', 1, true)
   local is_overtaken = latest and repeat_of(delivery) < repeat_of(latest)
@@ -60,7 +61,7 @@ elseif known and tonumber(number) < tonumber(known) then
 end
 
 local deadlines = {} -- tier -> when a lease that starts now expires
-local function read_deadlines(now)
+local function read_deadlines()
   for i = 14, #ARGV, 3 do
     local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
@@ -92,10 +93,12 @@ local function take_room(number, n)
   common = common - (n - of_its_own)
 end
 
--- read_head reads the score of the job behind those that were read.
+-- read_head reads the score of the job behind those that were read. A line from which jobs were read may come first.
 local function read_head(place)
   place.head = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, '+inf', 'WITHSCORES', 'LIMIT',
     text(place.read), '1')[2]
+  local first = place.candidates and place.candidates[1]
+  if first and (not place.head or first.score <= tonumber(place.head)) then place.head = text(first.score) end
 end
 
 -- pass_over moves the head of a place past the bands of which no more jobs may be handed out. was_passed_over says
@@ -106,19 +109,133 @@ local function pass_over(place)
     local number = band_of(place.head)
     was_passed_over = was_passed_over or not paused[number]
     place.is_passed_over = place.is_passed_over or not paused[number]
-    place.low, place.read = text((number + 1) * band), 0
+    place.low, place.read, place.candidates = text((number + 1) * band), 0, place.candidates and {}
     read_head(place)
   end
 end
 
 local ready, scores, homes = {}, {}, {} -- the jobs that were read, best first; their scores; their places
+local picks = {} -- number of a job that was read -> the line that it was read from
+
+local pick_from -- see below
+do
+  -- insert_candidate puts a candidate to the others of its place, which are in order.
+  local function insert_candidate(candidates, c)
+    local n = #candidates
+    local function is_behind(other)
+      return other.score > c.score or other.score == c.score and other.member > c.member
+    end
+    while n > 0 and is_behind(candidates[n]) do n = n - 1 end
+    table.insert(candidates, n + 1, c)
+  end
+
+  -- read_candidates reads more members of a queue that has lines: jobs and lines.
+  local function read_candidates(place, upto, most)
+    local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, upto, 'WITHSCORES', 'LIMIT',
+      text(place.read), text(most))
+    local keys, keys_of_home = {}, {}
+    for i = 1, #found, 2 do
+      local c = {member = found[i], score = tonumber(found[i + 1])}
+      local tier, key = string.match(c.member, '^@([^:]+):(.+)$')
+      if tier then
+        local home = tier .. ':' .. place.name
+        c.line = {
+          line = key, tier = tier, queue = place.name, line_home = home, line_member = c.member,
+          line_name = table.concat({tier, key, place.name}, ':'), ids = {}, at = 1, taken = {},
+        }
+        keys[#keys + 1] = key
+        keys_of_home[home] = keys_of_home[home] or {}
+        table.insert(keys_of_home[home], key)
+        by_name = band > 0
+      end
+      insert_candidate(place.candidates, c)
+      place.last = c.score
+    end
+    place.read, place.is_read = place.read + #found / 2, #found < 2 * most
+    read_keys(lines, keys)
+    for home, some in pairs(keys_of_home) do read_tags(lines, home, some) end
+  end
+
+  -- open_line computes, before the first job of a line is read, what each of its jobs is charged.
+  local function open_line(line, score)
+    local s, t, v = key_states[line.line], tags_of(line.line_home)[line.line], virtual_of(lines, line.line_home)
+    line.offset = band > 0 and band_of(score) * band or 0
+    t = t or {tag = score - line.offset}
+    tags_of(line.line_home)[line.line] = t
+    line.charge = math.floor((t.mean or v.mean or 0) + 0.5)
+    line.tag, line.step = t.tag, line.charge / tag_ms / s.weight
+    s.trial = s.trial or {running = s.running, next_at = s.next_at, behind = s.behind, limits = s.limits}
+    line.trial, line.is_open = s.trial, true
+  end
+
+  -- next_of returns the next job of a line, and reads a few more where it must.
+  local function next_of(line)
+    if line.at > #line.ids and not line.is_read then
+      local n = #line.ids
+      local wanted = math.min(math.max(3 * n, 4), 100)
+      local found = redis.call('ZRANGE', lines .. 'jobs:' .. line.line_name, text(n), text(n + wanted - 1))
+      for _, id in ipairs(found) do line.ids[#line.ids + 1] = id end
+      line.is_read = #found < wanted
+    end
+    return line.ids[line.at]
+  end
+
+  -- pick_job reads the next job of a line, unless its key may not start one more, and puts the line back behind the
+  -- charge of the job.
+  local function pick_job(place, c)
+    local line, n = c.line, #ready + 1
+    if not line.is_open then open_line(line, c.score) end
+    touch(line).offset = line.offset
+    local id = runs_from(line.trial, now) <= now and next_of(line)
+    if not id then return end
+    ready[n], scores[n], homes[n], picks[n] = id, text(c.score), place, line
+    line.at = line.at + 1
+    start_one(line.trial, now)
+    line.tag = line.tag + line.step
+    if runs_from(line.trial, now) <= now and next_of(line) then
+      c.score = math.min(line.offset + math.floor(line.tag), band > 0 and line.offset + band - 1 or math.huge)
+      insert_candidate(place.candidates, c)
+    end
+  end
+
+  -- pick_from is read_from for a queue that has lines.
+  function pick_from(place, upto, most)
+    local before, is_open = #ready, string.sub(upto, 1, 1) == '('
+    local highest = upto == '+inf' and math.huge or tonumber((string.gsub(upto, '^%(', '')))
+    place.is_read, place.last = false, place.last or -math.huge
+    while #ready < most do
+      local c = place.candidates[1]
+      if not place.is_read and (not c or c.score > place.last) then
+        read_candidates(place, upto, most - #ready + 1)
+        c = place.candidates[1]
+      end
+      if not c or c.score > highest or is_open and c.score == highest then break end
+      table.remove(place.candidates, 1)
+      if c.line then
+        pick_job(place, c)
+      else
+        local n = #ready + 1
+        ready[n], scores[n], homes[n] = c.member, text(c.score), place
+      end
+    end
+    read_head(place)
+    return #ready - before
+  end
+end
 
 -- read_from reads jobs of a place whose score is at most upto, until there are most, and looks at one more. It returns
 -- how many it has read.
 local function read_from(place, upto, most)
+  if place.candidates then return pick_from(place, upto, most) end
   local before = #ready
   local found = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, upto, 'WITHSCORES', 'LIMIT',
     text(place.read), text(most - #ready + 1))
+  for i = 1, #found, 2 do
+    if string.byte(found[i]) == 64 then -- '@': a line
+      place.candidates = {}
+      return pick_from(place, upto, most)
+    end
+  end
   place.head = nil
   for i = 1, #found, 2 do
     local n = #ready + 1
@@ -177,8 +294,9 @@ local function read_ready()
       upto, most = '(' .. text((number + 1) * band), math.min(max, #ready + room_in(number))
     end
     if bound ~= '+inf' and tonumber((string.gsub(upto, '^%(', ''))) > tonumber(bound) then upto = bound end
+    local head = best.head
     local n = read_from(best, upto, most)
-    if n == 0 then return end
+    if n == 0 and (not best.candidates or best.head == head) then return end
     if number then take_room(number, n) end
     if not best.head then read_head(best) end
     for _, place in ipairs(places) do pass_over(place) end
@@ -216,7 +334,7 @@ end
 -- answer_again answers the leases of the last answer that still run. Another delivery gets them under its own token.
 local function answer_again()
   read_heads()
-  read_deadlines(time_ms())
+  read_deadlines()
   local claimed, renewed_deadlines, renewed_leases = {}, {}, {}
   for id in string.gmatch(last_ids, '%S+') do claimed[#claimed + 1] = id end
   for i, stored in pairs(read_column(leases, claimed)) do
@@ -224,7 +342,8 @@ local function answer_again()
     local record = lease and lease.token == last_token and redis.call('GET', job .. id)
     if record then
       local new = lease.class.text .. ' ' ..
-        format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, token)
+        format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, token) ..
+        lease.charge_text
       add_job(id, new, record)
       renewed_deadlines[#renewed_deadlines + 1] = deadline_of(lease.class).heartbeat
       renewed_deadlines[#renewed_deadlines + 1] = id
@@ -241,23 +360,32 @@ local function answer_again()
   redis.call('SET', claims, string.sub(known, -400) .. ',' .. delivery .. last_ids, 'PX', '60000')
 end
 
-if is_repeat then
-  answer_again()
-else
-  local now = time_ms()
+-- charge_job counts an attempt that starts for its key, charges its line, and returns what the lease says of that.
+local function charge_job(line)
+  local s, v = key_states[line.line], virtual_of(lines, line.line_home)
+  local t, of = tags_of(line.line_home)[line.line], touch(line)
+  of.old_tag = of.old_tag or math.floor(t.tag)
+  start_one(s, now)
+  v.tag, v.is_changed = math.max(v.tag, t.tag), true
+  t.tag, t.is_changed = t.tag + line.step, true
+  return ' charge=' .. text(line.charge)
+end
+
+-- hand_out starts attempts of the jobs that were read.
+local function hand_out()
   local started, events_wanted = text(now), has_listeners(events)
 
-  read_deadlines(now)
+  read_deadlines()
   read_ready()
   local found, looked = read_records(ready)
   local tried_texts, held = read_column(tried, ready), read_column(leases, ready)
 
   -- first_lease is the lease of a first attempt, which the jobs of one class share.
   local first_leases = {} -- class as text -> lease
-  local function first_lease(class)
+  local function first_lease(class, charge)
     local lease = first_leases[class.text]
     if not lease then
-      lease = class.text .. ' ' .. format_run('1', '0', started, started, '0', token)
+      lease = class.text .. ' ' .. format_run('1', '0', started, started, '0', token) .. charge
       first_leases[class.text] = lease
     end
     return lease
@@ -266,7 +394,8 @@ else
   local bytes, heartbeat_entries, run_entries, lease_entries, unexplained = 0, {}, {}, {}, {}
   local gone = 0 -- how many of the jobs leave their queues
   for i = 1, looked do
-    local id, record, taken = ready[i], found[i], homes[i].taken
+    local id, record, line, charge = ready[i], found[i], picks[i], ''
+    local taken = (line or homes[i]).taken
     local class, head = parse_start(record or '')
     if not class or held[i] then
       unexplained[#unexplained + 1], unexplained[#unexplained + 2] = started, id
@@ -274,13 +403,15 @@ else
       bytes = bytes + #record
       if bytes > max_bytes and #ids > 0 then break end
       local lease, attempt, is_first = nil, '1', true
+      if line then charge = charge_job(line) end
       if tried_texts[i] then
         local run = parse_tried(tried_texts[i]).run
         attempt, is_first = text(run.attempt + 1), run.first_claim == '0'
         local first_claim = is_first and started or run.first_claim
-        lease = class.text .. ' ' .. format_run(attempt, run.retries, first_claim, started, run.due, token)
+        local new_run = format_run(attempt, run.retries, first_claim, started, run.due, token)
+        lease = class.text .. ' ' .. new_run .. charge
       else
-        lease = first_lease(class)
+        lease = first_lease(class, charge)
       end
       add_job(id, lease, record)
       local deadline, e = deadline_of(class), #lease_entries
@@ -300,6 +431,10 @@ else
   -- The first write removes, so that a full Redis accepts a claim, also one that finds nothing.
   redis.call('DEL', claims)
   for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end
+  for _, line in pairs(picks) do
+    bulk('ZREM', lines .. 'jobs:' .. line.line_name, line.taken)
+    line.taken = {}
+  end
   bulk('ZADD', quarantine, unexplained)
   bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
   bulk('ZADD', run_deadlines, run_entries)
@@ -308,10 +443,12 @@ else
     redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   end
   write_unique(unique, job, scheduled, tried, events, now)
-  write_entries(queue, queues, doorbell)
+  write_entries(queue, queues, doorbell, job, lines)
   write_counters(counters)
   publish(events, started)
 end
+
+if is_repeat then answer_again() else hand_out() end
 
 local saved = {}
 for i, stored in pairs(read_column(checkpoints, ids)) do

@@ -1,6 +1,6 @@
 -- complete: the holder reports success; the outcome waits in the outbox until SQL has it.
 -- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell job tried leases
---        checkpoints ended unacked unique events
+--        checkpoints ended unacked unique events lines
 -- ARGV[1] lead_ms: how long the outbox keeps a first attempt from other processes
 -- per lease (n = 2, 6, ...):
 -- ARGV[n+0] id: the job
@@ -13,7 +13,7 @@
 -- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. No reader
 -- needs the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
 local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
-  leases, checkpoints, ended, unacked, unique, events = unpack(KEYS)
+  leases, checkpoints, ended, unacked, unique, events, lines = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
 local at, after_lead = text(now), text(now + lead)
@@ -31,13 +31,13 @@ local function first_answer(id, attempt, token)
   return (e.state == 'CANCELLED' and 'CANCELLED ' or 'OK ') .. e.at
 end
 
-local lines = {} -- lease -> the first line of what is kept of the job
+local end_lines = {} -- lease -> the first line of what is kept of the job
 local function end_line_of(lease, state)
-  if not lines[lease] then
+  if not end_lines[lease] then
     local run = format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, lease.token)
-    lines[lease] = end_line(state, at, 'complete', lease.class, run)
+    end_lines[lease] = end_line(state, at, 'complete', lease.class, run)
   end
-  return lines[lease]
+  return end_lines[lease]
 end
 
 for i = 2, #ARGV, 4 do
@@ -50,7 +50,7 @@ for i = 2, #ARGV, 4 do
     word = answers[id] or (lease.cancel and 'CANCELLED ' or 'OK ') .. at
     if not answers[id] then
       answers[id] = word
-      count_running(lease.class, -1)
+      end_run(lease, now)
       if lease.cancel then
         local line = end_line_of(lease, 'CANCELLED')
         end_with_record(checkpoints, id, lease.class, attempt, line, at, head, parse_tried(tried_texts[#reply + 1]))
@@ -77,7 +77,7 @@ bulk('HDEL', leases, ended_ids)
 bulk_keys('DEL', record_keys)
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_unique(unique, job, scheduled, tried, events, now)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)
 publish(events, at)
 return reply

@@ -1,7 +1,7 @@
 -- fail: the holder ends an attempt without a result: the attempt failed and spends a retry, or the job goes back
 --        unharmed.
 -- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell job tried leases
---        checkpoints ended unacked attempts unique events alarms
+--        checkpoints ended unacked attempts unique events alarms lines
 -- ARGV[1] later_limit: how often a generation may be later | 0 any number of times
 -- ARGV[2] later_age_ms: how long after its first attempt a generation may be later | 0 for ever
 -- ARGV[3] unknown_for_ms: how long a job waits for a worker that knows its type before it fails | 0 for ever
@@ -22,7 +22,7 @@
 -- An unknown spends no retry. The job waits 2 s, and twice as long after each further unknown, up to 5 min. After
 -- unknown_for_ms of nothing but unknowns the job fails.
 local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
-  leases, checkpoints, ended, unacked, attempts, unique, events, alarms = unpack(KEYS)
+  leases, checkpoints, ended, unacked, attempts, unique, events, alarms, lines = unpack(KEYS)
 local later_limit, later_age, unknown_for = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = time_ms()
 local at = text(now)
@@ -83,7 +83,7 @@ for i = 4, #ARGV, 8 do
     end
     local spends_retry = not lease.cancel and (report == 'fail' or exceeded)
     local unknown_too_long = report == 'unknown' and unknown_for > 0 and now - t.since >= unknown_for
-    count_running(class, -1)
+    end_run(lease, now)
     record_attempt(attempts .. id, attempt, lease.started, at, cause, token, message)
     if (spends_retry or report == 'unknown') and not lease.cancel then t.cause, t.error = cause, message end
     if lease.cancel then
@@ -116,9 +116,10 @@ for i = 4, #ARGV, 8 do
       take_unique_again(unique, id, class, now)
       if delay > 0 then
         redis.call('ZADD', scheduled, text(now + delay), id)
+        back_off(class, id)
         count_job(class, 'scheduled', 1)
       else
-        add_entry(class.queue, score_of(head), id)
+        add_entry(class, score_of(head), id, head)
         count_job(class, 'ready', 1)
       end
       local shown_cause = (spends_retry or report == 'unknown') and cause or nil
@@ -132,7 +133,7 @@ end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_unique(unique, job, scheduled, tried, events, now)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

@@ -1,11 +1,11 @@
 -- hasten: a scheduled job, delayed or backing off, becomes ready now, at its own place, as if it were due. A HELD job
 --        stays HELD, and is due at once when its unique key is free.
--- KEYS   scheduled queue queues counters doorbell job tried leases ended events
+-- KEYS   scheduled queue queues counters doorbell job tried leases ended events lines
 -- per job (n = 1, 2, ...):
 -- ARGV[n+0] id: the job
 -- REPLY  per job: OK (it is ready, or HELD and due) | BUSY (it runs) | ENDED | EMPTY (no such job)
 -- TWICE  a job that is ready answers OK
-local scheduled, queue, queues, counters, doorbell, job, tried, leases, ended, events = unpack(KEYS)
+local scheduled, queue, queues, counters, doorbell, job, tried, leases, ended, events, lines = unpack(KEYS)
 local now = time_ms()
 local reply, tried_entries = {}, {}
 
@@ -35,7 +35,7 @@ for i = 1, #ARGV, 1 do
 end
 
 bulk('HSET', tried, tried_entries)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters)
 publish(events, text(now))
 return reply

@@ -1,6 +1,6 @@
 -- kill: a waiting job becomes a dead letter at once; a running job stays as it is.
 -- KEYS   queue queues scheduled outbox counters owners doorbell job tried leases checkpoints ended unacked unique
---        events alarms
+--        events alarms lines
 -- per job (n = 1, 4, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: only this generation is killed
@@ -9,14 +9,14 @@
 --        (otherwise) | EMPTY (no such job or generation)
 -- TWICE  a killed job answers FAILED without its tier
 local queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended, unacked,
-  unique, events, alarms = unpack(KEYS)
+  unique, events, alarms, lines = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply, killed = {}, {}
 
 -- kill_waiting ends a job that is ready, scheduled or HELD.
 local function kill_waiting(id, class, head, reason)
-  local t = take_waiting(queue, queues, scheduled, tried, id, class, head)
+  local t = take_waiting(queue, queues, scheduled, tried, lines, id, class, head)
   t.cause, t.error = 'KILLED', reason
   end_waiting(checkpoints, id, class, head, 'NEED_DISCARD', at, t)
   note_event(events, id, class.tier, 'FAILED', t.run.attempt, 'KILLED')
@@ -48,7 +48,7 @@ end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_unique(unique, job, scheduled, tried, events, now)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

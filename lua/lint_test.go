@@ -106,10 +106,15 @@ func (s *script) bindsKeys() {
 // prefixes are the keys that are the beginning of one, with what may follow.
 var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "idempotency": {"idempotency_key"},
 	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}, "queues": {},
-	"unique": {"class.unique", "class.unique.unique", "e.class.unique"}}
+	"unique": {"class.unique", "class.unique.unique", "e.class.unique"},
+	"lines": {"'jobs:' .. name", "'jobs:' .. line.line_name", "'jobs:' .. line.name", "'waiting'", "'parked'", "'keys'",
+		"'limits'", "'virtual'"}}
 
 // ofQueue is a key that key_of chooses: a key of the header, or a prefix and the name of a queue.
 var ofQueue = regexp.MustCompile(`^key_of\([\w.]+, (\w+), (\w+)(?: \.\. ':')?\)$`)
+
+// places are the keys that ready_key and key_named choose: those of queues and lines.
+var places = regexp.MustCompile(`^(ready_key\(class, queue, queues, lines\)|key_named\([\w.]+\))$`)
 
 // usesKeys holds each key argument to a bound name, a bound prefix with what follows it, a local key that is one, the
 // argument key of a function, or a list *_keys of such keys.
@@ -117,6 +122,9 @@ func (s *script) usesKeys() {
 	ok := func(key string) bool {
 		if m := ofQueue.FindStringSubmatch(key); m != nil {
 			return slices.Contains(s.keys, m[1]) && slices.Contains(s.keys, m[2])
+		}
+		if places.MatchString(key) {
+			return slices.Contains(s.keys, "queues") && slices.Contains(s.keys, "lines")
 		}
 		name, rest, _ := strings.Cut(key, " .. ")
 		return slices.Contains(s.keys, name) && (rest == "" && prefixes[name] == nil || slices.Contains(prefixes[name], rest))
@@ -146,6 +154,9 @@ func (s *script) usesKeys() {
 		case "write_ends", "write_entries", "write_unique":
 			if c.function == "write_unique" {
 				c.args = c.args[:len(c.args)-1] // the time is no key
+			}
+			if c.function == "write_entries" {
+				c.args = c.args[:5] // keys whose lines have to be looked at are no keys of Redis
 			}
 			for _, arg := range c.args {
 				if !slices.Contains(s.keys, arg) {

@@ -12,16 +12,17 @@ import (
 var files embed.FS
 
 // Prelude stands in front of every script.
-var Prelude = Source("prelude")
+var Prelude = Source("prelude") + Source("lines")
 
-// Names are the scripts' names, sorted: those of their files without .lua. The prelude is none of them.
+// Names are the scripts' names, sorted: those of their files without .lua. The two files of the prelude are none of
+// them.
 var Names = func() (names []string) {
 	found, err := fs.Glob(files, "*.lua")
 	if err != nil {
 		panic(err)
 	}
 	for _, file := range found {
-		if name := strings.TrimSuffix(file, ".lua"); name != "prelude" {
+		if name := strings.TrimSuffix(file, ".lua"); name != "prelude" && name != "lines" {
 			names = append(names, name)
 		}
 	}

@@ -9,7 +9,8 @@
 --                   result: an ended job
 -- class = "tier queue generation max_retries owner max_run_ms [options]" is the same for a whole generation, and for
 -- most jobs of a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run =
--- "attempt retries first started due token". lease = class, run and, if a user asked to cancel the job, "cancel".
+-- "attempt retries first started due token". lease = class, run, "charge=ms" if the job has a line, and "cancel" if a
+-- user asked to cancel the job.
 -- docs/KEYS.md explains each word.
 
 -- text writes an integer as decimal digits, exact to 2^53. tostring would turn 15 digits into 1e+14.
@@ -32,9 +33,17 @@ end
 local function slice_of(id) return string.sub(id, 1, 11) end
 
 -- read_class_options reads the options of a class, "name=value" in a fixed order, into its parts. It returns false for
--- another text. uniq is the job's unique key: a hash, and while what the job holds the key: 'w' it waits, 'l' it lives,
--- 's' and a number = so many seconds from its arrival.
+-- another text. line is the key of the job's line. uniq is the job's unique key: a hash, and while what the job holds
+-- the key: 'w' it waits, 'l' it lives, 's' and a number = so many seconds from its arrival.
 local function read_class_options(parsed, options)
+  local key, rest = string.match(options, '^ line=(%S+)(.*)$')
+  if key then
+    parsed.line, options = key, rest
+    parsed.line_home = parsed.tier .. ':' .. parsed.queue
+    parsed.line_name = table.concat({parsed.tier, key, parsed.queue}, ':')
+    parsed.line_member = '@' .. parsed.tier .. ':' .. key
+    if options == '' then return true end
+  end
   local hash, mode, seconds = string.match(options, '^ uniq=(%x+)%.([wls])(%d*)$')
   if not hash then return false end
   parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
@@ -82,13 +91,15 @@ local function parse_lease(stored)
   if not parsed then
     local bare, cancel = lease, string.sub(lease, -7) == ' cancel'
     if cancel then bare = string.sub(lease, 1, -8) end
+    local uncharged, charge = string.match(bare, '^(.*)( charge=%d+)$')
     local class, attempt, retries, first_claim, started, due, token =
-      string.match(bare, '^(.*) ' .. run_pattern .. '$')
+      string.match(uncharged or bare, '^(.*) ' .. run_pattern .. '$')
     class = class and parse_class(class)
     if not class then return nil end
     parsed = {
       text = bare, class = class, attempt = attempt, retries = retries, first_claim = first_claim, started = started,
-      due = due, token = token, cancel = cancel,
+      due = due, token = token, cancel = cancel, charge_text = charge or '',
+      charge = tonumber(string.match(charge or '', '%d+') or 0),
     }
     parsed_leases[lease] = parsed
   end
@@ -205,13 +216,37 @@ local function ring(doorbell, name)
   if redis.call('LLEN', bell) == 0 then redis.call('RPUSH', bell, '1') end
 end
 
--- add_entry keeps a job for write_entries, which puts all jobs of a call into their queues.
+-- touch notes that write_entries has to look at the line of a class, and returns what is noted.
+local touched = {} -- name -> line
+local settled = {} -- ids of jobs that are no longer backing off
+local function touch(class)
+  local line = touched[class.line_name]
+  if not line then
+    line = {
+      key = class.line, tier = class.tier, queue = class.queue, name = class.line_name, member = class.line_member,
+      home = class.line_home, entries = {},
+    }
+    touched[class.line_name] = line
+  end
+  return line
+end
+
+-- offset_of returns what the scores of a tier begin with: the head has the arrival and the score.
+local function offset_of(head)
+  local arrived, score = string.match(head, '^(%d+) (%d+)')
+  return score - arrived
+end
+
+-- add_entry keeps a job for write_entries, which puts all jobs of a call into their places.
 local queue_entries = {} -- name of a queue -> score, id, score, id, ...
-local function add_entry(name, score, id)
-  local entries = queue_entries[name]
-  if not entries then
+local function add_entry(class, score, id, head)
+  local entries = queue_entries[class.queue]
+  if class.line then
+    local line = touch(class)
+    line.offset, entries, settled[id] = offset_of(head), line.entries, true
+  elseif not entries then
     entries = {}
-    queue_entries[name] = entries
+    queue_entries[class.queue] = entries
   end
   entries[#entries + 1], entries[#entries + 2] = score, id
 end
@@ -246,7 +281,7 @@ local function make_ready(events, id, class, head, t, due)
   local run, is_first = t.run, t.run.first_claim == '0'
   count_waiting(class, false, is_first, -1, bytes_of(head))
   count_waiting(class, true, is_first, 1, 0)
-  add_entry(class.queue, score_of(head), id)
+  add_entry(class, score_of(head), id, head)
   note_event(events, id, class.tier, 'PENDING', run.attempt)
   if not is_first then return nil end
   return format_tried(t, format_run(run.attempt, run.retries, '0', run.started, due, run.token))
@@ -266,14 +301,6 @@ local function slice(args, i) return unpack(args, i, math.min(i + 199, #args)) e
 -- bulk runs ZADD, ZREM, HSET or HDEL for any number of arguments.
 local function bulk(command, key, args)
   for i = 1, #args, 200 do redis.call(command, key, slice(args, i)) end
-end
-
--- write_entries puts the jobs that add_entry kept into their queues, and rings.
-local function write_entries(queue, queues, doorbell)
-  for name, entries in pairs(queue_entries) do
-    bulk('ZADD', key_of(name, queue, queues), entries)
-    ring(doorbell, name)
-  end
 end
 
 -- bulk_keys runs MSET, DEL or EXISTS for any number of arguments and returns the sum of the numbers that it answers.
@@ -409,15 +436,6 @@ local function end_with_record(checkpoints, id, class, attempt, line, at, head, 
   count_living(class, -1, bytes + checkpoint_bytes(checkpoints, id))
   add_outbox_bytes(bytes)
   note_end(id, class, attempt, line, at, head, format_detail(t, ''), at)
-end
-
--- take_waiting takes a job that waits out of its queue, or out of scheduled, and returns what tried has of it.
-local function take_waiting(queue, queues, scheduled, tried, id, class, head)
-  local is_ready = redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1
-  redis.call('ZREM', scheduled, id)
-  local t = parse_tried(redis.call('HGET', tried, id))
-  count_waiting(class, is_ready, t.run.first_claim == '0', -1, bytes_of(head))
-  return t
 end
 
 -- end_waiting ends a job that take_waiting took: without a report, with the attempts that it had.

@@ -1,9 +1,10 @@
--- promote: scheduled jobs that are due become ready, each at its own place.
--- KEYS   scheduled queue queues counters doorbell quarantine job tried events
--- ARGV[1] limit: how many jobs to promote at most
+-- promote: scheduled jobs that are due become ready, each at its own place. Parked lines whose time has come go back
+--        into their queues.
+-- KEYS   scheduled queue queues counters doorbell quarantine job tried events lines
+-- ARGV[1] limit: how many jobs to promote at most, and of how many keys to look at the parked lines
 -- REPLY  per due job: OK | QUARANTINED (scheduled, yet no such job)
 -- TWICE  the script acts on what it finds: it does not find a promoted job again
-local scheduled, queue, queues, counters, doorbell, quarantine, job, tried, events = unpack(KEYS)
+local scheduled, queue, queues, counters, doorbell, quarantine, job, tried, events, lines = unpack(KEYS)
 local limit = ARGV[1]
 local now = text(time_ms())
 local reply, ids, tried_entries, unexplained = {}, {}, {}, {}
@@ -26,10 +27,12 @@ for i, id in ipairs(ids) do
   reply[#reply + 1] = word
 end
 
+local woken = redis.call('ZRANGEBYSCORE', lines .. 'parked', '-inf', now, 'LIMIT', '0', limit)
 bulk('ZREM', scheduled, ids)
+bulk('ZREM', lines .. 'parked', woken)
 bulk('ZADD', quarantine, unexplained)
 bulk('HSET', tried, tried_entries)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines, woken)
 write_counters(counters)
 publish(events, now)
 return reply

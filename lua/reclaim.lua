@@ -1,7 +1,7 @@
 -- reclaim: a watch looks at expired jobs: the script takes back those whose deadline had already passed at an earlier
 --        look, and notes those that expired since.
 -- KEYS   watched other suspects queue queues scheduled outbox counters owners doorbell quarantine job tried leases
---        checkpoints ended unacked attempts unique events alarms
+--        checkpoints ended unacked attempts unique events alarms lines
 -- ARGV[1] cause: HEARTBEAT_STOPPED | MAX_TIME_EXCEEDED
 -- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them
 -- ARGV[3] limit: how many expired jobs to look at
@@ -10,7 +10,7 @@
 --        with SUSPECT and QUARANTINED)
 -- TWICE  the script acts on what it finds: it does not find a job again that it took back
 local watched, other, suspects, queue, queues, scheduled, outbox, counters, owners, doorbell, quarantine, job, tried,
-  leases, checkpoints, ended, unacked, attempts, unique, events, alarms = unpack(KEYS)
+  leases, checkpoints, ended, unacked, attempts, unique, events, alarms, lines = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -34,7 +34,7 @@ local function take_back(id)
   end
   local class, attempt, retries = lease.class, lease.attempt, tonumber(lease.retries)
   local tier, t = class.tier, parse_tried(redis.call('HGET', tried, id))
-  count_running(class, -1)
+  end_run(lease, now)
   record_attempt(attempts .. id, attempt, lease.started, at, cause, lease.token, '')
   t.cause, t.error, t.unknowns = cause, '', 0
   if lease.cancel or retries >= class.max_retries then
@@ -49,7 +49,7 @@ local function take_back(id)
   local run = format_run(attempt, text(retries + 1), lease.first_claim, lease.started, lease.due, '-')
   redis.call('HSET', tried, id, format_tried(t, run))
   take_unique_again(unique, id, class, now)
-  add_entry(class.queue, score_of(head), id)
+  add_entry(class, score_of(head), id, head)
   count_job(class, 'ready', 1)
   note_event(events, id, tier, 'PENDING', attempt, cause)
   note_alarm(alarms, id, tier, 'PENDING', attempt, cause)
@@ -72,7 +72,7 @@ end
 
 write_ends(outbox, ended, unacked, tried, checkpoints)
 write_unique(unique, job, scheduled, tried, events, now)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)

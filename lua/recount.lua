@@ -1,13 +1,13 @@
 -- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs
 --        the counts where the sets can be counted in one step.
 -- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine
---        crashed stuck job tried leases checkpoints ended unacked
+--        crashed stuck job tried leases checkpoints ended unacked lines
 -- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only
 -- ARGV[2] names: of the declared queues, with a space between them; '' none
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
-  quarantine, crashed, stuck, job, tried, leases, checkpoints, ended, unacked = unpack(KEYS)
+  quarantine, crashed, stuck, job, tried, leases, checkpoints, ended, unacked, lines = unpack(KEYS)
 local limit, names = tonumber(ARGV[1]), 'main ' .. ARGV[2]
 local reply = {}
 
@@ -48,6 +48,11 @@ repair_type(clock, 'clock', 'string')
 repair_type(quarantine, 'quarantine', 'zset')
 repair_type(crashed, 'suspects:crashed', 'zset')
 repair_type(stuck, 'suspects:stuck', 'zset')
+repair_type(lines .. 'waiting', 'lines:waiting', 'zset')
+repair_type(lines .. 'parked', 'lines:parked', 'zset')
+repair_type(lines .. 'keys', 'lines:keys', 'hash')
+repair_type(lines .. 'virtual', 'lines:virtual', 'hash')
+repair_type(lines .. 'limits', 'lines:limits', 'hash')
 
 local stored_counters = {} -- counter -> its value
 local tier_sums = {} -- counter without its tier -> the sum over the tiers
@@ -138,17 +143,48 @@ local function recount_waiting(ids, counter, unclaimed_counter)
   end
 end
 
--- recount_running counts the jobs of a set that have a lease.
+-- recount_running counts the jobs of a set that have a lease, also for the keys of their lines.
+local running_of = {} -- key of lines -> how many of its attempts run
 local function recount_running(ids)
   for n, stored in pairs(read_column(leases, ids)) do
     local lease, head = parse_lease(stored)
-    if lease then recount_living(ids[n], lease.class, head, 'running') end
+    if lease then
+      recount_living(ids[n], lease.class, head, 'running')
+      local line_key = lease.class.line
+      if line_key then running_of[line_key] = (running_of[line_key] or 0) + 1 end
+    end
   end
 end
 
+-- recount_keys repairs how many attempts of a key run, and the job that a strict key is behind.
+local function recount_keys()
+  local keys = redis.call('HKEYS', lines .. 'keys')
+  for key in pairs(running_of) do keys[#keys + 1] = key end
+  read_keys(lines, keys)
+  local woken = {}
+  for _, key in ipairs(sorted(key_states)) do
+    local s, counted = key_states[key], running_of[key] or 0
+    if s.running ~= counted then
+      reply[#reply + 1] = 'REPAIRED line ' .. key .. ' runs ' .. text(s.running) .. ', counted ' .. text(counted)
+      s.running, s.is_changed, woken[#woken + 1] = counted, true, key
+    end
+    if s.behind ~= '-' and not redis.call('ZSCORE', scheduled, s.behind) then
+      reply[#reply + 1] = 'REPAIRED line ' .. key .. ' behind ' .. s.behind
+      s.behind, s.is_changed, woken[#woken + 1] = '-', true, key
+    end
+  end
+  write_entries(queue, queues, doorbell, job, lines, woken)
+end
+
 local ready_count, scheduled_count = 0, redis.call('ZCARD', scheduled)
+local line_names = redis.call('ZRANGE', lines .. 'waiting', '0', '-1')
 for _, name in ipairs(queue_names) do
   ready_count = ready_count + redis.call('ZCARD', key_of(name, queue, queues))
+end
+for _, name in ipairs(line_names) do
+  local tier, line_key, queue_name = string.match(name, '^([^:]+):([^:]+):(.+)$')
+  local is_in_queue = tier and redis.call('ZSCORE', key_of(queue_name, queue, queues), '@' .. tier .. ':' .. line_key)
+  ready_count = ready_count + redis.call('ZCARD', lines .. 'jobs:' .. name) - (is_in_queue and 1 or 0)
 end
 local running_count, outbox_count = redis.call('ZCARD', heartbeat_deadlines), redis.call('ZCARD', outbox)
 local living_count = ready_count + scheduled_count + running_count
@@ -156,8 +192,12 @@ if living_count <= limit then
   for _, name in ipairs(queue_names) do
     recount_waiting(redis.call('ZRANGE', key_of(name, queue, queues), '0', '-1'), 'ready', 'fresh')
   end
+  for _, name in ipairs(line_names) do
+    recount_waiting(redis.call('ZRANGE', lines .. 'jobs:' .. name, '0', '-1'), 'ready', 'fresh')
+  end
   recount_waiting(redis.call('ZRANGE', scheduled, '0', '-1'), 'scheduled', 'delayed')
   recount_running(redis.call('ZRANGE', heartbeat_deadlines, '0', '-1'))
+  recount_keys()
   for field in pairs(stored_counters) do
     if field ~= 'acknowledged' and field ~= 'outbox_bytes' then add_recounted(field, 0) end
   end

@@ -1,7 +1,7 @@
 -- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
 --        limits it.
 -- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job tried
---        leases checkpoints ended unacked attempts unique events
+--        leases checkpoints ended unacked attempts unique events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
 -- per job (n = 3, 20, ...):
@@ -30,7 +30,7 @@
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the retry.
 local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, job,
-  tried, leases, checkpoints, ended, unacked, attempts, unique, events = unpack(KEYS)
+  tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
@@ -86,7 +86,7 @@ for i = 3, #ARGV, 17 do
       redis.call('HSET', leases, id, lease .. (is_cancelled and ' cancel' or '') .. '\n' .. head)
       heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
       run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
-      count_running(class, 1)
+      begin_run(class)
       if class.unique and class.unique_while ~= 'w' then
         take_unique(unique, job, ended, id, class, arrived, now, false)
       end
@@ -102,7 +102,7 @@ for i = 3, #ARGV, 17 do
         state = is_held and held_state or 'SCHEDULED'
         scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = text(due), id
       else
-        add_entry(queue_name, score, id)
+        add_entry(class, score, id, head)
       end
       count_living(class, 1, bytes)
       count_waiting(class, state == 'PENDING', is_fresh, 1, bytes)
@@ -120,5 +120,5 @@ write_ends(outbox, ended, unacked, tried, checkpoints)
 if last_arrival > 0 then redis.call('SET', clock, text(last_arrival)) end
 write_counters(counters, owners)
 publish(events, at)
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 return reply

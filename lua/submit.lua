@@ -1,5 +1,5 @@
 -- submit: accepts new jobs: into their queue at their score or, delayed, into scheduled.
--- KEYS   queue queues scheduled counters owners clock doorbell job tried leases ended idempotency unique events
+-- KEYS   queue queues scheduled counters owners clock doorbell job tried leases ended idempotency unique events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later accepts nothing
 -- ARGV[3] key_ttl_ms: how long an Idempotency-Key is kept
@@ -10,22 +10,23 @@
 -- ARGV[n+1] submit_class: 'tier queue max_retries owner max_run_ms priority limit delay_ms quota queue_limit', which
 --        most jobs of a call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of
 --        fresh or delayed jobs at which the tier is full, queue_limit the same of the queue; quota and queue_limit '-'
---        = any number of jobs. Behind it, if the job has a unique key, ' uniq=<option of the class> on max_wait_ms
---        held_limit': on says what to do if another job holds the key; max_wait_ms = how long after its arrival a
---        replaced job is due at the latest, 0 = whenever; held_limit = the number of delayed jobs at which the tier is
---        full
+--        = any number of jobs. Behind it, if the job has a line, ' line=<key>' and, if it has a unique key, '
+--        uniq=<option of the class> on max_wait_ms held_limit': on says what to do if another job holds the key;
+--        max_wait_ms = how long after its arrival a replaced job is due at the latest, 0 = whenever; held_limit = the
+--        number of delayed jobs at which the tier is full
 -- ARGV[n+2] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+3] payload: JSON
 -- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
 -- REPLY  per job: OK arrived | HELD arrived (it waits for the holder of its unique key) | UNIQUE id (that job holds the
 --        key) | TAKEN id (the same; nothing is accepted) | REPLACED id due (that job has the payload now, and is due
 --        then; 0 = at once, or HELD) | QUOTA (that many of its owner's jobs live) | FULL (its queue is full: queue; its
---        tier's share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE (not_after has passed) |
---        DUPLICATE arrived | REPLAY id (that job has the Idempotency-Key) | MISMATCH (the same, and with another body)
+--        line is full: line; its tier's share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE
+--        (not_after has passed) | DUPLICATE arrived | REPLAY id (that job has the Idempotency-Key) | MISMATCH (the
+--        same, and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is. A submit that made no job is decided
 --        anew
 local queue, queues, scheduled, counters, owners, clock, doorbell, job, tried, leases, ended, idempotency, unique,
-  events = unpack(KEYS)
+  events, lines = unpack(KEYS)
 local base, not_after, key_ttl, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
@@ -103,11 +104,22 @@ local function queue_full(class, counter)
   return (counts[name .. ':' .. counter] or 0) + new >= class.queue_limit
 end
 
+-- line_full says whether a line has as many ready jobs as its key may have in a line.
+local line_sizes = {} -- name of a line -> its jobs, with those of this call
+local function line_full(class)
+  local l = class.line and class.state.limits
+  if not l or l.waiting == 0 then return false end
+  local name = class.line.line_name
+  line_sizes[name] = line_sizes[name] or redis.call('ZCARD', lines .. 'jobs:' .. name)
+  return line_sizes[name] >= l.waiting
+end
+
 -- exceeded_limit returns the limit that has no capacity for a job of this class, or nil. A HELD job counts as delayed.
 local function exceeded_limit(class, is_held)
   local is_fresh = class.delay == 0 and not is_held
   local count_limit = is_fresh and 'fresh' or 'delayed'
   if queue_full(class, count_limit) then return 'queue' end
+  if is_fresh and line_full(class) then return 'line' end
   if is_full(count_limit, is_held and class.held_limit or class.limit) then return count_limit end
   for _, limit in ipairs(is_fresh and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
     local of = share_of[class.tier]
@@ -170,6 +182,8 @@ local function read_submit_class(submit_class)
     string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)(.*)$')
   local score = text(priority * base + arrived)
   local class_text = table.concat({tier, queue_name, '1', max_retries, owner, max_run}, ' ')
+  local line_option, unique_rest = string.match(rest, '^( line=%S+)(.*)$')
+  if line_option then class_text, rest = class_text .. line_option, unique_rest end
   local option, on, max_wait, held_limit = string.match(rest, '^( uniq=%S+) (%S+) (%d+) (%d+)$')
   if option then class_text = class_text .. option end
   local class = {
@@ -178,6 +192,11 @@ local function read_submit_class(submit_class)
     head_start = at .. ' ' .. score .. ' ',
   }
   class.due = text(now + class.delay)
+  if line_option then
+    class.line = parse_class(class_text)
+    read_keys(lines, {class.line.line})
+    class.state = key_states[class.line.line]
+  end
   if option then
     class.unique, class.on, class.max_wait, class.held_limit = parse_class(class_text), on, tonumber(max_wait),
       tonumber(held_limit)
@@ -187,10 +206,10 @@ local function read_submit_class(submit_class)
   return class
 end
 
--- add_now puts a job into its queue at once: a later job of the call may replace it.
-local function add_now(name, score, id)
-  redis.call('ZADD', key_of(name, queue, queues), score, id)
-  ring(doorbell, name)
+-- add_now puts a job into its place at once: a later job of the call may replace it.
+local function add_now(class, score, id, head)
+  redis.call('ZADD', ready_key(class, queue, queues, lines), score, id)
+  if class.line then touch(class).offset = offset_of(head) else ring(doorbell, class.queue) end
 end
 
 -- replace gives a job that was never claimed another payload, and the time of its new submit. A HELD job gets another
@@ -216,13 +235,16 @@ local function replace(id, old, old_head, old_score, class, descriptor, payload)
     return 'REPLACED ' .. id .. ' 0'
   end
   if due > 0 then
-    redis.call('ZREM', key_of(class.queue, queue, queues), id)
+    take_ready(queue, queues, lines, old, id)
     redis.call('ZADD', scheduled, text(due), id)
   elseif old_score then
     redis.call('ZREM', scheduled, id)
-    add_now(class.queue, score, id)
+    add_now(class.unique, score, id, head)
     local t = parse_tried(redis.call('HGET', tried, id))
     redis.call('HSET', tried, id, format_tried(t, format_run(t.run.attempt, '0', '0', t.run.started, text(now), '-')))
+  elseif old.line ~= class.unique.line then
+    take_ready(queue, queues, lines, old, id)
+    add_now(class.unique, score, id, head)
   end
   note_event(events, id, class.tier, due > 0 and 'SCHEDULED' or 'PENDING')
   return 'REPLACED ' .. id .. ' ' .. text(due)
@@ -262,7 +284,7 @@ local function ask_holder(class, descriptor, payload)
 end
 
 -- accept_unique writes a new job that has a unique key at once: the next job of the call may have the same key.
-local function accept_unique(id, class, record, holder)
+local function accept_unique(id, class, record, head, holder)
   local key = unique .. class.unique.unique
   redis.call('SET', job .. id, record)
   if not holder then
@@ -270,7 +292,7 @@ local function accept_unique(id, class, record, holder)
     if class.delay > 0 then
       redis.call('ZADD', scheduled, class.due, id)
     else
-      add_now(class.queue, class.score, id)
+      add_now(class.unique, class.score, id, head)
     end
     return
   end
@@ -312,18 +334,20 @@ for i = 5, #ARGV, 5 do
     add_to_used('living', tier, 1)
     add_to_used('bytes', tier, bytes)
     if class.unique then
-      accept_unique(id, class, record, holder)
+      accept_unique(id, class, record, head, holder)
     else
       records[#records + 1] = job .. id
       records[#records + 1] = record
       if is_ready then
-        add_entry(class.queue, class.score, id)
+        add_entry(class.line or class, class.score, id, head)
       else
         scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = class.due, id
       end
     end
     if is_ready then
       add_to_used('fresh', tier, 1)
+      local size = class.line and line_sizes[class.line.line_name]
+      if size then line_sizes[class.line.line_name] = size + 1 end
     else
       add_to_used('delayed', tier, 1)
       add_to_used('delayedbytes', tier, bytes)
@@ -343,5 +367,5 @@ if is_written then
   write_counters(counters, owners)
   publish(events, text(now))
 end
-write_entries(queue, queues, doorbell)
+write_entries(queue, queues, doorbell, job, lines)
 return reply

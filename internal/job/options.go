@@ -16,10 +16,11 @@ type Options struct {
 	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
-	// The class has these three in Redis.
+	// The class has these four in Redis.
 	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
 	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says
 	Unique   string `json:"unique,omitempty"`   // the unique key and how long the job holds it, see Unique; "" = none
+	Line     string `json:"line,omitempty"`     // the name of the key in whose line the job waits, see LineOf; "" = no line
 }
 
 // QueueName returns the name of the job's queue.

@@ -43,9 +43,12 @@ func (o Options) UniqueHash() string {
 	return hash
 }
 
-// Home returns the hash that chooses the submit's partition: of its unique key, or else of its Idempotency-Key; "" = it
-// may go to any partition.
+// Home returns the hash that chooses the submit's partition: of the key of its line, or else of its unique key, or else
+// of its Idempotency-Key; "" = it may go to any partition.
 func (s *Submission) Home() string {
+	if hash := homeOfLine(s.Line); hash != "" {
+		return hash
+	}
 	if hash := s.UniqueHash(); hash != "" {
 		return hash
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Position counts the ready jobs of its queue that stand before a PENDING job, over all partitions: 0 means that the
-// job is next. With several partitions the count is approximate. The error is job.ErrNotFound if the job is not in the
-// queue any more.
+// Position counts the ready jobs that stand before a PENDING job: those of its line, or else those of its queue over all
+// partitions, where a line counts as one job. 0 means that the job is next. With several partitions the count is
+// approximate. The error is job.ErrNotFound if the job does not stand there any more.
 func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	id := j.ID
 	own := id.Partition()
@@ -19,14 +19,14 @@ func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 		return 0, job.ErrNotFound
 	}
 	queue := j.QueueName()
-	rank, err := v.redis.Read.ZRank(ctx, QueueKey(own, queue), string(id)).Result()
+	rank, err := v.redis.Read.ZRank(ctx, readyKey(own, j), string(id)).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, job.ErrNotFound
 	}
 	if err != nil {
 		return 0, classify("position", err)
 	}
-	if v.opts.Partitions == 1 {
+	if v.opts.Partitions == 1 || j.Line != "" {
 		return rank, nil
 	}
 	score, err := v.redis.Read.ZScore(ctx, QueueKey(own, queue), string(id)).Result()
@@ -61,7 +61,7 @@ func (v *View) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 	}
 	a := job.Ahead{Position: position}
 	bands, ok := v.bands()
-	if !ok {
+	if !ok || j.Line != "" {
 		return a, nil
 	}
 	a.ByTier = map[job.Tier]int64{}
@@ -168,7 +168,7 @@ func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]b
 }
 
 // oldestIn finds the longest waiting job of a band. It stops at the first job that was never delayed: every job
-// behind that job has waited for less time.
+// behind that job has waited for less time. Where lines stand in the queue it looks at the first job of each.
 func (v *View) oldestIn(ctx context.Context, partition int, queue string, b band, keep func(since time.Time)) error {
 	for from, step := int64(0), int64(1); from < oldestLook; from, step = from+step, lookStep {
 		found, err := v.redis.Read.ZRangeByScoreWithScores(ctx, QueueKey(partition, queue), &redis.ZRangeBy{
@@ -176,6 +176,13 @@ func (v *View) oldestIn(ctx context.Context, partition int, queue string, b band
 		}).Result()
 		if err != nil || len(found) == 0 {
 			return err
+		}
+		found, hasLines, err := v.firstOfLines(ctx, partition, queue, found)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			continue
 		}
 		ids := make([]string, len(found))
 		for i, z := range found {
@@ -188,7 +195,7 @@ func (v *View) oldestIn(ctx context.Context, partition int, queue string, b band
 		for i, z := range found {
 			since := time.UnixMilli(int64(z.Score - b.low)).UTC()
 			was := dueOf(tried[i])
-			if was.IsZero() { // it was not delayed
+			if was.IsZero() && !hasLines { // it was not delayed
 				keep(since)
 				return nil
 			}
@@ -203,9 +210,16 @@ func (v *View) oldestIn(ctx context.Context, partition int, queue string, b band
 
 // oldestOfFirst reads the first ready jobs that a partition has in a queue, whatever their tier.
 func (v *View) oldestOfFirst(ctx context.Context, partition int, queue string, keep func(job.Tier, time.Time)) error {
-	ids, err := v.redis.Read.ZRange(ctx, QueueKey(partition, queue), 0, oldestLook-1).Result()
-	if err != nil || len(ids) == 0 {
+	members, err := v.redis.Read.ZRangeWithScores(ctx, QueueKey(partition, queue), 0, oldestLook-1).Result()
+	if err == nil {
+		members, _, err = v.firstOfLines(ctx, partition, queue, members)
+	}
+	if err != nil || len(members) == 0 {
 		return err
+	}
+	ids := make([]string, len(members))
+	for i, z := range members {
+		ids[i] = string(member(z))
 	}
 	names := make([]job.ID, len(ids))
 	for i, id := range ids {

@@ -225,7 +225,7 @@ var elsewhereMutations = []mutation{
 	},
 	{"an earlier delivery claims", "claim", "was_answered and latest ~= delivery or", "", false},
 	{"an overtaken copy claims", "claim", "or is_overtaken", "", false},
-	{"a late claim claims", "claim", "if time_ms() > not_after then return {'LATE'} end", "", false},
+	{"a late claim claims", "claim", "if now > not_after then return {'LATE'} end", "", false},
 	{"the same call has new tokens", "claim", "if token == last_token then return end", "", false},
 	{"a repeat asks no token", "claim", "lease and lease.token == last_token and", "lease and", false},
 	{"a repeat renews no lease", "claim", "bulk('HSET', leases, renewed_leases)", "", false},

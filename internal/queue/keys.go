@@ -37,6 +37,7 @@ var suffixes = map[string]string{
 	"checkpoints":         "checkpoints",
 	"ended":               "ended:",
 	"unacked":             "unacked",
+	"lines":               "lines:",
 
 	"idempotency": "idempotency:",
 	"unique":      "unique:",
@@ -96,6 +97,31 @@ func Key(partition int, name string) string { return keysFor([]string{name}, par
 // QueueKey returns the key of a queue: the set of its ready jobs.
 func QueueKey(partition int, name string) string {
 	return ofQueue(partition, name, "queue", "queues", "")
+}
+
+// LineKey returns the key of a line: the set of its ready jobs. name is "tier:key:queue".
+func LineKey(partition int, name string) string { return Key(partition, "lines") + lineJobs + name }
+
+// What follows the prefix of the keys of lines. lua/lines.lua says what each key has.
+const (
+	lineJobs    = "jobs:"
+	lineTags    = "tags:"
+	lineWaiting = "waiting"
+	lineVirtual = "virtual"
+	lineKeys    = "keys"
+	lineLimits  = "limits"
+	lineParked  = "parked"
+)
+
+// lineName returns the name of the line in which a job waits when it is ready.
+func lineName(j *job.Job) string { return string(j.Tier) + ":" + j.Line + ":" + j.QueueName() }
+
+// readyKey returns the key of the set in which a job stands when it is ready: its queue, or its line.
+func readyKey(partition int, j *job.Job) string {
+	if j.Line != "" {
+		return LineKey(partition, lineName(j))
+	}
+	return QueueKey(partition, j.QueueName())
 }
 
 // bellKey returns the key of a queue's doorbell.

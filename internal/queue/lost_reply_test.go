@@ -255,6 +255,8 @@ func lostReplies() map[string]lostReply {
 // neverResent has the scripts whose calls are never sent a second time, and the reasons.
 var neverResent = map[string]string{
 	"rate": "would count a request twice: without its answer the process counts for itself",
+
+	"limit_keys": "every minute sends the limits again that Redis does not have",
 }
 
 func TestReplyLostCoversEveryScript(t *testing.T) {

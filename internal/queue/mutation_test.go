@@ -238,8 +238,8 @@ var mutations = []mutation{
 	{"promote forgets when it was due", "promote", "bulk('HSET', tried, tried_entries)", "", false},
 	{
 		"cancel leaves it queued", "prelude",
-		"redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1",
-		"redis.call('ZSCORE', key_of(class.queue, queue, queues), id)", true,
+		"redis.call('ZREM', ready_key(class, queue, queues, lines), id) == 1",
+		"redis.call('ZSCORE', ready_key(class, queue, queues, lines), id) ~= false", true,
 	},
 	{"cancel counts nothing", "cancel", "write_counters(counters, owners)", "", true},
 	{
@@ -436,6 +436,12 @@ func TestMutationsOfLimitsAreCaught(t *testing.T) {
 	caught(t, limitMutations, tellLimitsWith)
 }
 
+// The same for the faults that only lines show.
+func TestMutationsOfLinesAreCaught(t *testing.T) {
+	t.Parallel()
+	caught(t, lineMutations, tellLinesWith)
+}
+
 func caught(t *testing.T, mutations []mutation, tell func(*testing.T, []job.ID, func(*queue.Queue)) []string) {
 	t.Helper()
 	for _, m := range mutations {
@@ -447,7 +453,7 @@ func caught(t *testing.T, mutations []mutation, tell func(*testing.T, []job.ID, 
 			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", m.name, m.script, m.old)
 		}
 	}
-	ids := make([]job.ID, 30)
+	ids := make([]job.ID, 44)
 	for i := range ids { // two ids share a slice
 		if ids[i] = queuetest.NewID(0); i%2 == 1 {
 			ids[i] = queuetest.MateOf(ids[i-1])

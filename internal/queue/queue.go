@@ -71,7 +71,7 @@ type Queue struct {
 	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, restore bound
-	cancel, kill, hasten                                       bound
+	cancel, kill, hasten, limitKeys                            bound
 	takeOutbox, acknowledge, audit, recount, rate, forget      bound
 	reclaim                                                    map[job.Watch]bound
 }
@@ -146,6 +146,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.kill = q.bind("kill", nil)
 	q.hasten = q.bind("hasten", nil)
 	q.restore = q.bind("restore", nil)
+	q.limitKeys = q.bind("limit_keys", nil)
 	q.takeOutbox = q.bind("take_outbox", nil)
 	q.acknowledge = q.bind("acknowledge", nil)
 	q.forget = q.bind("forget", nil)

@@ -148,7 +148,7 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 		s.Next = keysCursor(0, addresses[at+1])
 	}
 	seen := map[job.ID]bool{}
-	var ages, slices, uniques []string
+	var ages, slices, uniques, lines []string
 	for _, key := range keys {
 		partition, suffix := q.splitKey(key)
 		kind, id := q.kindOf(suffix)
@@ -161,6 +161,8 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 			slices = append(slices, key)
 		case kind == "unique":
 			uniques = append(uniques, key)
+		case kind == "line":
+			lines = append(lines, key)
 		case kind == "job" && !seen[id]:
 			seen[id] = true
 			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
@@ -178,7 +180,15 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 	}
 	mended, err = q.holdUniques(ctx, uniques)
 	s.Found = append(s.Found, mended...)
-	return s, err
+	if err != nil {
+		return s, err
+	}
+	for _, key := range lines {
+		if err := q.scanLine(ctx, key, &s); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }
 
 // holdSlices gives those slices a time to live that have none although SQL has all of their jobs. It deletes a key of
@@ -230,7 +240,7 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
 	heldPrefix: heldFor, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
-// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique" or
+// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique", "line" or
 // "fixed"; "" = unknown.
 func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
 	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
@@ -261,6 +271,9 @@ func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
 		if suffix == known {
 			return "fixed", ""
 		}
+	}
+	if name, ok := strings.CutPrefix(suffix, suffixes["lines"]); ok {
+		return kindOfLine(name), ""
 	}
 	for _, name := range q.opts.Queues.Names() {
 		if suffix == suffixes["queues"]+name || suffix == suffixes["doorbell"]+":"+name {
@@ -339,21 +352,31 @@ func (q *Queue) scanSet(ctx context.Context, from step) (s job.Scanned, next uin
 	}
 	ids := make([]job.ID, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
+		if isLine(pairs[i]) {
+			s.Suspects = append(s.Suspects, job.Suspected{ID: job.ID(pairs[i]), Partition: partition, MetIn: from.queue})
+			continue
+		}
 		ids = append(ids, job.ID(pairs[i][:min(len(pairs[i]), idLength)]))
 	}
 	ask := set == "queue" || set == "scheduled"
+	return s, next, q.suspect(ctx, &s, partition, ids, ask, from.queue)
+}
+
+// suspect adds the ids of a set to what is looked at: those without a record, and to what SQL is asked about all of them
+// or, unless ask is set, those that Redis does not know otherwise.
+func (q *Queue) suspect(ctx context.Context, s *job.Scanned, partition int, ids []job.ID, ask bool, metIn string) error {
 	for first := 0; first < len(ids); first += job.MaxBatch {
 		batch := ids[first:min(first+job.MaxBatch, len(ids))]
 		unseen, err := q.withoutRecord(ctx, partition, batch)
 		if err != nil {
-			return s, 0, err
+			return err
 		}
 		for _, id := range unseen {
-			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition, MetIn: from.queue})
+			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition, MetIn: metIn})
 		}
 		if !ask {
 			if batch, err = q.missing(ctx, partition, unseen); err != nil {
-				return s, 0, err
+				return err
 			}
 		}
 		for _, id := range batch {
@@ -362,5 +385,5 @@ func (q *Queue) scanSet(ctx context.Context, from step) (s job.Scanned, next uin
 			}
 		}
 	}
-	return s, next, nil
+	return nil
 }

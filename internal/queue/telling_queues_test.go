@@ -24,7 +24,7 @@ var queueMutations = []mutation{
 	},
 	{
 		"submit puts all into main", "submit",
-		"add_entry(class.queue, class.score, id)", "add_entry('main', class.score, id)", true,
+		"add_entry(class.line or class, class.score, id, head)", "add_entry({queue = 'main'}, class.score, id)", true,
 	},
 	{
 		"submit asks for no limit of the queue", "submit",
@@ -38,15 +38,18 @@ var queueMutations = []mutation{
 		"submit forgets what the queue had", "submit",
 		"(counts[name .. ':' .. counter] or 0) + new", "new", false,
 	},
-	{"fail puts all into main", "fail", "add_entry(class.queue,", "add_entry('main',", true},
-	{"reclaim puts all into main", "reclaim", "add_entry(class.queue,", "add_entry('main',", true},
-	{"promote puts all into main", "prelude", "add_entry(class.queue,", "add_entry('main',", true},
-	{"restore puts all into main", "restore", "add_entry(queue_name,", "add_entry('main',", true},
+	{"fail puts all into main", "fail", "add_entry(class,", "add_entry({queue = 'main'},", true},
+	{"reclaim puts all into main", "reclaim", "add_entry(class,", "add_entry({queue = 'main'},", true},
+	{"promote puts all into main", "prelude", "add_entry(class, score_of", "add_entry({queue = 'main'}, score_of", true},
+	{"restore puts all into main", "restore", "add_entry(class,", "add_entry({queue = 'main'},", true},
 	{
 		"restore forgets the queue", "restore",
-		"{tier, queue_name, generation, class_rest}", "{tier, 'main', generation, class_rest}", true,
+		"{tier, queue_name, generation, class_rest}", "{tier, 'main', generation, class_rest}", false,
 	},
-	{"cancel looks into main", "prelude", "redis.call('ZREM', key_of(class.queue, queue, queues)", "redis.call('ZREM', queue", true},
+	{
+		"cancel looks into main", "prelude",
+		"redis.call('ZREM', ready_key(class, queue, queues, lines)", "redis.call('ZREM', queue", true,
+	},
 	{
 		"claim looks into main", "claim",
 		"'ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, upto",

@@ -25,7 +25,7 @@ func ownerOf(owner string, o job.Options) string {
 // type nor trace has a space.
 func descriptor(typ, trace string, o job.Options) string {
 	text := typ + " " + dash(trace)
-	o.Queue, o.MaxRunMs, o.Unique = "", 0, "" // the class has them
+	o.Queue, o.MaxRunMs, o.Unique, o.Line = "", 0, "", "" // the class has them
 	if o != (job.Options{}) {
 		text += " " + o.Text()
 	}
@@ -58,14 +58,23 @@ func cutFields(text string, into []string) (rest string, ok bool) {
 
 // classOptions returns the options at the end of a class, each behind a space.
 func classOptions(o job.Options) string {
-	if o.Unique == "" {
-		return ""
+	text := ""
+	if o.Line != "" {
+		text += " line=" + o.Line
 	}
-	return " uniq=" + o.Unique
+	if o.Unique != "" {
+		text += " uniq=" + o.Unique
+	}
+	return text
 }
 
 // readClassOptions reads the result of classOptions, without its first space.
 func readClassOptions(text string, j *job.Job) (ok bool) {
+	if line, found := strings.CutPrefix(text, "line="); found {
+		if j.Line, text, found = strings.Cut(line, " "); !found {
+			return true
+		}
+	}
 	j.Unique, ok = strings.CutPrefix(text, "uniq=")
 	return ok && !strings.Contains(j.Unique, " ")
 }
@@ -74,7 +83,7 @@ func readClassOptions(text string, j *job.Job) (ok bool) {
 func readClass(class string, j *job.Job) error {
 	var f [6]string
 	rest, ok := cutFields(class, f[:])
-	if j.Unique = ""; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
+	if j.Unique, j.Line = "", ""; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
 		return fmt.Errorf("class of %s: %q", j.ID, class)
 	}
 	var err, err2 error
@@ -104,7 +113,7 @@ func readHead(head string, j *job.Job) error {
 	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
 	if rest != "" {
 		options, err := job.ReadOptions(rest)
-		options.Queue, options.MaxRunMs, options.Unique = j.Queue, j.MaxRunMs, j.Unique // the class has them
+		options.Queue, options.MaxRunMs, options.Unique, options.Line = j.Queue, j.MaxRunMs, j.Unique, j.Line
 		if j.Options = options; err != nil {
 			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}
@@ -161,9 +170,13 @@ func cutRecord(record string) (start, body string, ok bool) {
 	return record[:first+1+second], record[first+second+2:], true
 }
 
-// readLease fills in what a lease says: "class run" and, if a user asked to cancel the job, " cancel".
+// readLease fills in what a lease says: "class run", if the job has a line " charge=" and a number of ms, and " cancel"
+// if a user asked to cancel the job.
 func readLease(lease string, j *job.Job) (token string, due time.Time, err error) {
 	lease, j.CancelRequested = strings.CutSuffix(lease, " cancel")
+	if i := strings.LastIndex(lease, " charge="); i >= 0 {
+		lease = lease[:i]
+	}
 	class, run, ok := cutRun(lease)
 	if !ok {
 		return "", due, fmt.Errorf("lease of %s: %q", j.ID, lease)

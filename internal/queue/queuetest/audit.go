@@ -23,7 +23,7 @@ func (s Snapshot) Audit() []string {
 	}
 	for name, set := range s.Sets {
 		for id := range set {
-			if _, ok := s.Jobs[id]; !ok {
+			if _, ok := s.Jobs[id]; !ok && !strings.HasPrefix(id, "@") {
 				a.say("%s: in %s without a job", id, name)
 			}
 		}
@@ -42,6 +42,7 @@ func (s Snapshot) Audit() []string {
 	}
 	a.counters()
 	a.unique()
+	a.lines()
 	a.keys()
 	slices.Sort(a.wrong)
 	return a.wrong
@@ -177,6 +178,9 @@ func (a *audit) place(id string, state job.Status) []string {
 			a.count(h, "fresh")
 		}
 		set := setOfQueue(h["queue"])
+		if h["line"] != "" {
+			set = suffix("lines") + "jobs:" + tier + ":" + h["line"] + ":" + h["queue"]
+		}
 		if got, ok := a.Sets[set][id]; ok && strconv.FormatFloat(got, 'f', -1, 64) != score {
 			a.say("%s: score %.0f in the queue, its own is %s", id, got, score)
 		}
@@ -255,6 +259,7 @@ func (a *audit) keys() {
 		"faktory:": "hash", suffix("ended"): "hash", suffix("idempotency"): "string", suffix("unique"): "string",
 		suffix("rate"): "string", suffix("probe"): "string",
 		"events": "string", "alarms": "string", suffix("queues"): "zset", suffix("doorbell") + ":": "list"}
+	maps.Copy(prefixes, lineKinds())
 	for key, v := range a.Keys {
 		want := known[key]
 		for prefix, kind := range prefixes {

@@ -127,7 +127,7 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 			}
 		}
 	}
-	if strings.HasPrefix(key, suffix("queues")) {
+	if strings.HasPrefix(key, suffix("queues")) || strings.HasPrefix(key, suffix("lines")+"jobs:") {
 		s.Sets[key] = map[string]float64{}
 		for id, score := range pairs {
 			s.Sets[key][id], _ = strconv.ParseFloat(score, 64)

@@ -11,13 +11,13 @@ import (
 // HeldFrom is what the score of a HELD job in scheduled has above the time from which it may run.
 const HeldFrom = 4_000_000_000_000_001
 
-// classOption is the option of a class that gives a job a unique key.
-var classOption = regexp.MustCompile(` uniq=(\S+)`)
+// classOption is an option of a class: it gives a job a unique key or a line; charge is what a lease has of the line.
+var classOption = regexp.MustCompile(` (uniq|line|charge)=(\S+)`)
 
 // withoutOptions cuts the options out of a class, or out of a text that begins with one, and keeps them as fields.
 func (f fields) withoutOptions(text string) string {
-	if m := classOption.FindStringSubmatch(text); m != nil {
-		f["unique"] = m[1]
+	for _, m := range classOption.FindAllStringSubmatch(text, -1) {
+		f[m[1]] = m[2]
 	}
 	return classOption.ReplaceAllString(text, "")
 }
@@ -47,20 +47,20 @@ func (a *audit) unique() {
 			}
 			continue
 		}
-		of, _, _ := strings.Cut(h["unique"], ".")
+		of, _, _ := strings.Cut(h["uniq"], ".")
 		if of != hash || h["generation"] != generation || a.State(job.ID(holder)).Ended() ||
 			a.State(job.ID(holder)) == job.Held {
 			a.say("unique %s: %q does not carry it as a living job: %v", hash, v.Items, h)
 		}
 		for _, id := range held {
-			of, _, _ := strings.Cut(a.Jobs[id]["unique"], ".")
+			of, _, _ := strings.Cut(a.Jobs[id]["uniq"], ".")
 			if of != hash || a.State(job.ID(id)).Ended() || id == holder {
 				a.say("unique %s: %s is behind the holder: %v", hash, id, a.Jobs[id])
 			}
 		}
 	}
 	for id, h := range a.Jobs {
-		hash, while, _ := strings.Cut(h["unique"], ".")
+		hash, while, _ := strings.Cut(h["uniq"], ".")
 		state := a.State(job.ID(id))
 		if hash == "" || state.Ended() || strings.HasPrefix(while, "s") {
 			continue
