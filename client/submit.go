@@ -29,6 +29,7 @@ type Submission struct {
 	CallbackURL string        // gets a signed POST when the job has ended
 	Queue       string        // a declared queue, or MainQueue; "" = MainQueue
 	Unique      *Unique       // nil = none
+	LineKey     string        // see WithKey
 	// TraceID appears in the server's logs and in the job's calls: letters, digits, . _ -; "" = the server makes one.
 	TraceID string
 }
@@ -59,6 +60,10 @@ const (
 	OnReplace = "replace"
 	OnAfter   = "after"
 )
+
+// WithKey gives the job a key, of 1 to 128 bytes: in a tier whose plan has lines it waits in the line of the key. The
+// lines share the worker time, and a key may have limits: see LineLimits.
+func WithKey(key string) SubmitOption { return func(s *Submission) { s.LineKey = key } }
 
 // WithUnique gives the job a unique key: see Unique.
 func WithUnique(u Unique) SubmitOption { return func(s *Submission) { s.Unique = &u } }
@@ -182,6 +187,7 @@ type wireSubmission struct {
 	CallbackURL  string  `json:"callbackUrl,omitempty"`
 	Queue        string  `json:"queue,omitempty"`
 	Unique       *unique `json:"unique,omitempty"`
+	LineKey      string  `json:"key,omitempty"`
 	Key          string  `json:"idempotencyKey,omitempty"`
 }
 
@@ -228,6 +234,7 @@ func (s *Submission) encode(key string) ([]byte, error) {
 	w := wireSubmission{
 		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Queue: s.Queue, Key: key,
 		Unique:       s.Unique.wire(),
+		LineKey:      s.LineKey,
 		DelaySeconds: math.Ceil(float64(s.Delay)/float64(time.Millisecond)) / 1000, // rounded up: never early
 	}
 	if !s.RunAt.IsZero() {

@@ -19,9 +19,12 @@ type Plan struct {
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the server refuses this tier
 	OwnSlots          int // so many slots of each server process run only jobs of this priority
-	Backoff           Backoff
-	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
-	Version           int64              // grows with each change
+	// Lines says which jobs of the tier wait in lines by key, which share the worker time: "off", "key" (all) or
+	// "owner" (all; those without a key by the API key that submits). "" is off.
+	Lines       string
+	Backoff     Backoff
+	TypeBackoff map[string]Backoff // by job type, instead of Backoff
+	Version     int64              // grows with each change
 }
 
 // Backoff is the wait between a job's attempts: Base, multiplied by Factor each time, at most Cap. Jitter is the
@@ -46,6 +49,7 @@ type (
 		MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 		Share               int                    `json:"share"`
 		OwnSlots            int                    `json:"ownSlots,omitempty"` // an older server does not know it
+		Lines               string                 `json:"lines,omitempty"`    // the same
 		Backoff             wireBackoff            `json:"backoff"`
 		TypeBackoff         map[string]wireBackoff `json:"typeBackoff,omitempty"`
 		Version             int64                  `json:"version,omitempty"`
@@ -63,7 +67,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	w := wirePlan{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(),
-		OwnSlots: p.OwnSlots, Version: p.Version,
+		OwnSlots: p.OwnSlots, Lines: p.Lines, Version: p.Version,
 	}
 	for typ, b := range p.TypeBackoff {
 		if w.TypeBackoff == nil {
@@ -83,7 +87,7 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	*p = Plan{
 		Tier: w.Tier, Priority: w.Priority, MaxRetries: w.MaxRetries, HeartbeatTimeout: ms(w.HeartbeatTimeoutMs),
 		MaxProcessingTime: ms(w.MaxProcessingTimeMs), Share: w.Share, Backoff: w.Backoff.read(), Version: w.Version,
-		OwnSlots: w.OwnSlots,
+		OwnSlots: w.OwnSlots, Lines: w.Lines,
 	}
 	for typ, b := range w.TypeBackoff {
 		if p.TypeBackoff == nil {

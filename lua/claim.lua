@@ -97,8 +97,8 @@ end
 local function read_head(place)
   place.head = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, '+inf', 'WITHSCORES', 'LIMIT',
     text(place.read), '1')[2]
-  local first = place.candidates and place.candidates[1]
-  if first and (not place.head or first.score <= tonumber(place.head)) then place.head = text(first.score) end
+  local front = place.candidates and place.candidates[1]
+  if front and (not place.head or front.score <= tonumber(place.head)) then place.head = text(front.score) end
 end
 
 -- pass_over moves the head of a place past the bands of which no more jobs may be handed out. was_passed_over says

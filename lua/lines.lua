@@ -183,9 +183,9 @@ do
       line.offset = offset_of(head)
     end
     local key = key_of(line.queue, queue, queues)
-    local first = redis.call('ZRANGEBYSCORE', key, text(line.offset), '+inf', 'LIMIT', '0', '1')[1]
+    local front = redis.call('ZRANGEBYSCORE', key, text(line.offset), '+inf', 'LIMIT', '0', '1')[1]
     local v, prefix = virtual_of(lines, line.home), '@' .. line.tier .. ':'
-    if not first or string.sub(first, 1, #prefix) ~= prefix then
+    if not front or string.sub(front, 1, #prefix) ~= prefix then
       v.tag, v.is_changed, line_tags[line.home] = now, true, nil
       redis.call('UNLINK', lines .. 'tags:' .. line.home)
     end

@@ -9,7 +9,7 @@
 --                   result: an ended job
 -- class = "tier queue generation max_retries owner max_run_ms [options]" is the same for a whole generation, and for
 -- most jobs of a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run =
--- "attempt retries first started due token". lease = class, run, "charge=ms" if the job has a line, and "cancel" if a
+-- "attempt retries first started due token". lease = class, run, a charge if the job has a line, and "cancel" if a
 -- user asked to cancel the job.
 -- docs/KEYS.md explains each word.
 

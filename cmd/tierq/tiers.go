@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -59,6 +60,7 @@ func (s *session) showPlans(plans []client.Plan) error {
 		column[client.Plan]{head: "MAX TIME", cell: func(p client.Plan) string { return short(p.MaxProcessingTime) }},
 		column[client.Plan]{head: "SHARE", cell: func(p client.Plan) string { return strconv.Itoa(p.Share) + "%" }},
 		column[client.Plan]{head: "OWN SLOTS", cell: func(p client.Plan) string { return strconv.Itoa(p.OwnSlots) }},
+		column[client.Plan]{head: "LINES", cell: func(p client.Plan) string { return cmp.Or(p.Lines, "off") }},
 		column[client.Plan]{head: "BACKOFF", cell: func(p client.Plan) string { return backoff(p.Backoff) }},
 		column[client.Plan]{head: "BY TYPE", wide: true,
 			cell: func(p client.Plan) string { return strconv.Itoa(len(p.TypeBackoff)) }},
@@ -93,6 +95,8 @@ func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	f.IntVar(&a.Priority, "priority", a.Priority, "the tier's place `n` in the order: 1 goes first")
 	f.IntVar(&a.MaxRetries, "max-retries", a.MaxRetries, "retry a job `n` times after its first attempt")
 	f.IntVar(&a.OwnSlots, "own-slots", a.OwnSlots, "keep `n` slots of each process for jobs of the tier's priority")
+	f.StringVar(&a.Lines, "lines", a.Lines,
+		"which jobs wait in lines by key, which share the worker time: `off`, key or owner (without a key, by API key)")
 	durationVar(f, &a.HeartbeatTimeout, "heartbeat-timeout", a.HeartbeatTimeout,
 		"`time` without a heartbeat after which a worker is taken for dead")
 	durationVar(f, &a.MaxProcessingTime, "max-processing-time", a.MaxProcessingTime,
@@ -162,6 +166,7 @@ func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next
 		{"priority", was.Priority, a.Priority, func() { next.Priority = a.Priority }},
 		{"max-retries", was.MaxRetries, a.MaxRetries, func() { next.MaxRetries = a.MaxRetries }},
 		{"own-slots", was.OwnSlots, a.OwnSlots, func() { next.OwnSlots = a.OwnSlots }},
+		{"lines", was.Lines, a.Lines, func() { next.Lines = a.Lines }},
 		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout,
 			func() { next.HeartbeatTimeout = a.HeartbeatTimeout }},
 		{"max-processing-time", was.MaxProcessingTime, a.MaxProcessingTime,

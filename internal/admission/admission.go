@@ -218,6 +218,7 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 		return nil, fmt.Errorf("mint an id: %w", err)
 	}
 	e := &entry{submission: *s, home: c, priority: plan.Priority, who: who}
+	e.submission.Line = plan.LineFor(s)
 	if before != nil {
 		e.asked, e.why = before.asked, before.why
 	}
@@ -265,7 +266,7 @@ func (a *Admission) told(s *job.Submission, accepted job.Accepted, err error) Re
 	case errors.As(err, &refusal):
 		return Result{Err: err}
 	// no estimate is possible: living jobs may rest for long, and a queue's jobs may have no worker
-	case errors.Is(err, job.ErrLivingFull), errors.Is(err, job.ErrOwnLimit):
+	case errors.Is(err, job.ErrLivingFull), errors.Is(err, job.ErrOwnLimit), errors.Is(err, job.ErrLineFull):
 		return Result{Err: refuse(err, blindRefusal)}
 	case errors.Is(err, job.ErrQueueFull):
 		return Result{Err: refuse(err, a.drain.room(s))}

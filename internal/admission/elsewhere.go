@@ -83,6 +83,8 @@ func noRoom(reply job.SubmitReply) error {
 		return job.ErrLivingFull
 	case reply.Queue:
 		return job.ErrOwnLimit
+	case reply.Line:
+		return job.ErrLineFull
 	}
 	return job.ErrQueueFull
 }
@@ -118,6 +120,9 @@ func roomOf(s *job.Submission) likes {
 }
 
 func (r *refusals) note(s *job.Submission, why error) {
+	if errors.Is(why, job.ErrLineFull) {
+		return // other keys have room
+	}
 	what := roomOf(s)
 	if errors.Is(why, job.ErrQuota) {
 		what = likes{owner: s.Owner}

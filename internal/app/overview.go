@@ -131,6 +131,11 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 		if err != nil {
 			return httpapi.Why{}, err
 		}
+		if place, err := o.view.LineOf(ctx, &j); err == nil {
+			w.Line = &place
+		} else if !errors.Is(err, job.ErrNotFound) {
+			return httpapi.Why{}, err
+		}
 	}
 	if j.Status == job.Held {
 		if w.Holder, err = o.view.Holder(ctx, &j); err != nil && !errors.Is(err, job.ErrNotFound) {

@@ -27,6 +27,14 @@ func (p pauses) Readers(ctx context.Context) ([]httpapi.PauseReader, error) {
 	return readers, err
 }
 
+// lines reads the lines in Redis, and changes the limits of their keys in both stores.
+type lines struct {
+	*limits
+	*queue.View
+}
+
+type limits = ledger.Lines
+
 // rememberedPauses is rememberedPlans for pauses.
 func (v *server) rememberedPauses(ctx context.Context) (job.Pauses, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

@@ -93,6 +93,7 @@ type server struct {
 	face           *pages.Pages     // the same
 	boxes          *sandbox.Manager // the sandboxes of /demo; nil = /demo is not served
 	reconciler     *recovery.Reconciler
+	lines          *ledger.Lines
 	audit          *recovery.Audit
 	forgetter      *recovery.Forgetter // nil: Redis is embedded and has no limit
 	retention      *recovery.Retention

@@ -82,6 +82,8 @@ func (v *server) wireQueue() {
 		})
 		o.Journal = v.stores.archive
 	}
+	v.lines = &ledger.Lines{SQL: v.stores.archive, Redis: v.queue, Partitions: c.Partitions, Log: v.log}
+	o.Lines = v.lines
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
 	v.queues = ledger.NewQueues(v.queue, v.stores.archive, v.queueBook, v.log)
@@ -207,9 +209,10 @@ func (v *server) wireAPI() {
 		Submit: door, Leases: v.leasing, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
 		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
 		Ready: v.ready, Types: v.types, Schemas: &schema.Checker{}, Plans: plans{v.plans, v.tiers}, Queues: v.declared(),
-		Workers:   workers{v.viewPoller, v.queue, &v.asks},
-		Pauses:    pauses{v.pauseBook, v.pauses, v.view},
-		Strict:    v.queue.Strict(),
+		Workers: workers{v.viewPoller, v.queue, &v.asks},
+		Pauses:  pauses{v.pauseBook, v.pauses, v.view},
+		Strict:  v.queue.Strict(),
+		Lines:   lines{v.lines, v.view}, Partitions: c.Partitions,
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,

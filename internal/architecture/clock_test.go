@@ -73,6 +73,7 @@ var readers = map[string]string{
 	"internal/ledger/bulk.go":               "span: pace",
 	"internal/ledger/give.go":               "span: since when rows were read",
 	"internal/ledger/reconcile.go":          "span: the same, and since the last tidying",
+	"internal/ledger/lines.go":              "span: since Redis was given the limits",
 	"internal/ledger/tiers.go":              "span: the rest after SQL refused the plans",
 	"internal/ledger/queues.go":             "span: the rest after SQL refused the queues",
 	"internal/leasing/leasing.go":           "span: how long a call is repeated",

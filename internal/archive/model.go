@@ -153,6 +153,14 @@ type queueRow struct {
 	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
+// lineLimitsRow has the limits of a key of lines. Limits holds JSON.
+type lineLimitsRow struct {
+	Name      string `gorm:"primaryKey;size:400"`
+	Version   int64
+	Limits    string
+	ChangedAt time.Time
+}
+
 // pausesRow has what is paused. Pauses holds JSON.
 type pausesRow struct {
 	ID        int       `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -170,4 +178,5 @@ func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
 func (planRow) TableName() string         { return "plans" }
 func (queueRow) TableName() string        { return "queues" }
+func (lineLimitsRow) TableName() string   { return "line_limits" }
 func (pausesRow) TableName() string       { return "pauses" }

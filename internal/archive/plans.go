@@ -20,6 +20,7 @@ type planText struct {
 	Priority            int                    `json:"priority"`
 	MaxRetries          int                    `json:"maxRetries"`
 	OwnSlots            int                    `json:"ownSlots"`
+	Lines               string                 `json:"lines,omitempty"`
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
@@ -124,7 +125,7 @@ func (a *Archive) putPlan(db *gorm.DB, p job.Plan, newest int64) (stored bool, e
 
 func textOf(p job.Plan) planText {
 	t := planText{
-		Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots,
+		Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots, Lines: string(p.Lines),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffTextOf(p.Backoff),
 	}
@@ -155,7 +156,7 @@ func (r *planRow) read() (job.Plan, error) {
 	p := job.Plan{
 		Tier: job.Tier(r.Tier), Priority: t.Priority, MaxRetries: t.MaxRetries, Share: t.Share, Version: r.Version,
 		HeartbeatTimeout: milliseconds(t.HeartbeatTimeoutMs), MaxProcessingTime: milliseconds(t.MaxProcessingTimeMs),
-		OwnSlots: t.OwnSlots, Backoff: t.Backoff.backoff(),
+		OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines), Backoff: t.Backoff.backoff(),
 	}
 	for typ, b := range t.TypeBackoff {
 		if p.TypeBackoff == nil {

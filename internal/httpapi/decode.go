@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -25,6 +26,7 @@ type asked struct {
 	queue      string        // "" = main
 	maxRun     time.Duration // 0 = not said
 	unique     uniqueAsked
+	lineKey    string // "" = none
 	trace      string // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
@@ -63,6 +65,7 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
 		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
 		"queue": (*asked).setQueue, "maxProcessingSeconds": (*asked).setMaxRun, "unique": (*asked).setUnique,
+		"key": (*asked).setLineKey,
 	}
 	maps.Copy(members, more)
 	return &submitBody{shape[asked]{members: members}, names}
@@ -116,6 +119,15 @@ func (a *asked) setMaxRetries(v jsontext.Value) error {
 func (a *asked) setMaxRun(v jsontext.Value) (err error) {
 	a.maxRun, err = wholeSeconds(v, 1, 86400)
 	return err
+}
+
+// setLineKey reads the key of the job's line.
+func (a *asked) setLineKey(v jsontext.Value) error {
+	a.lineKey = text(v)
+	if v.Kind() != '"' || len(a.lineKey) < 1 || len(a.lineKey) > job.MaxLineKey || !utf8.ValidString(a.lineKey) {
+		return reason("must be a text of 1 to " + strconv.Itoa(job.MaxLineKey) + " bytes")
+	}
+	return nil
 }
 
 // setDelay reads a number of seconds and rounds it to the millisecond.

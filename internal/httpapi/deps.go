@@ -220,6 +220,7 @@ type Deps struct {
 	Queues    Queues
 	Pauses    Pauses
 	Strict    bool // tiers do not overlap
+	Lines     Lines
 	Leases    Leases
 	Workers   Workers
 	Jobs      Jobs
@@ -278,6 +279,7 @@ type Deps struct {
 	OneWord bool
 	Extra   []Route // more addresses, with the same headers and the same handling of panics
 
+	Partitions   int // of the queue
 	PayloadLimit int // bytes of one payload; 64 KiB if not positive
 	Requests     int // under way at once, over all connections; unbounded if not positive
 	Waiting      int // long-polls and streams at once, in this process; 5000 if not positive

@@ -72,6 +72,7 @@ var table = []struct {
 	{job.ErrRateLimited, rateLimited, ""},
 	{job.ErrQuota, rateLimited, "this key has reached its quota of jobs that have not ended"},
 	{job.ErrLivingFull, queueFull, tooManyLive},
+	{job.ErrLineFull, rateLimited, "the key of the job's line has as many jobs as its limit allows"},
 	{job.ErrOwnLimit, queueFull, "the job's queue has as many jobs as it may have that no worker has claimed"},
 	{job.ErrQueueFull, queueFull, ""},
 	{job.ErrPaused, submitsPaused, ""},

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 type rooms struct {
 	queues  queueBook
 	pauses  pauseBook
+	lines   lineBook
 	leases  leases
 	workers workerBook
 
@@ -281,4 +283,40 @@ func (r *rooms) RunAudit(context.Context) (Audit, error)  { return r.audit(true)
 // sentences returns the events of a stream, without the blank lines.
 func sentences(body string) []string {
 	return strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
+}
+
+// lineBook is some lines and the limits of one key. Calls fail with err.
+type lineBook struct {
+	now    job.LinesNow
+	limits job.LineLimits
+	asked  []string
+	err    error
+}
+
+func (b *lineBook) Lines(_ context.Context, f job.LineFilter, limit int) (job.LinesNow, error) {
+	b.asked = append(b.asked, fmt.Sprintf("lines %+v at most %d", f, limit))
+	return b.now, b.err
+}
+
+func (b *lineBook) Limits(_ context.Context, name string) (job.LineLimits, error) {
+	switch {
+	case errors.Is(b.err, job.ErrUnavailable):
+		return job.LineLimits{}, b.err
+	case b.limits.Name == name:
+		return b.limits, nil
+	}
+	return job.LineLimits{Name: name}, nil
+}
+
+func (b *lineBook) SetLimits(_ context.Context, l job.LineLimits, version int64) (job.LineLimits, error) {
+	pause := ""
+	if l.Paused != nil {
+		pause = fmt.Sprintf(" paused until %s by %q because %q", l.Paused.Until.Format(time.TimeOnly), l.Paused.By,
+			l.Paused.Reason)
+		l.Paused = nil
+	}
+	b.asked = append(b.asked, fmt.Sprintf("%s: %d run, weight %d, %g a second, %d at once, %d wait, strict %t%s, over %d",
+		l.Name, l.Running, l.Weight, l.Rate, l.Burst, l.Waiting, l.Strict, pause, version))
+	l.Version = 7
+	return l, b.err
 }

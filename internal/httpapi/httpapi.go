@@ -135,6 +135,8 @@ func (a *api) routes() []route {
 	post("/admin/queues/:name/resume", ForAdmins, within(operation, a.resumeQueue))
 	post("/admin/queues/:name/purge", ForAdmins, within(bulk, a.purgeQueue))
 
+	get("/admin/lines", ForOperators, within(operation, a.lines))
+	add(http.MethodPut, "/admin/lines", ForAdmins, within(operation, a.putLine))
 	get("/admin/paused", ForOperators, within(operation, a.paused))
 	add(http.MethodPut, "/admin/paused/:scope", ForAdmins, within(operation, a.putPaused))
 	add(http.MethodDelete, "/admin/paused/:scope", ForAdmins, within(operation, a.deletePaused))

@@ -70,9 +70,9 @@ func namespace(c *job.Caller) string {
 	return c.Owner()
 }
 
-// idempotency returns the key of a submission and a hash of the request. With a unique key the submit goes to the
-// unique key's partition, so an Idempotency-Key counts for that unique key alone, and its name begins as the unique
-// key's hash.
+// idempotency returns the key of a submission and a hash of the request. With a line or a unique key the submit goes to
+// its partition, so an Idempotency-Key counts for that line or unique key alone, and its name begins as the hash that
+// chooses the partition.
 //
 // The hash covers what the caller sent and
 // not the resulting job: a runAt counts as the same runAt after it has passed. White space in the payload does not
@@ -91,11 +91,14 @@ func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempo
 	}
 	parts := [][]byte{[]byte(s.Tier), []byte(s.Type), payload, []byte(strconv.Itoa(asked.maxRetries)), []byte(due),
 		[]byte(asked.callback)}
-	hash := s.UniqueHash()
-	if hash == "" {
+	home := s.Home()
+	if home == "" {
 		return job.Idempotency{Key: ownKey(namespace(caller), asked.key), Body: hexHash(parts...)}
 	}
 	parts = append(parts, []byte(s.Unique), []byte(s.UniqueOn), []byte(s.MaxWait.String()))
-	name := ownKey(namespace(caller), hash+"\x00"+asked.key)
-	return job.Idempotency{Key: hash[:job.HomeDigits] + name[job.HomeDigits:], Body: hexHash(parts...)}
+	if s.Line != "" {
+		parts = append(parts, []byte(s.Line))
+	}
+	name := ownKey(namespace(caller), home+"\x00"+asked.key)
+	return job.Idempotency{Key: home[:job.HomeDigits] + name[job.HomeDigits:], Body: hexHash(parts...)}
 }

@@ -18,6 +18,7 @@ type jobRow struct {
 	Type            string     `json:"type"`
 	Tier            job.Tier   `json:"tier"`
 	Queue           string     `json:"queue"`
+	Key             *string    `json:"key"` // of its line; null: the submit said none
 	Status          job.Status `json:"status"`
 	RetryCount      int        `json:"retryCount"`
 	Attempts        int        `json:"attempts"`
@@ -54,7 +55,7 @@ type listBody[T any] struct {
 
 func rowOf(j *job.Job) jobRow {
 	return jobRow{
-		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Queue: j.QueueName(),
+		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Queue: j.QueueName(), Key: lineKeyOf(j.Line).Key,
 		Status: j.Status.Shown(), RetryCount: j.RetryCount,
 		Attempts:   j.Attempt,
 		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt),

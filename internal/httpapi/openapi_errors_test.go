@@ -31,7 +31,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.follow = func(context.Context, func(job.Job) error) error { return err }
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
-	r.queues.err, r.pauses.err, r.leases.err, r.workers.err = err, err, err, err
+	r.queues.err, r.pauses.err, r.leases.err, r.workers.err, r.lines.err = err, err, err, err, err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -73,8 +73,11 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	t.Helper()
 	at := strings.NewReplacer("/keys/{id}", "/keys/"+knownKey, "{tier}", "paid", "{id}", string(knownID),
 		"{name}", paidQueue, "{scope}", "all").Replace(path)
-	if path == "/result/poll" {
+	switch path {
+	case "/result/poll":
 		at = pollKnown
+	case "/admin/lines":
+		at += "?key=acme"
 	}
 	body := bodies[path]
 	if method == "GET" {

@@ -66,7 +66,7 @@ func TestWhy(t *testing.T) {
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
 		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","queue":{"name":"main","paused":null},`+
-			`"paused":null,`+
+			`"paused":null,"line":null,`+
 			`"position":4,"aheadByTier":{"PAID":3,`+
 			`"UNPAID":1},`+
 			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},`+
@@ -80,7 +80,7 @@ func TestWhy(t *testing.T) {
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
 		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","queue":{"name":"main","paused":null},`+
-			`"paused":null,`+
+			`"paused":null,"line":null,`+
 			`"position":null,"aheadByTier":{},`+
 			`"runningByTier":{},"freeSlots":3,`+
 			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z",`+

@@ -106,6 +106,18 @@ func (a *api) putPaused(c *gin.Context) error {
 	if err := readOptional(a, c, &pauseShape, &asked); err != nil {
 		return err
 	}
+	if err := a.until(&asked); err != nil {
+		return err
+	}
+	set, err := a.pause(c, "pause", c.Param("scope"), asked.Pause)
+	if err != nil {
+		return err
+	}
+	return write(c, http.StatusOK, pauseOf(set))
+}
+
+// until checks when a pause ends, and turns forSeconds into a time.
+func (a *api) until(asked *pauseAsked) error {
 	switch now := a.Clock(); {
 	case asked.long > 0 && !asked.Until.IsZero():
 		return &problem{
@@ -120,11 +132,7 @@ func (a *api) putPaused(c *gin.Context) error {
 	case asked.Until.After(now.Add(maxPause)):
 		return invalid("until", "is more than 365 days ahead")
 	}
-	set, err := a.pause(c, "pause", c.Param("scope"), asked.Pause)
-	if err != nil {
-		return err
-	}
-	return write(c, http.StatusOK, pauseOf(set))
+	return nil
 }
 
 // pause pauses a scope for the caller, and notes the change under the name of an action.

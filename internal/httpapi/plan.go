@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type planBody struct {
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
 	OwnSlots            int                    `json:"ownSlots"`
+	Lines               job.Lines              `json:"lines"`
 	Backoff             backoffBody            `json:"backoff"`
 	TypeBackoff         map[string]backoffBody `json:"typeBackoff"`
 	Version             int64                  `json:"version"`
@@ -35,6 +37,7 @@ type backoffBody struct {
 func planOf(p job.Plan) planBody {
 	b := planBody{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots,
+		Lines:               cmp.Or(p.Lines, job.LinesOff),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffOf(p.Backoff),
 		TypeBackoff: make(map[string]backoffBody, len(p.TypeBackoff)), Version: p.Version,
@@ -74,6 +77,13 @@ var planShape = shape[planAsked]{members: map[string]member[planAsked]{
 		func(p *planAsked, n int) { p.HeartbeatTimeout = milliseconds(n) }),
 	"maxProcessingTimeMs": planNumber("maxProcessingTimeMs",
 		func(p *planAsked, n int) { p.MaxProcessingTime = milliseconds(n) }),
+	"lines": func(p *planAsked, v jsontext.Value) error {
+		if v.Kind() != '"' {
+			return reason("must be off, key or owner")
+		}
+		p.Lines = job.Lines(text(v))
+		return nil
+	},
 	"share": planNumber("share", func(p *planAsked, n int) { p.Share = n }),
 	"backoff": func(p *planAsked, v jsontext.Value) (err error) {
 		p.seen = append(p.seen, "backoff")
@@ -124,8 +134,8 @@ func backoffNumber(name string, set func(*backoffAsked, float64)) member[backoff
 	}
 }
 
-// decodePlan reads the body of a PUT: every field but ownSlots and typeBackoff must be there. Its errors are
-// *problem.
+// decodePlan reads the body of a PUT: every field but ownSlots, lines and typeBackoff must be there. Its errors
+// are *problem.
 func decodePlan(body []byte) (job.Plan, error) {
 	var p planAsked
 	if err := planShape.read(body, &p); err != nil {

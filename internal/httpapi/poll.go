@@ -137,6 +137,9 @@ func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 		a.Log.DebugContext(ctx, "the position of a job could not be read", "job_id", j.ID, "err", err)
 		return nil, nil
 	}
+	if j.Line != "" { // how fast its line goes is not known
+		return &ahead, nil
+	}
 	return &ahead, secondsFor(ahead+1, a.Line.Rate())
 }
 

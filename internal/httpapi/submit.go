@@ -125,6 +125,15 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	if u := asked.unique; u.key != "" {
 		s.Unique, s.UniqueOn, s.MaxWait = job.Unique(uniqueHash(caller, u.key), u.while), u.on, u.maxWait
 	}
+	if asked.lineKey != "" {
+		switch {
+		case !plan.Lines.On():
+			return s, invalid("key", "the tier "+string(plan.Tier)+" has no lines: its plan says lines off")
+		case s.Unique != "" && a.Partitions > 1:
+			return s, invalid("key", "excludes unique where a server has several partitions (TIERQ_PARTITIONS)")
+		}
+		s.Line = job.LineOf(asked.lineKey)
+	}
 	if asked.key != "" {
 		s.Idempotency = idempotency(caller, &s, asked)
 	}

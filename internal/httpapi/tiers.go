@@ -82,6 +82,9 @@ func (a *api) putTier(c *gin.Context) error {
 	if plan.OwnSlots > 0 && !a.Strict {
 		return invalid("ownSlots", "must be 0 here: this server's tiers overlap (TIERQ_PRIORITY_BASE)")
 	}
+	if plan.Lines.On() && !a.Strict {
+		return invalid("lines", "must be off here: this server's tiers overlap (TIERQ_PRIORITY_BASE)")
+	}
 	stored, err := a.Plans.StorePlan(c.Request.Context(), plan, version)
 	a.planChanged(c, was, there, plan, stored, err)
 	if err != nil {

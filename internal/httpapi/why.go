@@ -19,6 +19,7 @@ type Why struct {
 	Job       job.Job
 	Paused    *job.Pause     // which keeps it from being claimed; nil = none does
 	Ahead     job.Ahead      // of a PENDING job
+	Line      *job.LinePlace // of a PENDING job in a line
 	Holder    job.ID         // of a HELD job: the job that has its unique key; "" = not known
 	FreeSlots int            // over all workers, that the job may have
 	OwnFree   map[string]int // free slots that only jobs of other tiers may have, by the tiers' names
@@ -33,6 +34,7 @@ type whyBody struct {
 	Status        job.Status         `json:"status"`
 	Queue         whyQueue           `json:"queue"`
 	Paused        *pauseBody         `json:"paused"` // null: it is not paused
+	Line          *whyLine           `json:"line"`   // null: it is not in a line
 	Position      *int64             `json:"position"`
 	AheadByTier   map[job.Tier]int64 `json:"aheadByTier"`
 	RunningByTier map[job.Tier]int64 `json:"runningByTier"`
@@ -42,6 +44,15 @@ type whyBody struct {
 	ETASeconds    *int64             `json:"etaSeconds"`
 	RunAt         *string            `json:"runAt"`
 	Reasons       []string           `json:"reasons"`
+}
+
+// whyLine is the place of a job in the line of its key.
+type whyLine struct {
+	lineKeyBody
+	Ahead   int64   `json:"ahead"`   // jobs of the line before it
+	Running int     `json:"running"` // attempts of the key
+	Parked  bool    `json:"parked"`  // the key may not start an attempt now
+	Until   *string `json:"until"`   // when it may; null: when an attempt of the key ends, or an operator allows it
 }
 
 type whyQueue struct {
@@ -81,6 +92,10 @@ func (a *api) why(c *gin.Context) error {
 	switch w.Job.Status {
 	case job.Pending:
 		body.Position, body.AheadByTier = &w.Ahead.Position, w.Ahead.ByTier
+		if l := w.Line; l != nil { // how fast the line goes is not known
+			body.Line = &whyLine{lineKeyOf(l.Name), l.Ahead, l.Running, l.Parked, when(l.Until)}
+			break
+		}
 		body.ETASeconds = secondsFor(w.Ahead.Position+1, w.Rate)
 	case job.Scheduled, job.Held:
 		body.RunAt = when(w.Job.RunAt)
@@ -116,6 +131,7 @@ func (w *Why) reasons() []string {
 	default:
 		all = append(all, "no worker takes jobs of its queue "+queue)
 	}
+	all = append(all, w.line()...)
 	all = append(all, w.ahead()...)
 	if w.Workers > 0 && w.FreeSlots == 0 {
 		all = append(all, w.noSlot())
@@ -156,7 +172,26 @@ func (w *Why) scheduled() string {
 	return "it is not due before " + due
 }
 
+// line says what keeps the line of the job, if its key may not start an attempt now.
+func (w *Why) line() []string {
+	switch l := w.Line; {
+	case l == nil || !l.Parked:
+		return nil
+	case !l.Until.IsZero():
+		return []string{"its key may start no attempt before " + l.Until.UTC().Format(time.RFC3339)}
+	case l.Running > 0:
+		return []string{fmt.Sprintf("its key may run no more at the same time: %d of its attempts run", l.Running)}
+	}
+	return []string{"its key may start no attempt now"}
+}
+
 func (w *Why) ahead() (all []string) {
+	if w.Line != nil {
+		if n := w.Ahead.Position; n > 0 {
+			all = append(all, jobs(n, "")+" ahead in its line")
+		}
+		return all
+	}
 	if w.Ahead.ByTier == nil {
 		if n := w.Ahead.Position; n > 0 {
 			all = append(all, jobs(n, "")+" ahead")

@@ -26,8 +26,9 @@ var (
 	ErrQueueFull   = errors.New("the queue is full") // not accepted, and will not be
 	ErrLivingFull  = fmt.Errorf("%w of jobs that live", ErrQueueFull)
 	ErrOwnLimit    = fmt.Errorf("%w: its own limit", ErrQueueFull) // of a declared queue
-	ErrUnhealthy   = errors.New("the system is unhealthy")         // not accepted, and will not be
-	ErrFateUnknown = errors.New("the outcome is not yet known")    // sent; it may or may not have been accepted
+	ErrLineFull    = fmt.Errorf("%w: the limit of its key", ErrQueueFull)
+	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and will not be
+	ErrFateUnknown = errors.New("the outcome is not yet known") // sent; it may or may not have been accepted
 
 	ErrUnauthorized = errors.New("no key, or none that opens anything") // names neither the key nor the fault
 	ErrForbidden    = errors.New("this key does not open that")

@@ -117,6 +117,7 @@ type SubmitReply struct {
 	Due       time.Time
 	Living    bool // for FULL: the tier's share of the living jobs, or of their bytes, is used
 	Queue     bool // for FULL: the job's queue has as many jobs as it may have
+	Line      bool // with FULL: the key of its line has as many jobs as its limit allows
 }
 
 // Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the

@@ -20,6 +20,22 @@ const (
 	LinesOwner Lines = "owner" // all: by the key, or else by the API key that submits
 )
 
+func (l Lines) known() bool { return l == "" || l == LinesOff || l == LinesKey || l == LinesOwner }
+
+// On says whether the tier's jobs wait in lines. The zero value is LinesOff.
+func (l Lines) On() bool { return l == LinesKey || l == LinesOwner }
+
+// LineFor returns the name of the line in which a submission to the plan's tier waits; "" = none.
+func (p Plan) LineFor(s *Submission) string {
+	switch {
+	case s.Line != "" || !p.Lines.On():
+		return s.Line
+	case p.Lines == LinesOwner:
+		return LineOfOwner(s.Owner)
+	}
+	return NoKey
+}
+
 // MaxLineKey is how many bytes a key of lines has at most.
 const MaxLineKey = 128
 
@@ -70,6 +86,10 @@ func homeOfLine(name string) string {
 	sum := sha256.Sum256([]byte("line\x00" + name))
 	return hex.EncodeToString(sum[:HomeDigits])
 }
+
+// LineHasHome says whether all jobs of a key of lines are in one partition, so that its limits hold for all of them. The
+// others are the lines of jobs without a key.
+func LineHasHome(name string) bool { return homeOfLine(name) != "" }
 
 // HomesOfLine returns the partitions that have jobs of a key of lines.
 func HomesOfLine(name string, partitions int) []int {
@@ -149,4 +169,33 @@ type LinePlace struct {
 	Limits  string    // the limits of the key as Redis has them; "" = none
 	Parked  bool      // the key may not start an attempt now
 	Until   time.Time // with Parked: when it may; zero = when an attempt of the key ends, or an operator allows it
+}
+
+// LineFilter says which lines are asked for; an empty member means any.
+type LineFilter struct {
+	Name      string // of the key
+	Tier      Tier
+	Queue     string
+	ByRunning bool // the keys with the most running attempts first, not the lines with the most jobs
+}
+
+// LineNow is a line that has jobs. Running counts the attempts of its key, in all its lines.
+type LineNow struct {
+	Name    string // of the key
+	Tier    Tier
+	Queue   string
+	Waiting int64
+	Running int
+	Parked  bool      // its key may not start an attempt now
+	Until   time.Time // with Parked: when it may; zero = when an attempt of the key ends, or an operator allows it
+}
+
+// Noisy says whether the key of the line has more than a tenth of all running attempts, and thirty of them or more.
+func (l *LineNow) Noisy(running int) bool { return l.Running >= 30 && 10*l.Running > running }
+
+// LinesNow are some lines, how many there are, and how many attempts of keys of lines run.
+type LinesNow struct {
+	Items   []LineNow
+	Lines   int64
+	Running int
 }

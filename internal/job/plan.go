@@ -30,6 +30,7 @@ type Plan struct {
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which this tier is refused
 	OwnSlots          int // so many slots of each process run jobs of this priority only; 0 = none
+	Lines             Lines
 	Backoff           Backoff
 	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows by one with each change
@@ -110,6 +111,8 @@ func (p Plan) Check() error {
 		return bad("maxRetries %d is not in 0..100", p.MaxRetries)
 	case p.OwnSlots < 0 || p.OwnSlots > MaxOwnSlots:
 		return bad("ownSlots %d is not in 0..%d", p.OwnSlots, MaxOwnSlots)
+	case !p.Lines.known():
+		return bad("lines %q is not off, key or owner", string(p.Lines))
 	case p.HeartbeatTimeout < 100*time.Millisecond || p.HeartbeatTimeout > time.Hour:
 		return bad("heartbeatTimeout %s is not in 100ms..1h", p.HeartbeatTimeout)
 	case p.MaxProcessingTime < 100*time.Millisecond || p.MaxProcessingTime > 24*time.Hour:

@@ -165,6 +165,7 @@ type Options struct {
 	Rows        Rows
 	Restorer    Restorer
 	Journal     Journal
+	Lines       *Lines // nil: the limits of lines are not kept in Redis
 	Outbox      Outbox // not nil: Redis dies with this process, so a job is shown as ended only once SQL has its end
 	Partitions  int
 	Rate        int // jobs per second that all bulk requeues of this process requeue together; default 1000

@@ -38,7 +38,10 @@ func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 		return 0, fmt.Errorf("reconcile: %w", unread)
 	}
 	tidies := time.Since(l.tidied) >= tidyEvery
-	var unswept error
+	var unswept, unsynced error
+	if l.Lines != nil {
+		unsynced = l.Lines.Sync(ctx, runs)
+	}
 	restored, err = l.restoreLost(ctx, runs)
 	if restored > 0 {
 		l.Log.Warn("Redis was given jobs that it did not have", "jobs", restored)
@@ -46,7 +49,7 @@ func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 	if tidies {
 		unswept = l.tidy(ctx)
 	}
-	if err = errors.Join(unread, err, unswept); err != nil {
+	if err = errors.Join(unread, unsynced, err, unswept); err != nil {
 		return restored, fmt.Errorf("reconcile: %w", err)
 	}
 	l.began = true

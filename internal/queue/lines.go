@@ -1,12 +1,14 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -89,6 +91,26 @@ func (q *Queue) SetLimits(ctx context.Context, partition int, limits []job.LineL
 		}
 	}
 	return nil
+}
+
+// OtherLimits returns which limits a partition has to be given, so that it has those that are wanted and no others.
+func (q *Queue) OtherLimits(ctx context.Context, partition int, wanted []job.LineLimits) ([]job.LineLimits, error) {
+	has, err := q.redis.Main.HGetAll(ctx, lineSetKey(partition, lineLimits)).Result()
+	if err != nil {
+		return nil, classify("limits of lines", err)
+	}
+	var other []job.LineLimits
+	for i := range wanted {
+		text, known := has[wanted[i].Name]
+		delete(has, wanted[i].Name)
+		if !known || text != limitsText(&wanted[i]) {
+			other = append(other, wanted[i])
+		}
+	}
+	for name := range has {
+		other = append(other, job.LineLimits{Name: name})
+	}
+	return other, nil
 }
 
 // limitsText writes limits as lua/lines.lua reads them; "" = there are none.
@@ -182,4 +204,81 @@ func (v *View) firstOfLines(ctx context.Context, partition int, queue string, me
 		jobs = append(jobs, firsts[i].Val()...)
 	}
 	return jobs, hasLines, nil
+}
+
+// Lines returns the lines that wait, those with the most jobs first, at most limit, and how many lines and running
+// attempts of keys there are. With byRunning those of the keys with the most running attempts come first.
+func (v *View) Lines(ctx context.Context, f job.LineFilter, limit int) (job.LinesNow, error) {
+	now, all := job.LinesNow{}, map[lineRef]*job.LineNow{}
+	for p := range v.opts.Partitions {
+		if err := v.linesOf(ctx, p, &f, all, &now); err != nil {
+			return now, classify("lines", err)
+		}
+	}
+	for _, one := range all {
+		now.Items = append(now.Items, *one)
+	}
+	slices.SortFunc(now.Items, func(a, b job.LineNow) int {
+		order := cmp.Compare(b.Waiting, a.Waiting)
+		if f.ByRunning {
+			order = cmp.Compare(b.Running, a.Running)
+		}
+		return cmp.Or(order, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Queue, b.Queue))
+	})
+	now.Items = now.Items[:min(len(now.Items), limit)]
+	return now, nil
+}
+
+// mostLines is how many lines of a partition Lines looks at: those with the most jobs.
+const mostLines = 1000
+
+func (v *View) linesOf(ctx context.Context, p int, f *job.LineFilter, all map[lineRef]*job.LineNow,
+	now *job.LinesNow) error {
+	keys, err := v.redis.Read.HGetAll(ctx, lineSetKey(p, lineKeys)).Result()
+	if err != nil {
+		return err
+	}
+	running, parked := map[string]int{}, map[string][]string{}
+	for name, text := range keys {
+		running[name], parked[name] = readLineKey(text)
+		now.Running += running[name]
+	}
+	waiting, err := v.redis.Read.ZRevRangeWithScores(ctx, lineSetKey(p, lineWaiting), 0, mostLines-1).Result()
+	if err != nil {
+		return err
+	}
+	count, err := v.redis.Read.ZCard(ctx, lineSetKey(p, lineWaiting)).Result()
+	if err != nil {
+		return err
+	}
+	now.Lines += count
+	until, err := v.redis.Read.ZRangeWithScores(ctx, lineSetKey(p, lineParked), 0, -1).Result()
+	if err != nil {
+		return err
+	}
+	mayRun := map[string]time.Time{}
+	for _, z := range until {
+		if name, _ := z.Member.(string); z.Score < heldFrom {
+			mayRun[name] = msTime(scoreText(z.Score))
+		}
+	}
+	for _, z := range waiting {
+		text, _ := z.Member.(string)
+		l, ok := readLineName(text)
+		if !ok || f.Name != "" && l.Key != f.Name || f.Tier != "" && job.Tier(l.Tier) != f.Tier ||
+			f.Queue != "" && l.Queue != f.Queue {
+			continue
+		}
+		one := all[l]
+		if one == nil {
+			one = &job.LineNow{Name: l.Key, Tier: job.Tier(l.Tier), Queue: l.Queue}
+			all[l] = one
+		}
+		one.Waiting += int64(z.Score)
+		one.Running += running[l.Key]
+		if slices.Contains(parked[l.Key], l.Tier+":"+l.Queue) {
+			one.Parked, one.Until = true, mayRun[l.Key]
+		}
+	}
+	return nil
 }

@@ -198,6 +198,7 @@ func planFields(p job.Plan) map[string]any {
 	return map[string]any{
 		"typeBackoff": typeBackoffText(p.TypeBackoff),
 		"priority":    p.Priority, "maxRetries": p.MaxRetries, "ownSlots": p.OwnSlots,
+		"lines":               string(p.Lines),
 		"heartbeatTimeoutMs":  ms(p.HeartbeatTimeout),
 		"maxProcessingTimeMs": ms(p.MaxProcessingTime), "share": p.Share, "version": p.Version,
 		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap),
@@ -233,6 +234,7 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 	}
 	p.Priority, p.MaxRetries, p.Share, p.Version = int(number("priority")), int(number("maxRetries")),
 		int(number("share")), number("version")
+	p.Lines = job.Lines(f["lines"])
 	if f["ownSlots"] != "" { // a plan of an earlier version lacks it
 		p.OwnSlots = int(number("ownSlots"))
 	}

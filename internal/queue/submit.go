@@ -47,6 +47,7 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 			replies[i].ArrivedAt = msTime(first)
 		case job.Full:
 			replies[i].Living, replies[i].Queue = first == "living" || first == "bytes", first == "queue"
+			replies[i].Line = first == "line"
 		}
 		late = late || replies[i].Word == job.Late
 	}

@@ -1,0 +1,190 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// LineKey names a key of lines: what submits say (WithKey), or the id of the API key whose submits said none. Both
+// empty: the jobs without a key of tiers whose plans have lines by key.
+type LineKey struct {
+	Key   string
+	Owner string
+}
+
+func (k LineKey) query() url.Values {
+	if k.Owner != "" {
+		return url.Values{"owner": {k.Owner}}
+	}
+	return url.Values{"key": {k.Key}}
+}
+
+// Line is the ready jobs of one key in one tier and one queue.
+type Line struct {
+	LineKey
+	Tier    Tier
+	Queue   string
+	Waiting int64
+	Running int       // attempts of the key, in all its lines
+	Share   float64   // of the running attempts of all keys, 0 to 1
+	Noisy   bool      // the key has more than a tenth of them, and thirty or more
+	Parked  bool      // the key may not start an attempt now
+	Until   time.Time // with Parked: when it may; zero: when one of its attempts ends, or an operator allows it
+}
+
+// Lines are the longest lines, how many lines there are, and how many attempts of keys of lines run.
+type Lines struct {
+	Items   []Line
+	Lines   int64
+	Running int
+}
+
+// LineLimits are what a key of lines is allowed, in all its lines together. Zero means no limit.
+type LineLimits struct {
+	LineKey
+	Running int     // so many of its attempts run at the same time, at most
+	Weight  int     // its share of a tier's worker time, beside the weights of other keys; 1 to 1000, 0 is 1
+	Rate    float64 // so many attempts start per second on average, at most
+	Burst   int     // so many of them at once, with Rate; 0 is 1
+	Waiting int     // so many jobs are ready in one of its lines, at most; further submits are refused: ErrRateLimited
+	Strict  bool    // one attempt after the other, in the order of arrival, also through retries
+	Paused  *Pause  // no attempt starts; Scope and Refuse are not used
+	Version int64   // set by the server; 0: the key has no limits
+}
+
+// ETag returns the tag of this version of the limits, for SetLineLimits.
+func (l LineLimits) ETag() string { return `"` + strconv.FormatInt(l.Version, 10) + `"` }
+
+// wireLineKey is a LineKey on the wire.
+type wireLineKey struct {
+	Key   *string `json:"key"`
+	Owner *string `json:"owner"`
+}
+
+func (w wireLineKey) read() (k LineKey) {
+	if w.Key != nil {
+		k.Key = *w.Key
+	}
+	if w.Owner != nil {
+		k.Owner = *w.Owner
+	}
+	return k
+}
+
+// UnmarshalJSON decodes the line as the server encodes it.
+func (l *Line) UnmarshalJSON(text []byte) error {
+	var w struct {
+		wireLineKey
+		Tier    Tier       `json:"tier"`
+		Queue   string     `json:"queue"`
+		Waiting int64      `json:"waiting"`
+		Running int        `json:"running"`
+		Share   float64    `json:"share"`
+		Noisy   bool       `json:"noisy"`
+		Parked  bool       `json:"parked"`
+		Until   *time.Time `json:"until"`
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*l = Line{LineKey: w.read(), Tier: w.Tier, Queue: w.Queue, Waiting: w.Waiting, Running: w.Running, Share: w.Share,
+		Noisy: w.Noisy, Parked: w.Parked}
+	if w.Until != nil {
+		l.Until = *w.Until
+	}
+	return nil
+}
+
+// wireLimits are LineLimits on the wire.
+type wireLimits struct {
+	Running int        `json:"running"`
+	Weight  int        `json:"weight"`
+	Rate    float64    `json:"rate"`
+	Burst   int        `json:"burst"`
+	Waiting int        `json:"waiting"`
+	Strict  bool       `json:"strict"`
+	Paused  *linePause `json:"paused,omitempty"`
+	Version int64      `json:"version,omitempty"`
+}
+
+// linePause is the pause of a key on the wire.
+type linePause struct {
+	Since      *time.Time `json:"since,omitempty"`
+	Until      *time.Time `json:"until,omitempty"`
+	ForSeconds int64      `json:"forSeconds,omitempty"`
+	By         *string    `json:"by,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+}
+
+// UnmarshalJSON decodes the limits as the server encodes them.
+func (l *LineLimits) UnmarshalJSON(text []byte) error {
+	var w struct {
+		wireLineKey
+		wireLimits
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*l = LineLimits{LineKey: w.read(), Running: w.Running, Weight: w.Weight, Rate: w.Rate, Burst: w.Burst,
+		Waiting: w.Waiting, Strict: w.Strict, Version: w.Version}
+	if p := w.Paused; p != nil {
+		l.Paused = &Pause{Reason: p.Reason}
+		if p.Since != nil {
+			l.Paused.Since = *p.Since
+		}
+		if p.Until != nil {
+			l.Paused.Until = *p.Until
+		}
+		if p.By != nil {
+			l.Paused.By = *p.By
+		}
+	}
+	return nil
+}
+
+// Lines returns the limit longest lines; byRunning: those of the keys with the most running attempts first.
+func (c *Client) Lines(ctx context.Context, limit int, byRunning bool) (Lines, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if byRunning {
+		query.Set("sort", "running")
+	}
+	got, _, err := fetch[struct {
+		Items   []Line `json:"items"`
+		Lines   int64  `json:"lines"`
+		Running int    `json:"running"`
+	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: "admin/lines?" + query.Encode()})
+	return Lines(got), err
+}
+
+// LinesOf returns the lines of a key that have jobs, and the limits of the key.
+func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, error) {
+	got, _, err := fetch[struct {
+		Items  []Line     `json:"items"`
+		Limits LineLimits `json:"limits"`
+	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: "admin/lines?" + key.query().Encode()})
+	return got.Items, got.Limits, err
+}
+
+// SetLineLimits replaces the limits of a key on every instance at once, and returns what is stored. etag is the
+// LineLimits.ETag that the change is based on: SetLineLimits returns ErrChanged if the limits have changed since. With ""
+// it replaces any. The client does not repeat a call whose answer was lost.
+func (c *Client) SetLineLimits(ctx context.Context, l LineLimits, etag string) (LineLimits, error) {
+	w := wireLimits{Running: l.Running, Weight: l.Weight, Rate: l.Rate, Burst: l.Burst, Waiting: l.Waiting,
+		Strict: l.Strict}
+	if p := l.Paused; p != nil {
+		w.Paused = &linePause{ForSeconds: wholeSeconds(p.For), Reason: p.Reason}
+		if !p.Until.IsZero() {
+			w.Paused.Until = &p.Until
+		}
+	}
+	body, err := json.Marshal(w)
+	if err != nil {
+		return l, fmt.Errorf("set line limits: %w", err)
+	}
+	return put[LineLimits](ctx, c, "set line limits", "admin/lines?"+l.query().Encode(), body, "If-Match", etag)
+}
