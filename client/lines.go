@@ -17,6 +17,8 @@ type LineKey struct {
 	Owner string
 }
 
+const linesPath = "admin/lines"
+
 func (k LineKey) query() url.Values {
 	if k.Owner != "" {
 		return url.Values{"owner": {k.Owner}}
@@ -157,7 +159,7 @@ func (c *Client) Lines(ctx context.Context, limit int, byRunning bool) (Lines, e
 		Items   []Line `json:"items"`
 		Lines   int64  `json:"lines"`
 		Running int    `json:"running"`
-	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: "admin/lines?" + query.Encode()})
+	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: linesPath, query: query})
 	return Lines(got), err
 }
 
@@ -166,7 +168,7 @@ func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, 
 	got, _, err := fetch[struct {
 		Items  []Line     `json:"items"`
 		Limits LineLimits `json:"limits"`
-	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: "admin/lines?" + key.query().Encode()})
+	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: linesPath, query: key.query()})
 	return got.Items, got.Limits, err
 }
 
@@ -186,5 +188,13 @@ func (c *Client) SetLineLimits(ctx context.Context, l LineLimits, etag string) (
 	if err != nil {
 		return l, fmt.Errorf("set line limits: %w", err)
 	}
-	return put[LineLimits](ctx, c, "set line limits", "admin/lines?"+l.query().Encode(), body, "If-Match", etag)
+	k := call{
+		verb: "set line limits", method: http.MethodPut, path: linesPath, query: l.query(), header: http.Header{},
+		body: body, changes: true, once: true,
+	}
+	if etag != "" {
+		k.header.Set("If-Match", etag)
+	}
+	got, _, err := fetch[LineLimits](ctx, c, k)
+	return got, err
 }

@@ -162,6 +162,20 @@ func (b *PlanBook) Plan(t Tier) (Plan, bool) {
 	return p, ok
 }
 
+// HasLines says whether any tier has lines.
+func (b *PlanBook) HasLines() bool {
+	m := b.plans.Load()
+	if m == nil {
+		return false
+	}
+	for _, p := range *m {
+		if p.Lines.On() {
+			return true
+		}
+	}
+	return false
+}
+
 // All returns the plans by priority, best first.
 func (b *PlanBook) All() []Plan {
 	m := b.plans.Load()

@@ -124,8 +124,14 @@ func (r *Room) take(partition int, e *job.Elsewhere, n int, high float64) ([]job
 			order = append(order, p)
 		}
 	}
+	score := func(p int) float64 {
+		if r.Plans.HasLines() { // inside a tier the scores of lines in two partitions do not compare
+			return r.tierEnd(replies[p].Next)
+		}
+		return replies[p].Next
+	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(replies[a].Next, replies[b].Next), cmp.Compare(b2i(a != partition), b2i(b != partition)))
+		return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(b2i(a != partition), b2i(b != partition)))
 	})
 	for _, p := range order {
 		if len(found) > 0 {

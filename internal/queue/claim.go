@@ -29,11 +29,16 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 			order = "named"
 		}
 	}
+	from = q.unpaused(from)
+	if order == "oldest" && len(from) > 1 && q.plans.HasLines() { // a claim that meets a line goes by name
+		n := int(q.turn.Add(1)) % len(from)
+		from = append(from[n:len(from):len(from)], from[:n]...)
+	}
 	plans := q.plans.All()
 	limited, common := q.limited(r.Room)
 	args := make([]any, 0, 13+3*(len(plans)+1))
 	args = append(args, nonce, number, min(r.Max, job.MaxBatch), scoreText(r.Bound), job.MaxBatchBytes,
-		strings.Join(q.unpaused(from), " "), q.band(), scoreText(low), delivery, notAfter,
+		strings.Join(from, " "), q.band(), scoreText(low), delivery, notAfter,
 		order, limited, common)
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(lease(p)), ms(p.MaxProcessingTime))

@@ -67,6 +67,7 @@ type Queue struct {
 	settling  time.Duration          // how long rows get the previous incarnation
 	planDoubt atomic.Bool            // the next LoadPlans reads SQL too
 
+	turn     atomic.Uint64            // of the queues, for claims that may meet lines
 	rung     []atomic.Pointer[string] // by partition: the doorbell whose token Wait took last
 	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 

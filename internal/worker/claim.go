@@ -28,6 +28,7 @@ func (p *Pool) claimLoop() {
 		}
 		p.drainWakeups()
 		p.skipBacklogged()
+		p.heads.turns = p.cfg.Plans.HasLines()
 		ask, bound := p.heads.next(time.Now())
 		if len(ask) == 0 {
 			if !p.waitForWork() {

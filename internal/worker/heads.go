@@ -26,6 +26,9 @@ type heads struct {
 	all  []partitionHead
 	step float64       // score step between tiers if tiers are strict, otherwise 0
 	good time.Duration // how long a look is valid while no waiter is at the doorbells
+	// turns says that inside a tier the partitions take turns, because the scores of lines in two partitions do not
+	// compare: a tag counts the worker time that its own partition has handed out.
+	turns bool
 }
 
 var (
@@ -81,8 +84,8 @@ func (h *heads) next(now time.Time) (ask []int, bound float64) {
 			if len(ask) < mostLooks {
 				ask = append(ask, i)
 			}
-		case p.score < first:
-			best, first, second = i, p.score, first
+		case p.score != none && (best < 0 || h.isBefore(p, &h.all[best])):
+			best, first, second = i, p.score, min(first, second)
 		default:
 			second = min(second, p.score)
 		}
@@ -96,6 +99,15 @@ func (h *heads) next(now time.Time) (ask []int, bound float64) {
 		return nil, none
 	}
 	return []int{best}, h.tierEnd(first, second)
+}
+
+// isBefore says whether a partition is asked before another one.
+func (h *heads) isBefore(p, other *partitionHead) bool {
+	if !h.turns || h.step == 0 {
+		return p.score < other.score
+	}
+	tier, others := math.Floor(p.score/h.step), math.Floor(other.score/h.step)
+	return tier < others || tier == others && p.asked.Before(other.asked)
 }
 
 // tierEnd returns the last score of the tier that score belongs to, if tiers are strict and that is above bound;

@@ -51,6 +51,25 @@ func TestHeadsNext(t *testing.T) {
 	}
 }
 
+// Where tiers have lines the partitions of a tier take turns, whatever their scores; a better tier goes first.
+func TestHeadsTakeTurns(t *testing.T) {
+	const base = 10_000_000_000_000
+	h := headsOf(base, base+9, base+3, 2*base+1, none)
+	h.turns = true
+	var asked []int
+	for i := range 4 {
+		ask, bound := h.next(lookedAt.Add(time.Millisecond))
+		if len(ask) != 1 || bound != 2*base-1 {
+			t.Fatalf("next = %v, %v", ask, bound)
+		}
+		asked = append(asked, ask...)
+		h.all[ask[0]].asked = lookedAt.Add(time.Duration(1+i) * time.Microsecond)
+	}
+	if !slices.Equal(asked, []int{0, 1, 0, 1}) {
+		t.Errorf("asked %v", asked)
+	}
+}
+
 // A partition that is away or accepts no endings is not asked, and its head bounds no claim.
 func TestHeadsLeaveTroubleAlone(t *testing.T) {
 	h := headsOf(0, 3, 5, unknown, 9)
