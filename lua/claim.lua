@@ -13,8 +13,8 @@
 -- ARGV[9] delivery: '<repeat>-<name>': how often a worker elsewhere had sent its claim before, and the name of the
 --        answer that it waits for | '-' the claim is the process' own
 -- ARGV[10] not_after: a time of Redis in ms; a claim by id that comes later does nothing | 0 any time
--- ARGV[11] order: of the queues inside a tier: 'oldest' = the one with the oldest job goes first, unless the claim meets
---        a line; then, and with 'named', it is the first of names that has any; where tiers may overlap it is always
+-- ARGV[11] order: of the queues inside a tier: 'oldest' = the one with the oldest job goes first, unless the claim
+--        meets a line; then, and with 'named', it is the first of names that has any; where tiers may overlap it is always
 --        'oldest'
 -- ARGV[12] limited: '<number>:<n>' of some bands, with a space between them: at most n jobs of the band are handed
 --        out beyond the common ones; '<number>:-' none of them is, because the band is paused | '' of no band. A band
@@ -157,13 +157,16 @@ do
     for home, some in pairs(keys_of_home) do read_tags(lines, home, some) end
   end
 
+  -- unknown_run is what an attempt is charged before any attempt of the tier has ended, in ms: lines then take turns.
+  local unknown_run = 1000
+
   -- open_line computes, before the first job of a line is read, what each of its jobs is charged.
   local function open_line(line, score)
     local s, t, v = key_states[line.line], tags_of(line.line_home)[line.line], virtual_of(lines, line.line_home)
     line.offset = band > 0 and band_of(score) * band or 0
     t = t or {tag = score - line.offset}
     tags_of(line.line_home)[line.line] = t
-    line.charge = math.floor((t.mean or v.mean or 0) + 0.5)
+    line.charge = math.floor((t.mean or v.mean or unknown_run) + 0.5)
     line.tag, line.step = t.tag, line.charge / tag_ms / s.weight
     s.trial = s.trial or {running = s.running, next_at = s.next_at, behind = s.behind, limits = s.limits}
     line.trial, line.is_open = s.trial, true
