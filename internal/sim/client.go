@@ -102,7 +102,8 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
-		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue}}
+		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key},
+		UniqueOn: o.on, MaxWait: o.maxWait}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {
 			s.MaxRetries = p.MaxRetries
@@ -122,8 +123,12 @@ func (c *client) submit(p *process) {
 		case err == nil:
 			c.word, c.first = replies[0].Word, replies[0].First
 			switch c.word {
-			case job.OK, job.Duplicate, job.Replay:
+			case job.OK, job.IsHeld, job.Duplicate, job.Replay:
 				c.fate = taken
+			case job.IsUnique, job.Replaced:
+				if c.fate != unknown { // an earlier copy may still be under way, and may make a job
+					c.fate = taken
+				}
 			default:
 				if c.fate == unknown {
 					break // an earlier copy may still be under way

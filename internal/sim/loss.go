@@ -34,6 +34,7 @@ func (s *shadow) lose() {
 	clear(s.claims)
 	clear(s.elsewhere)
 	clear(s.once)
+	clear(s.unique)
 }
 
 // of returns a job in its state, or in the state in which Redis lost it; nil = the job was not submitted.
