@@ -52,11 +52,11 @@ func (o *order) unique(r *rand.Rand) {
 	if r.IntN(8) == 0 {
 		return
 	}
-	while := []job.UniqueWhile{job.WhileLiving, job.WhileLiving, job.WhileWaiting}[r.IntN(3)]
+	while := []job.UniqueWhile{job.WhileLiving, job.WhileWaiting}[r.IntN(2)]
 	o.key = job.Unique(fmt.Sprintf("%032x", 1+r.IntN(uniqueKeys)), while)
 	all := []job.UniqueOn{job.UniqueReturn, job.UniqueRefuse, job.UniqueReplace, job.UniqueReplace, job.UniqueAfter}
 	if o.on = all[r.IntN(len(all))]; o.on == job.UniqueReplace && r.IntN(3) == 0 {
-		o.maxWait = ticks(r, 5, 40)
+		o.delay, o.maxWait = ticks(r, 10, 40), ticks(r, 2, 20)
 	}
 }
 
