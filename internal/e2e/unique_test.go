@@ -54,7 +54,7 @@ func (r *uniqueRace) submit(name string, dice *rand.Rand) {
 	base := r.servers[dice.IntN(len(r.servers))].base
 	r.mu.Unlock()
 	in.sent = time.Now()
-	a, err := try(http.MethodPost, base+"/paid/submit", body, "X-Trace-Id", fmt.Sprint("shop ", in.key))
+	a, err := try(http.MethodPost, base+"/paid/submit", body, "X-Trace-Id", fmt.Sprint("shop-", in.key))
 	word := "no answer"
 	switch {
 	case err != nil:
@@ -160,6 +160,9 @@ func (r *uniqueRace) oneAtATime() (jobs int) {
 		var first, end time.Time
 		if err := rows.Scan(&id, &trace, &timeText{&first}, &timeText{&end}); err != nil {
 			r.t.Fatal(err)
+		}
+		if !strings.HasPrefix(trace, "shop-") {
+			r.t.Fatalf("%s has the trace id %s", id, trace)
 		}
 		if jobs++; of == trace && first.Before(until) {
 			r.t.Errorf("%s: %s was claimed at %s, and %s ended at %s", trace, id, first, before, until)
