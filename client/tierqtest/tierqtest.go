@@ -32,8 +32,8 @@
 //   - Order and time. The fake starts no job because of its tier, its delay or its queue, keeps no capacity, and ends
 //     no job that runs too long. A job with a delay stays SCHEDULED until Begin.
 //   - Retries. The first failure of a job is its last.
-//   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types. It does not keep
-//     the unique keys of different callers apart.
+//   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types. All callers
+//     share their unique keys.
 //   - Durability. The jobs are gone with the Server.
 //   - Callbacks. The fake calls no callbackUrl.
 //
