@@ -20,7 +20,8 @@ func TestSubmitUnique(t *testing.T) {
 			"this job has the unique key; it has the new payload now"},
 		"after": {202, obj{"jobId": pendingID, "currentJobStatus": "HELD"}, 0, ""},
 		"refuse": {409, obj{"status": 409, "errorCode": "UNIQUE_TAKEN", "jobId": pendingID,
-			"detail": "job " + pendingID + " holds the unique key"}, exitError, "409 UNIQUE_TAKEN: job " + pendingID + " holds the unique key"},
+			"detail": "job " + pendingID + " holds the unique key"}, exitError,
+			"409 UNIQUE_TAKEN: job " + pendingID + " holds the unique key"},
 	} {
 		f := newFake(t)
 		f.instead(func(w http.ResponseWriter, r *http.Request, _ string) bool {

@@ -92,7 +92,8 @@ func (r *uniqueRace) kill(n int) {
 	r.servers[n] = s
 }
 
-// begun returns when the handlers began, by the name of the input that they got. A killed process may leave half a line.
+// begun returns when the handlers began, by the name of the input that they got. A killed process may leave half a
+// line.
 func (r *uniqueRace) begun() map[string][]time.Time {
 	r.t.Helper()
 	b, err := os.ReadFile(r.file)
@@ -219,7 +220,9 @@ func TestUnique_RacingClientsOverKills(t *testing.T) {
 	r.lastInputs()
 	jobs := r.oneAtATime()
 	t.Logf("evidence: %d kills, %d inputs, %d jobs, answers %v", uniqueKills, len(r.inputs), jobs, r.words)
-	if r.words["replaced"] < 10 || r.words["deduplicated"] < 10 || r.words["UNIQUE_TAKEN"] < 10 || r.words["accepted"] < 10 {
-		t.Errorf("too few answers of a kind: %v", r.words)
+	for _, word := range []string{"replaced", "deduplicated", "UNIQUE_TAKEN", "accepted"} {
+		if r.words[word] < 10 {
+			t.Errorf("too few answers of a kind: %v", r.words)
+		}
 	}
 }

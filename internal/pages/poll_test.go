@@ -146,7 +146,7 @@ func TestPoll_WhatOperatorsMayDo(t *testing.T) {
 	for status, want := range map[string][]string{
 		"PENDING": {"kill"}, "HELD": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil,
 		"CANCELLED": nil,
-		"FAILED": {"dismiss"},
+		"FAILED":    {"dismiss"},
 	} {
 		for me, may := range map[string]bool{openMe: true, submitMe: false, readerMe: false} {
 			s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob(status, ""))).get(pollJob).status(200)

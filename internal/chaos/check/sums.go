@@ -30,8 +30,8 @@ func payloadIntegrity(b *book) {
 	}
 }
 
-// wanted returns the sum of the payload that a run has to get: its job's, or that of a submit under the same unique key,
-// which may have replaced it.
+// wanted returns the sum of the payload that a run has to get: its job's, or that of a submit under the same unique
+// key, which may have replaced it.
 func (b *book) wanted(j *entry, r *Run) string {
 	if s := b.byKey[r.Key]; s != nil && s.Unique.Key != "" && s.Unique.Key == j.submit.Unique.Key {
 		return s.Sum

@@ -26,7 +26,8 @@ func (l *Load) uniqueWish(tier job.Tier, key int, dice *rand.Rand) wish {
 	text, _ := json.Marshal(p) // texts and numbers only: it cannot fail
 	living := dice.IntN(4) > 0
 	on := []job.UniqueOn{job.UniqueReturn, job.UniqueRefuse, job.UniqueReplace, job.UniqueAfter}[dice.IntN(4)]
-	u := unique{fmt.Sprint(living, " ", dice.IntN(uniqueKeys)), map[bool]string{true: "living", false: "waiting"}[living], on}
+	while := map[bool]string{true: "living", false: "waiting"}[living]
+	u := unique{fmt.Sprint(while, " ", dice.IntN(uniqueKeys)), while, on}
 	asked := check.Asked{}
 	if len(l.Keys) > 0 {
 		asked.Owner = l.Keys[key].ID
