@@ -27,7 +27,9 @@ type client struct {
 	world  *World
 	fate   fate
 	word   job.Word // the answer to a submit or cancel
-	first  job.ID   // the first job of a repeated submit
+	first  job.ID   // the first job of a repeated submit, or the job that stands for a submit with a unique key
+	began  time.Time
+	ended  time.Time
 	done   bool
 }
 
@@ -35,7 +37,7 @@ func (c *client) run() {
 	<-time.After(c.at)
 	var p *process
 	c.step("order", func() {
-		p = c.world.processes[c.process]
+		p, c.began = c.world.processes[c.process], time.Now()
 		switch {
 		case c.what == "requeue":
 			c.id = c.world.sql.dead(c.id)
@@ -77,7 +79,7 @@ func (c *client) run() {
 	case "requeue":
 		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
 	}
-	c.step("answered", func() { c.done = true })
+	c.step("answered", func() { c.done, c.ended = true, time.Now() })
 }
 
 // step executes do at the gate, so that no two goroutines touch the world at once.

@@ -289,6 +289,9 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 			s.given(partition, argv[i:i+restoreWords])
 			continue
 		}
+		if option := optionOf(argv[i+4]); option != k.unique {
+			s.wrong("S25", "%s: requeued with the unique key %q, not %q", k, option, k.unique)
+		}
 		if argv[i+15] != k.queue {
 			s.wrong("S3", "%s: requeued into the queue %s, not %s", k, argv[i+15], k.queue)
 		}
@@ -354,17 +357,19 @@ func (s *shadow) given(partition int, e []string) {
 		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15], input: inputOf(e[7]),
-		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
+		unique: optionOf(e[4]),
+		tier:   job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
 	case e[12] != "":
 		s.wrong("S1", "%s: it is given back as running, and nothing notes who runs it", k)
 	case e[14] != "": // its cancel or kill was recorded before
-		k.status, k.killed = job.Status(e[14]), e[14] == string(job.NeedDiscard)
+		k.status, k.killed, s.inputOver[k.input] = job.Status(e[14]), e[14] == string(job.NeedDiscard), true
 	case due > now:
 		k.status, k.due = job.Scheduled, due
 	}
 	s.jobs[k.id] = k
+	s.requeued(k)
 	s.w.report.Faults["given"]++
 }
 

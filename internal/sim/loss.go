@@ -20,6 +20,7 @@ func (w *World) forgetAll() {
 		}
 	}
 	w.ghosts = kept
+	w.excuseInputs()
 	w.shadow.lose()
 }
 

@@ -53,6 +53,12 @@ type asking struct {
 	maxWait int64
 }
 
+// optionOf returns the unique key that the rest of a class has; "" = none.
+func optionOf(rest string) string {
+	_, option, _ := strings.Cut(rest, " uniq=")
+	return option
+}
+
 // readAsking reads the part of a submit_class behind the queue's limit: uniq=<option> on max_wait_ms held_limit.
 func readAsking(kind []string) (a asking) {
 	if len(kind) > 12 {
@@ -176,7 +182,7 @@ func (s *shadow) takesAgain(k *known) {
 	}
 }
 
-// requeued gives a requeued job its key, or makes it HELD behind the holder.
+// requeued gives a job that Redis got from its row its key, or makes it HELD behind the holder.
 func (s *shadow) requeued(k *known) {
 	if k.unique == "" || k.status.Ended() {
 		return
