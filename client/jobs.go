@@ -254,6 +254,7 @@ func fileName(name, otherwise string) string {
 // Why explains why a job is waiting.
 type Why struct {
 	JobID         string         `json:"jobId"`
+	Holder        string         `json:"holder,omitempty"` // of a HELD job: the job that has its unique key
 	Status        Status         `json:"status"`
 	Position      *int64         `json:"position"` // the number of ready jobs ahead of it
 	AheadByTier   map[Tier]int64 `json:"aheadByTier"`

@@ -14,8 +14,8 @@
 --        answer that it waits for | '-' the claim is the process' own
 -- ARGV[10] not_after: a time of Redis in ms; a claim by id that comes later does nothing | 0 any time
 -- ARGV[11] order: of the queues inside a tier: 'oldest' = the one with the oldest job goes first, unless the claim
---        meets a line; then, and with 'named', it is the first of names that has any; where tiers may overlap it is always
---        'oldest'
+--        meets a line; then, and with 'named', it is the first of names that has any; where tiers may overlap it is
+--        always 'oldest'
 -- ARGV[12] limited: '<number>:<n>' of some bands, with a space between them: at most n jobs of the band are handed
 --        out beyond the common ones; '<number>:-' none of them is, because the band is paused | '' of no band. A band
 --        has the scores from number * band on

@@ -40,6 +40,7 @@ type Job struct {
 	Attempts        []Attempt
 	Reasons         []Reason
 	Why             []string // why it has not ended
+	Holder          string   // of a HELD job: the job that has its unique key; "" = not known
 	Position        int64    // jobs before it; -1 = not known, or it does not wait
 	ETA             time.Duration
 	Redis           []Field // the texts that Redis has of it; nil = not shown

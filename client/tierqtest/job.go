@@ -24,6 +24,7 @@ type Job struct {
 	RunAt          time.Time // with a Delay it is the time of the submit plus Delay; zero = at once
 	CallbackURL    string
 	Queue          string
+	Unique         *client.Unique // nil = none; While and On are set where the submit left them out
 	TraceID        string
 
 	Status          client.Status
@@ -41,10 +42,14 @@ func (j *Job) Decode(v any) error {
 }
 
 func jobOf(j fake.Job) Job {
+	var unique *client.Unique
+	if u := j.Unique; u != nil {
+		unique = &client.Unique{Key: u.Key, While: u.While, For: u.For, On: u.On, MaxWait: u.MaxWait}
+	}
 	return Job{
 		ID: j.ID, Tier: client.Tier(j.Tier), Type: j.Type, Payload: j.Payload, IdempotencyKey: j.Key,
 		MaxRetries: j.MaxRetries, Delay: j.Delay, RunAt: j.RunAt, CallbackURL: j.CallbackURL, Queue: j.Queue,
-		TraceID: j.Trace, Status: client.Status(j.Status), CancelRequested: j.CancelRequested,
+		Unique: unique, TraceID: j.Trace, Status: client.Status(j.Status), CancelRequested: j.CancelRequested,
 		Result: json.RawMessage(j.Result), Error: j.Error,
 	}
 }
@@ -73,7 +78,7 @@ func (s *Server) Job(id string) Job {
 func (s *Server) Requests() []string { return s.fake.Seen() }
 
 // Begin starts a job that waits, as a worker would: it is PROCESSING. A job whose type has a handler runs it. A job
-// with a delay does not wait for its time. A job that runs or has ended is a mistake of the test.
+// with a delay does not wait for its time. A job that runs, is HELD or has ended is a mistake of the test.
 func (s *Server) Begin(id string) {
 	var f func(Job) (any, error)
 	s.change("Begin", id, func(j *fake.Job) error {
@@ -89,7 +94,7 @@ func (s *Server) Begin(id string) {
 }
 
 // Complete ends a job with a result, which is any value that encoding/json takes. The job may run or wait. A job that
-// was cancelled while it ran ends CANCELLED. A job that has ended is a mistake of the test.
+// was cancelled while it ran ends CANCELLED. A job that is HELD or has ended is a mistake of the test.
 func (s *Server) Complete(id string, result any) {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -123,7 +128,10 @@ func (s *Server) change(verb, id string, f func(j *fake.Job) error) {
 	}
 }
 
-var errRuns = errors.New("it runs already")
+var (
+	errRuns = errors.New("it runs already")
+	errHeld = errors.New("it is HELD until the job that has its unique key has ended")
+)
 
 func begin(j *fake.Job) error {
 	switch {
@@ -131,6 +139,8 @@ func begin(j *fake.Job) error {
 		return errEnded(j)
 	case j.Status == "PROCESSING":
 		return errRuns
+	case j.Status == "HELD":
+		return errHeld
 	}
 	j.Status = "PROCESSING"
 	return nil
@@ -142,6 +152,8 @@ func end(as func(j *fake.Job)) func(j *fake.Job) error {
 		switch {
 		case j.Ended():
 			return errEnded(j)
+		case j.Status == "HELD":
+			return errHeld
 		case j.CancelRequested:
 			j.Status = "CANCELLED"
 			return nil

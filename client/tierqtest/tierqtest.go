@@ -18,6 +18,8 @@
 //     job, and cancels. That is what Submit, SubmitJob, SubmitBatch, Poll, Wait, Watch and Cancel of package client
 //     need, also with Gather. Every other call is answered 501 NOT_IN_TIERQTEST.
 //   - A repeated idempotency key gets the first job; with another body or tier it gets 422 IDEMPOTENCY_MISMATCH.
+//   - Of the jobs with one unique key one holds it: a submit that finds the holder is answered with it, is refused,
+//     gives a waiting job its payload, or is HELD until the holder has ended.
 //   - A job that waits is cancelled at once. A running job ends CANCELLED at its next Complete or Fail.
 //   - A call that the test makes on a Server has happened when it returns: the next poll shows it.
 //   - All methods may be called by several goroutines at once.
@@ -30,7 +32,8 @@
 //   - Order and time. The fake starts no job because of its tier, its delay or its queue, keeps no capacity, and ends
 //     no job that runs too long. A job with a delay stays SCHEDULED until Begin.
 //   - Retries. The first failure of a job is its last.
-//   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types.
+//   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types. All callers
+//     share their unique keys.
 //   - Durability. The jobs are gone with the Server.
 //   - Callbacks. The fake calls no callbackUrl.
 //

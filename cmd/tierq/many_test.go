@@ -187,8 +187,11 @@ func TestSubmitOne(t *testing.T) {
 			`"callbackUrl":"https://e.com/"}`,
 		"--data @" + name + " --run-at 2026-12-01T10:00:00+02:00": `{"payload":{"n":9007199254740993},` +
 			`"runAt":"2026-12-01T08:00:00Z"}`,
-		"--data -":                 `{"payload":[1]}`,
-		"--idempotency-key order7": `{}`,
+		"--data -": `{"payload":[1]}`,
+		"--unique 'shop 7' --unique-while waiting --on replace": `{"unique":{"key":"shop 7","while":"waiting",` +
+			`"on":"replace"}}`,
+		"--unique shop --unique-while 10m": `{"unique":{"key":"shop","while":600}}`,
+		"--idempotency-key order7":         `{}`,
 	} {
 		end := f.cli(t, world{stdin: "[1]\n"}, append([]string{"submit", "Paid"}, split(args)...)...)
 		got := f.last()

@@ -163,6 +163,14 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	for i := range e.Ops {
 		codes[e.Ops[i].Code]++
 	}
+	stands := 0
+	for i := range e.Ops {
+		if e.Ops[i].Unique.StandIn {
+			stands++
+		}
+	}
+	report.Fact("unique keys", "%d submits, %d answered with another job, %d refused", c.load.Unique.Load(), stands,
+		codes["UNIQUE_TAKEN"])
 	c.full = codes["QUEUE_FULL"]
 	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])
 	report.Fact("looks at the living Redis", "%d", len(w.Looks))

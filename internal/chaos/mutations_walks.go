@@ -57,6 +57,19 @@ var mutationsOfWalks = []mutation{
 		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', key_ttl)", "id .. ' ' .. body)"}},
 	},
 	{
+		name:  "a claim frees the unique key of a living job",
+		want:  "S25",
+		sleep: 1000 * time.Millisecond,
+		mix:   func(m *client.Mix) { m.Unique, m.Batch = 0.8, 0 },
+		edits: []edit{{"lua/claim.lua", "if class.unique_while == 'w' then free_unique", "if class.unique then free_unique"}},
+	},
+	{
+		name:  "a replaced payload stays the old one",
+		want:  "S25",
+		mix:   func(m *client.Mix) { m.Unique, m.Batch = 0.8, 0 },
+		edits: []edit{{"lua/submit.lua", "redis.call('SET', job .. id, class.class_line .. head .. '\\n' .. payload)\n", ""}},
+	},
+	{
 		name: "a late end of another program's worker counts",
 		want: "S23",
 		over: 14 * time.Second,

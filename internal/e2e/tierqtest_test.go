@@ -82,7 +82,10 @@ func story(t *testing.T, c *sdk.Client, e ends) (lines []string) {
 	submit := func(what string, j sdk.Submission) string {
 		j.Type, j.Queue = "RESIZE", "pictures"
 		a, err := c.SubmitJob(ctx, sdk.Paid, j)
-		say(what, []any{a.Status, a.Replayed, a.RetryAfter > 0, a.TraceID != ""}, err)
+		say(what, []any{a.Status, a.Replayed, a.Deduplicated, a.Replaced, a.RetryAfter > 0, a.TraceID != ""}, err)
+		if taken, ok := errors.AsType[*sdk.Error](err); ok && errors.Is(err, sdk.ErrTaken) {
+			return taken.JobID
+		}
 		return a.JobID
 	}
 	shown := func(p sdk.Poll) any {
@@ -132,6 +135,7 @@ func story(t *testing.T, c *sdk.Client, e ends) (lines []string) {
 	e.complete(running, 1)
 	wait("a job that was cancelled while it ran", running)
 
+	uniqueStory(submit, e, poll, stop)
 	poll("an unknown job", "019de340-01fe-7a58-be69-ffffffffffff")
 	stop("an unknown job", "019de340-01fe-7a58-be69-ffffffffffff")
 	entries := []sdk.Submission{{Type: "RESIZE", Queue: "pictures"}, {Type: "RESIEZ"}}
@@ -152,4 +156,39 @@ func story(t *testing.T, c *sdk.Client, e ends) (lines []string) {
 	})
 	say("watch", []any{seen, shown(p)}, err)
 	return lines
+}
+
+// uniqueStory submits jobs with a unique key, on all that there is to do if another job holds the key.
+func uniqueStory(submit func(what string, j sdk.Submission) string, e ends, poll, stop func(what, id string)) {
+	unique := func(while, on string, payload any) sdk.Submission {
+		return sdk.Submission{Payload: payload, Unique: &sdk.Unique{Key: "shop 7", While: while, On: on}}
+	}
+	same := func(what, got, want string) {
+		poll(fmt.Sprintf("%s is the same job: %t", what, got == want), got)
+	}
+	holder := submit("the holder of a unique key", unique("", "", 1))
+	same("on return", submit("on return", unique("", sdk.OnReturn, 2)), holder)
+	same("on refuse", submit("on refuse", unique("", sdk.OnRefuse, 3)), holder)
+	same("on replace", submit("on replace", unique("", sdk.OnReplace, 4)), holder)
+	e.begin(holder)
+	held := submit("on replace while it runs", unique("", sdk.OnReplace, 5))
+	same("on replace while it runs", held, holder)
+	same("on after", submit("on after", unique("", sdk.OnAfter, 6)), held)
+	e.complete(holder, 1)
+	poll("the next holder", held)
+	e.begin(held)
+	e.complete(held, 1)
+	waiting := submit("a key while waiting", unique(sdk.WhileWaiting, "", 7))
+	behind := submit("a job behind it", unique(sdk.WhileWaiting, sdk.OnAfter, 8))
+	stop("a HELD job", behind)
+	e.begin(waiting)
+	next := submit("a free key", unique("", sdk.OnRefuse, 9))
+	same("a free key", next, waiting)
+	e.complete(waiting, 1)
+	stop("the last holder", next)
+	timed := unique("", "", 10)
+	timed.Unique.Key, timed.Unique.For = "once an hour", time.Hour
+	hourly := submit("a key for an hour", timed)
+	stop("a key for an hour", hourly)
+	same("a key for an hour", submit("a second in this hour", timed), hourly)
 }

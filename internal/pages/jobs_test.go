@@ -53,6 +53,11 @@ func TestJobs_AreFiltered(t *testing.T) {
 		"due <time",
 		`href="/dashboard/jobs?cursor=c2&amp;status=RETRYING&amp;trace=t.1"`,
 	)
+	o.says("GET /api/jobs", 200, strings.ReplaceAll(opsJobs("", ""), `"FAILED"`, `"HELD"`))
+	holds(t, o.open(t, "/dashboard/jobs?status=HELD", nil), 200, "<option selected>HELD</option>",
+		`<span class="st is-idle">HELD</span>`)
+	o.did(t, "GET /api/jobs?limit=50&status=HELD")
+	o.says("GET /api/jobs", 200, waits)
 	o.says("GET /api/jobs/"+opsID, 200, strings.TrimSuffix(strings.TrimPrefix(waits, `{"items":[`), `],"next":"c2"}`))
 	holds(t, o.open(t, "/dashboard/jobs?status=RETRYING&id="+opsID, nil), 200, `href="/poll?jobId=`+opsID+`"`)
 

@@ -67,7 +67,7 @@ func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 	if p.ask(r, http.MethodGet, path+"/why", nil, &why) != nil || string(why.Status) != j.Status {
 		return
 	}
-	j.Why = why.Reasons
+	j.Why, j.Holder = why.Reasons, why.Holder
 	if why.Position != nil {
 		j.Position = *why.Position
 	}

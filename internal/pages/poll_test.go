@@ -96,6 +96,10 @@ func TestPoll_AJobThatLives(t *testing.T) {
 			ok(`{"status":"PROCESSING","reasons":["it is running, and was asked to stop"]}`), []string{"asked to stop"}, 0},
 		"is due later": {"SCHEDULED", `,"runAt":"2026-11-22T12:00:50.000000Z"`,
 			ok(`{"status":"SCHEDULED","reasons":["it is not due before"]}`), []string{"SCHEDULED due in 50 s"}, 1},
+		"is held": {"HELD", "", ok(`{"status":"HELD","holder":"` + opsID + `","position":null,"reasons":["it waits for job ` +
+			opsID + `, which has its unique key"]}`),
+			[]string{"HELD waits for the job with its unique key", "it waits for job " + opsID + ", which has its unique key."},
+			1},
 		"nobody says why": {"PENDING", "", problem(503, "SYSTEM_UNHEALTHY", "away"), []string{"PENDING arrived 1 min ago"},
 			1},
 		"has moved on": {"PENDING", "",
@@ -110,6 +114,9 @@ func TestPoll_AJobThatLives(t *testing.T) {
 		}
 		if got := len(s.all("form", "action", "/poll/cancel")); got != c.cancel {
 			t.Errorf("%s: %d buttons to cancel", name, got)
+		}
+		if links := s.all("a", "href", "/poll?jobId="+opsID); len(links) != map[bool]int{true: 1}[name == "is held"] {
+			t.Errorf("%s: %d links to the holder", name, len(links))
 		}
 		if text := textOf(s.main()); name == "has moved on" && strings.Contains(text, "it is running") {
 			t.Errorf("%s: %s", name, text)
@@ -137,8 +144,9 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 // Only an admin may kill, hasten and dismiss, and only where that can do something.
 func TestPoll_WhatOperatorsMayDo(t *testing.T) {
 	for status, want := range map[string][]string{
-		"PENDING": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil, "CANCELLED": nil,
-		"FAILED": {"dismiss"},
+		"PENDING": {"kill"}, "HELD": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil,
+		"CANCELLED": nil,
+		"FAILED":    {"dismiss"},
 	} {
 		for me, may := range map[string]bool{openMe: true, submitMe: false, readerMe: false} {
 			s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob(status, ""))).get(pollJob).status(200)

@@ -38,8 +38,12 @@ func (w *World) restless() string {
 		}
 	}
 	for p := range w.plan.partitions {
+		keys := []string{queue.Key(p, "queues") + otherQueue}
 		for _, set := range sets {
-			if key := queue.Key(p, set); w.store.mini.Exists(key) {
+			keys = append(keys, queue.Key(p, set))
+		}
+		for _, key := range keys {
+			if w.store.mini.Exists(key) {
 				left = append(left, key)
 			}
 		}
@@ -135,7 +139,7 @@ func (w *World) settled() {
 		k := w.shadow.of(c.id)
 		last, _ := w.sql.latest(c.id)
 		switch {
-		case c.what == "submit" && c.fate == taken && c.word == job.Replay:
+		case c.what == "submit" && c.fate == taken && c.first != "":
 			if w.shadow.of(c.first) == nil {
 				w.fail("S13", "%s: the first job does not exist", c)
 			}
@@ -159,6 +163,7 @@ func (w *World) settled() {
 			w.fail("L1", "%s: %d promises of a new life were made, and not all kept", k, len(requests))
 		}
 	}
+	w.shadow.lastInputs()
 	w.forgotten()
 }
 

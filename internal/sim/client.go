@@ -27,7 +27,9 @@ type client struct {
 	world  *World
 	fate   fate
 	word   job.Word // the answer to a submit or cancel
-	first  job.ID   // the first job of a repeated submit
+	first  job.ID   // the first job of a repeated submit, or the job that stands for a submit with a unique key
+	began  time.Time
+	ended  time.Time
 	done   bool
 }
 
@@ -35,7 +37,7 @@ func (c *client) run() {
 	<-time.After(c.at)
 	var p *process
 	c.step("order", func() {
-		p = c.world.processes[c.process]
+		p, c.began = c.world.processes[c.process], time.Now()
 		switch {
 		case c.what == "requeue":
 			c.id = c.world.sql.dead(c.id)
@@ -77,7 +79,7 @@ func (c *client) run() {
 	case "requeue":
 		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
 	}
-	c.step("answered", func() { c.done = true })
+	c.step("answered", func() { c.done, c.ended = true, time.Now() })
 }
 
 // step executes do at the gate, so that no two goroutines touch the world at once.
@@ -102,7 +104,8 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
-		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue}}
+		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key},
+		UniqueOn: o.on, MaxWait: o.maxWait}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {
 			s.MaxRetries = p.MaxRetries
@@ -122,8 +125,12 @@ func (c *client) submit(p *process) {
 		case err == nil:
 			c.word, c.first = replies[0].Word, replies[0].First
 			switch c.word {
-			case job.OK, job.Duplicate, job.Replay:
+			case job.OK, job.IsHeld, job.Duplicate, job.Replay:
 				c.fate = taken
+			case job.IsUnique, job.Replaced:
+				if c.fate != unknown { // an earlier copy may still be under way, and may make a job
+					c.fate = taken
+				}
 			default:
 				if c.fate == unknown {
 					break // an earlier copy may still be under way

@@ -18,6 +18,7 @@
 //	journal.go    the accept journal in SQL; journal_plan.go: its part of a seed; journal_client.go: submits with it
 //	loss.go       a Redis that forgets everything
 //	client.go     clients that submit, cancel and requeue; poll.go: polls; audit.go: audits
+//	unique.go     unique keys, and rule S25; shadow_unique.go: what submits with them may answer, and who waits for whom
 //	outsider.go   workers of other programs, which claim by id; shadow_outsider.go: what their claims may answer
 //	handler.go    the job type whose attempts the seed decides
 //	writer.go     the stand-in for the archive's writer

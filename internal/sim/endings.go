@@ -37,7 +37,11 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 			if job.Word(word) != want {
 				s.wrong("S2 S5", "%s: a %s of its holder answers %q, not %s", k, what, text, want)
 			}
-			k.ending = key + text
+			if k.ending = key + text; k.status.Ended() {
+				s.letsGo(k)
+			} else {
+				s.takesAgain(k)
+			}
 		case k != nil && strings.HasPrefix(k.ending, key):
 			if k.ending != key+text {
 				s.wrong("F27", "%s: the same %s again answers %q, not as before: %q", k, what, text, k.ending)
@@ -147,10 +151,13 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 		switch word {
 		case job.OK:
 			k.status, k.retries, k.unknowns = job.Pending, k.retries+1, 0
+			s.takesAgain(k)
 		case job.WasCancelled:
 			k.status = job.Cancelled
+			s.letsGo(k)
 		default:
 			k.status = job.NeedDiscard
+			s.letsGo(k)
 		}
 		k.ending = ""
 	}
@@ -188,7 +195,8 @@ func (s *shadow) cancel(argv, texts []string) {
 			k.cancel = true
 		default:
 			want = string(job.WasCancelled) + " " + string(k.tier.Tier)
-			k.status, k.ending = job.Cancelled, ""
+			k.status, k.ending, s.inputOver[k.input] = job.Cancelled, "", true
+			s.letsGo(k)
 		}
 		if word != want {
 			s.wrong("F-cancel", "%s: a cancel answers %s, not %s", k, word, want)
@@ -211,7 +219,8 @@ func (s *shadow) kill(argv, texts []string) {
 			want = string(job.Busy)
 		default:
 			want = string(job.Discarded) + " " + string(k.tier.Tier)
-			k.status, k.ending, k.killed = job.NeedDiscard, "", true
+			k.status, k.ending, k.killed, s.inputOver[k.input] = job.NeedDiscard, "", true, true
+			s.letsGo(k)
 		}
 		if word != want {
 			s.wrong("F-kill", "%s: a kill answers %s, not %s", k, word, want)
@@ -230,6 +239,8 @@ func (s *shadow) hasten(argv, texts []string) {
 			want = job.Ended
 		case k.status == job.Processing:
 			want = job.Busy
+		case k.status == job.Held:
+			want, k.due = job.OK, 0
 		default:
 			want = job.OK
 			if k.status == job.Scheduled && !k.tried {
@@ -278,6 +289,9 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 			s.given(partition, argv[i:i+restoreWords])
 			continue
 		}
+		if option := optionOf(argv[i+4]); option != k.unique {
+			s.wrong("S25", "%s: requeued with the unique key %q, not %q", k, option, k.unique)
+		}
 		if argv[i+15] != k.queue {
 			s.wrong("S3", "%s: requeued into the queue %s, not %s", k, argv[i+15], k.queue)
 		}
@@ -286,7 +300,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		}
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
-			id: k.id, owner: k.owner, queue: k.queue, generation: generation,
+			id: k.id, owner: k.owner, queue: k.queue, unique: k.unique, input: k.input, generation: generation,
 			status: job.Pending, arrived: s.clock[partition],
 			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts,
 			size: len(argv[i+7]), weight: len(argv[i+7]),
@@ -297,6 +311,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		if argv[i+14] != "" { // its cancel or kill was recorded before
 			k.status = job.Status(argv[i+14])
 		}
+		s.requeued(k)
 	}
 }
 
@@ -341,18 +356,20 @@ func (s *shadow) given(partition int, e []string) {
 		id: job.ID(e[0]), owner: strings.TrimPrefix(strings.Fields(e[4])[1], "-"), generation: int(number(e[1])),
 		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
-		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15],
-		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
+		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15], input: inputOf(e[7]),
+		unique: optionOf(e[4]),
+		tier:   job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
 	case e[12] != "":
 		s.wrong("S1", "%s: it is given back as running, and nothing notes who runs it", k)
 	case e[14] != "": // its cancel or kill was recorded before
-		k.status, k.killed = job.Status(e[14]), e[14] == string(job.NeedDiscard)
+		k.status, k.killed, s.inputOver[k.input] = job.Status(e[14]), e[14] == string(job.NeedDiscard), true
 	case due > now:
 		k.status, k.due = job.Scheduled, due
 	}
 	s.jobs[k.id] = k
+	s.requeued(k)
 	s.w.report.Faults["given"]++
 }
 
@@ -376,7 +393,7 @@ func (s *shadow) recorded(o *job.Outcome) {
 		s.wrong("S19", "SQL is told that %s failed for %s, %q; it was killed: %v", k, o.Cause, o.LastError, k.killed)
 	}
 	var of payload
-	if o.Status == job.Failed && (json.Unmarshal(o.Payload, &of) != nil || of.Of != k.id) {
+	if o.Status == job.Failed && (json.Unmarshal(o.Payload, &of) != nil || of.Of != k.input) {
 		s.wrong("S18", "%s: its dead letter's payload is %q", k, o.Payload)
 	}
 }

@@ -143,6 +143,7 @@ var journalBugs = []struct {
 	{"a found row stays its submit's", JournalBugs{FoundIsNotOwed: true}},
 	{"nothing is given to the next Redis", JournalBugs{GivesNothing: true}},
 	{"no row knows of a kill", JournalBugs{KillsNothing: true}},
+	{"a replaced payload is not in the row", JournalBugs{KeepsPayloads: true}},
 }
 
 func TestJournalMutations(t *testing.T) {

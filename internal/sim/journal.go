@@ -33,6 +33,7 @@ type JournalBugs struct {
 	KeepsRows      bool // an outcome does not delete the row
 	KillsNothing   bool // a row does not get to know that its job was killed
 	FoundIsNotOwed bool // a row whose job is in Redis stays its submit's, and is not restored to the next incarnation
+	KeepsPayloads  bool // a replaced payload is not in the row of its job
 	GivesNothing   bool // rows of an incarnation that is over are not restored
 }
 
@@ -59,7 +60,9 @@ const (
 const sqlLate = "SQL executed late"
 
 // ofJournal says whether a call is one of the journal's transactions.
-func (c *call) ofJournal() bool { return c.name == "sql submit" || c.name == "sql take back" }
+func (c *call) ofJournal() bool {
+	return c.name == "sql submit" || c.name == "sql take back" || c.name == "sql replace"
+}
 
 // writeSubmit is the transaction of a submit: it writes the row, and the key unless another job holds it. It
 // returns the other job if there is one.
@@ -114,6 +117,20 @@ func (p *process) takeBack(r *job.JournalRow) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), backTime)
 	defer cancel()
 	return ask(ctx, p, "sql take back", string(r.ID), func(*database) (bool, error) { return p.world.takeBack(r), nil })
+}
+
+// replaceRow is the transaction that gives the row of a job the payload of the submit that replaced it.
+func (p *process) replaceRow(r *job.JournalRow, reply *job.SubmitReply) error {
+	ctx, cancel := context.WithTimeout(context.Background(), backTime)
+	defer cancel()
+	_, err := ask(ctx, p, "sql replace", string(r.ID)+" "+string(reply.First), func(d *database) (bool, error) {
+		if is := d.rows[reply.First]; is != nil && is.Generation == 1 {
+			is.Tier, is.Priority, is.Payload, is.Options = r.Tier, r.Priority, r.Payload, r.Options
+			is.MaxRetries, is.RunAt = r.MaxRetries, reply.Due
+		}
+		return true, nil
+	})
+	return err
 }
 
 // untaken says whether the row is still its submit's, so that the submit may take it back.

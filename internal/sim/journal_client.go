@@ -137,7 +137,7 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 			word = replies[0].Word
 		}
 		switch {
-		case word == job.OK, word == job.Duplicate:
+		case word == job.OK, word == job.IsHeld, word == job.Duplicate:
 			c.fate, c.word = taken, word
 			c.stamp(p, run, replies[0].ArrivedAt)
 			return
@@ -148,8 +148,11 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 			c.refuse(p, r, word, replies[0].First)
 			return
 		case open: // a later copy's answer does not tell the outcome of an earlier copy
-		case unavailable && refusals >= fewTries, word == job.Full, word == job.Quota:
+		case unavailable && refusals >= fewTries, word == job.Full, word == job.Quota, word == job.IsTaken:
 			c.refuse(p, r, word, "")
+			return
+		case word == job.IsUnique, word == job.Replaced:
+			c.standIn(p, r, &replies[0])
 			return
 		case unavailable, word == job.Late:
 		default:
@@ -200,6 +203,16 @@ func (c *client) refuse(p *process, r *job.JournalRow, word job.Word, first job.
 	default:
 		c.fate = refused
 	}
+}
+
+// standIn takes back the row of a submit that another job stands for. A replaced payload is in that job's row first: if
+// SQL does not take it, the submit's own row stays, and Redis gets its job.
+func (c *client) standIn(p *process, r *job.JournalRow, reply *job.SubmitReply) {
+	if reply.Word == job.Replaced && !c.world.Journal.KeepsPayloads && p.replaceRow(r, reply) != nil {
+		c.word, c.fate = reply.Word, unknown
+		return
+	}
+	c.refuse(p, r, reply.Word, reply.First)
 }
 
 // stand stops the client's process at a place, if the seed wants that.

@@ -20,6 +20,7 @@ func (w *World) forgetAll() {
 		}
 	}
 	w.ghosts = kept
+	w.excuseInputs()
 	w.shadow.lose()
 }
 
@@ -34,6 +35,7 @@ func (s *shadow) lose() {
 	clear(s.claims)
 	clear(s.elsewhere)
 	clear(s.once)
+	clear(s.unique)
 }
 
 // of returns a job in its state, or in the state in which Redis lost it; nil = the job was not submitted.

@@ -27,6 +27,18 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		}
 		first := s.once[fmt.Sprint(partition, key)]
 		want := job.OK
+		asks := readAsking(kind)
+		k := &known{
+			id: id, tier: planKept(kind), owner: owner, queue: kind[1], generation: 1, status: status, unique: asks.unique,
+			starts: map[int]bool{}, size: len(argv[i+3]), weight: len(argv[i+3]), input: inputOf(argv[i+3]),
+		}
+		unique, behind := "", (*holding)(nil)
+		holder := func() bool {
+			if unique, behind = s.askHolder(k, asks, delay); behind != nil {
+				status = job.Scheduled // as the limits count it
+			}
+			return unique != ""
+		}
 		switch {
 		case s.jobs[id] != nil && !(late && s.jobs[id].forgotten), key != "" && first != nil && first.Key == string(id):
 			want = job.Duplicate
@@ -36,6 +48,11 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			want = job.Mismatch
 		case late:
 			want = job.Late
+		case holder():
+			if text != unique {
+				s.wrong("S25", "submit of %s on %s answers %q, not %s", id, asks.on, text, unique)
+			}
+			continue
 		case owner != "" && quota != "" && s.living(partition, owner) >= int(number(quota)):
 			want = job.Quota
 		case s.full(partition, planOf(kind[0]), status) != "":
@@ -44,21 +61,23 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 				s.wrong("S9", "submit of %s answers %q, and what is full is %s", id, text, limit)
 			}
 		}
-		if job.Word(word) != want {
-			s.wrong("S9 S13", "submit of %s answers %q, not %s", id, text, want)
+		if want == job.OK && behind != nil {
+			want = job.IsHeld
 		}
-		if want != job.OK {
+		if job.Word(word) != want {
+			s.wrong("S9 S13 S25", "submit of %s answers %q, not %s", id, text, want)
+		}
+		if want != job.OK && want != job.IsHeld {
 			continue
 		}
 		s.clock[partition] = max(s.clock[partition], now)
 		if rest != fmt.Sprint(s.clock[partition]) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
-		s.jobs[id] = &known{
-			id: id, tier: planKept(kind), owner: owner, queue: kind[1], generation: 1, status: status,
-			arrived: s.clock[partition],
-			due:     now + delay, starts: map[int]bool{},
-			size: len(argv[i+3]), weight: len(argv[i+3]),
+		k.arrived, k.due = s.clock[partition], now+delay
+		s.jobs[id] = k
+		if k.unique != "" {
+			s.accepted(k, asks.on, behind)
 		}
 		if key != "" {
 			s.once[fmt.Sprint(partition, key)] = &kept{job.Idempotency{Key: string(id), Body: body}, s.w.plan.keepKeys}
@@ -208,6 +227,7 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	k.attempt++
 	k.costs++
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
+	class += k.classOption()
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)
@@ -216,7 +236,14 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	if plan < 0 {
 		plan = slices.Index(argv, "*") // the process does not know the tier yet
 	}
+	if _, text, _ := strings.Cut(h.record, "{"); inputOf("{"+text) != k.input {
+		s.wrong("S18 S25", "%s: claimed with the payload {%s, not that of %s", k, text, k.input)
+	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
+	s.onlyHolder(k)
+	if s.inputOver[k.input] = true; k.while() == job.WhileWaiting {
+		s.letsGo(k)
+	}
 	k.lease = &lease{
 		token: token, attempt: k.attempt, holder: p, text: text, beaten: now,
 		beatEnd: now + number(argv[plan+1]), maxEnd: now + number(argv[plan+2]),

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,8 +9,11 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
+// bug is a seeded bug of a script: its text old is changed.
+type bug struct{ name, script, old, changed string }
+
 // bugs are seeded bugs of the scripts: mistakes, or parts that are left out.
-var bugs = []struct{ name, script, old, changed string }{
+var bugs = []bug{
 	{"complete asks no token nor attempt", "complete", "lease.attempt == attempt and lease.token == token", "true"},
 	{"fail asks no token nor attempt", "fail", "lease.attempt == attempt and lease.token == token", "true"},
 	{"heartbeat asks no token nor attempt", "heartbeat", "and lease.attempt == attempt and lease.token == token", ""},
@@ -180,7 +184,7 @@ var bugs = []struct{ name, script, old, changed string }{
 // hundredth.
 func TestMutations(t *testing.T) {
 	t.Parallel()
-	for i, b := range bugs {
+	for i, b := range slices.Concat(bugs, uniqueBugs) {
 		source := lua.Prelude
 		if b.script != "prelude" {
 			source = lua.Source(b.script)

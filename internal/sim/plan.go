@@ -84,6 +84,9 @@ type order struct {
 	scope   string        // of a pause
 	own     []int         // own slots by priority
 	length  time.Duration // of a pause, or of own slots
+	key     string        // of a submit: its unique key, and while what it holds the key; "" = none
+	on      job.UniqueOn
+	maxWait time.Duration
 
 	// The fields below belong to a submit with the journal.
 	turned   bool          // admission refuses it after its row was written
@@ -136,6 +139,7 @@ func newPlan(seed uint64) plan {
 	short := rand.New(rand.NewPCG(seed, 7))
 	p.forgets(short)
 	p.journals(rand.New(rand.NewPCG(seed, 8)))
+	p.uniques(rand.New(rand.NewPCG(seed, 13)))
 	if p.calm {
 		return p
 	}

@@ -30,6 +30,8 @@ type known struct {
 	id                   job.ID
 	tier                 job.Plan
 	owner, queue         string
+	unique               string // its unique key, and while what it holds the key; "" = none
+	input                job.ID // the submit whose payload it has
 	generation           int
 	status               job.Status
 	arrived, due         int64
@@ -69,7 +71,11 @@ type shadow struct {
 	claims map[string]*claimed // by nonce and partition
 	// claims of outsiders, by worker, id and partition
 	elsewhere map[string]*byID
-	once      map[string]*kept  // by partition and key
+	once      map[string]*kept // by partition and key
+	unique    map[string]*holding
+	freed     []*known          // jobs that let go of their unique keys in this call
+	lastInput map[string]job.ID // by unique key: the submit whose input was accepted last with on after or replace
+	inputOver map[job.ID]bool   // by submit: a job with its input was claimed since, or was cancelled or killed
 	lost      map[job.ID]*known // jobs that Redis had and lost, each in its last state; also jobs that Redis has again
 }
 
@@ -128,6 +134,7 @@ func (s *shadow) heard(c *call, reply any) {
 	case "forget":
 		s.forgot(argv, texts)
 	}
+	s.freeKeys()
 	s.noteEnds()
 }
 
@@ -194,7 +201,9 @@ func (s *shadow) living(partition int, owner string) (n int) {
 
 // full returns the name of the limit that has no room for another job of the tier in this status; "" = none.
 func (s *shadow) full(partition int, tier job.Plan, status job.Status) string {
-	untried := func(k *known) bool { return k.status == status && !k.tried }
+	untried := func(k *known) bool {
+		return (k.status == status || k.status == job.Held && status == job.Scheduled) && !k.tried
+	}
 	alive := func(k *known) bool { return !k.status.Ended() }
 	one, size := func(*known) int { return 1 }, func(k *known) int { return k.size }
 	plan := &s.w.plan
@@ -241,8 +250,8 @@ func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(
 func (s *shadow) begins(ctx context.Context, p *process, run *handler.Run, of job.ID) error {
 	k := s.jobs[run.ID]
 	switch {
-	case k == nil && s.lost[run.ID] != nil && of == run.ID: // Redis lost its lease meanwhile
-	case k == nil || of != run.ID:
+	case k == nil && s.lost[run.ID] != nil && of == s.lost[run.ID].input: // Redis lost its lease meanwhile
+	case k == nil || of != k.input:
 		s.wrong("S18", "%s runs with the payload of %q", run.ID, of)
 	case k.starts[run.Attempt] && s.lost[run.ID] == nil:
 		s.wrong("S14", "%s: attempt %d starts twice", k, run.Attempt)

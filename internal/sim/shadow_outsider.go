@@ -108,10 +108,11 @@ func (s *shadow) claimedAgain(last *byID, token string, argv []string, jobs []ha
 // beginsElsewhere handles an outsider that begins a job.
 func (s *shadow) beginsElsewhere(l *job.Lease) {
 	var of payload
-	if err := json.Unmarshal(l.Payload, &of); err != nil || of.Of != l.ID {
+	k := s.of(l.ID)
+	if err := json.Unmarshal(l.Payload, &of); err != nil || k != nil && of.Of != k.input {
 		s.wrong("S18", "%s: an outsider gets the payload %s", l.ID, l.Payload)
 	}
-	switch k := s.jobs[l.ID]; {
+	switch k = s.jobs[l.ID]; {
 	case k == nil: // Redis lost its lease meanwhile, or its end is forgotten
 	case k.starts[l.Attempt] && s.lost[l.ID] == nil:
 		s.wrong("S14", "%s: attempt %d starts twice", k, l.Attempt)

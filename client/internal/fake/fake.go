@@ -23,8 +23,9 @@ type Server struct {
 	jobs     map[string]*Job
 	order    []string
 	keys     map[string]string // idempotency key -> job id
-	seen     []string          // method and path of each request, in order
-	moved    chan struct{}     // closed and replaced at each change
+	unique   map[string]*holding
+	seen     []string      // method and path of each request, in order
+	moved    chan struct{} // closed and replaced at each change
 	fault    func(n int, r *http.Request) Fault
 	judge    func(typ string) (code string)
 	accepted func(j Job)
@@ -33,7 +34,7 @@ type Server struct {
 // New starts a fake server; Close ends it.
 func New() *Server {
 	s := &Server{mux: http.NewServeMux(), jobs: map[string]*Job{}, keys: map[string]string{}, moved: make(chan struct{}),
-		judge: judge, accepted: func(Job) {}}
+		unique: map[string]*holding{}, judge: judge, accepted: func(Job) {}}
 	s.mux.HandleFunc("POST /{tier}/submit", s.submit)
 	s.mux.HandleFunc("POST /{tier}/submit/batch", s.batch)
 	s.mux.HandleFunc("GET /result/poll", s.poll)
@@ -71,19 +72,17 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	body := read(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), r.Header.Get("Idempotency-Key"),
-		r.Header.Get("X-Trace-Id"), body)
-	if code != "" {
-		Refuse(w, statuses[code], code)
+	o := s.accept(strings.ToUpper(r.PathValue("tier")), r.Header.Get("Idempotency-Key"), r.Header.Get("X-Trace-Id"), body)
+	if o.code != "" {
+		o.refuse(w)
 		return
 	}
-	if replayed {
+	if o.replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
 	}
-	w.Header().Set("X-Trace-Id", cmp.Or(r.Header.Get("X-Trace-Id"), "trace-of-"+j.ID))
+	w.Header().Set("X-Trace-Id", cmp.Or(r.Header.Get("X-Trace-Id"), "trace-of-"+o.job.ID))
 	w.Header().Set("Retry-After", "1")
-	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": map[string]any{"jobId": j.ID,
-		"currentJobStatus": j.Status}})
+	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": o.members()})
 }
 
 func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
@@ -103,13 +102,18 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	for _, e := range entries {
 		key, trace, body := separate(e)
 		trace = cmp.Or(trace, r.Header.Get("X-Trace-Id"))
-		j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), key, trace, body)
-		if code != "" {
-			out = append(out, members(code))
+		o := s.accept(strings.ToUpper(r.PathValue("tier")), key, trace, body)
+		if o.code != "" {
+			refused := members(o.code)
+			if o.job != nil {
+				refused["jobId"] = o.job.ID
+			}
+			out = append(out, refused)
 			continue
 		}
-		answer := map[string]any{"jobId": j.ID, "currentJobStatus": j.Status, "retryAfter": 1}
-		if replayed {
+		answer := o.members()
+		answer["retryAfter"] = 1
+		if o.replayed {
 			answer["idempotencyReplayed"] = true
 		}
 		out = append(out, answer)

@@ -17,6 +17,7 @@ const now = "2026-05-01T11:31:57.961931Z"
 var statuses = map[string]int{
 	"IDEMPOTENCY_MISMATCH": http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE": http.StatusUnprocessableEntity,
 	"INVALID_REQUEST": http.StatusBadRequest, "QUEUE_FULL": http.StatusServiceUnavailable,
+	"UNIQUE_TAKEN": http.StatusConflict,
 }
 
 // look finds a job and returns the signal of the next change.
@@ -95,7 +96,10 @@ func JSON(w http.ResponseWriter, status int, v any) {
 }
 
 // Refuse answers with the API's error body.
-func Refuse(w http.ResponseWriter, status int, code string) {
+func Refuse(w http.ResponseWriter, status int, code string) { refuseWith(w, status, code, nil) }
+
+// refuseWith is Refuse with more members.
+func refuseWith(w http.ResponseWriter, status int, code string, more map[string]any) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	body := members(code)
@@ -103,6 +107,7 @@ func Refuse(w http.ResponseWriter, status int, code string) {
 		"type": "about:blank", "title": http.StatusText(status), "status": status, "timestamp": now,
 		"traceId": "trace-of-a-refusal",
 	})
+	maps.Copy(body, more)
 	_ = json.NewEncoder(w).Encode(body)
 }
 

@@ -21,6 +21,7 @@ type Job struct {
 	Delay                      time.Duration
 	RunAt                      time.Time // of a job with a delay too; zero = it may run at once
 	CallbackURL, Queue         string
+	Unique                     *Unique // nil = none
 
 	Status                  string
 	Version                 int
@@ -110,18 +111,19 @@ func (s *Server) moveTo(j *Job, status string) {
 		j.EndedAt = time.Now()
 	}
 	j.Version++
+	s.freeKey(j)
 	close(s.moved)
 	s.moved = make(chan struct{})
 }
 
-// accept accepts a submission, or finds the job of its idempotency key. The caller holds the lock.
-func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed bool, code string) {
+// accept accepts a submission, or finds the job of its idempotency key or its unique key. The caller holds the lock.
+func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 	if first, known := s.keys[key]; known && key != "" {
 		j := s.jobs[first]
 		if j.Body != string(body) || j.Tier != tier {
-			return nil, false, "IDEMPOTENCY_MISMATCH"
+			return outcome{code: "IDEMPOTENCY_MISMATCH"}
 		}
-		return j, true, ""
+		return outcome{job: j, replayed: true}
 	}
 	var asked struct {
 		Type         string          `json:"type"`
@@ -131,19 +133,21 @@ func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed 
 		RunAt        time.Time       `json:"runAt"`
 		CallbackURL  string          `json:"callbackUrl"`
 		Queue        string          `json:"queue"`
+		Unique       *wireUnique     `json:"unique"`
 	}
 	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
-		return nil, false, "INVALID_REQUEST"
+		return outcome{code: "INVALID_REQUEST"}
 	}
 	asked.Type = cmp.Or(asked.Type, "SIMULATION")
 	if code := s.judge(asked.Type); code != "" {
-		return nil, false, code
+		return outcome{code: code}
 	}
-	j = &Job{
+	j := &Job{
 		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier,
 		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
 		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
-		CallbackURL: asked.CallbackURL, Queue: asked.Queue, Status: "PENDING", Arrived: time.Now(),
+		CallbackURL: asked.CallbackURL, Queue: asked.Queue, Unique: asked.Unique.read(), Status: "PENDING",
+		Arrived: time.Now(),
 	}
 	if j.Delay > 0 {
 		j.RunAt = j.Arrived.Add(j.Delay)
@@ -151,13 +155,20 @@ func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed 
 	if j.RunAt.After(j.Arrived) {
 		j.Status = "SCHEDULED"
 	}
+	if j.Unique != nil {
+		o, behind, decided := s.askHolder(j)
+		if decided {
+			return o
+		}
+		s.takeKey(j, behind)
+	}
 	s.jobs[j.ID] = j
 	s.order = append(s.order, j.ID)
 	if key != "" {
 		s.keys[key] = j.ID
 	}
 	s.accepted(*j)
-	return j, false, ""
+	return outcome{job: j}
 }
 
 // milliseconds reads a delay, which counts to the millisecond.

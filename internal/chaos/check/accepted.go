@@ -10,7 +10,7 @@ import (
 // tracked is S1: every accepted job is in a store, and every accepted requeue has made its generation.
 func tracked(b *book) {
 	for _, s := range b.submits {
-		if s.fate == OK && len(s.named) == 0 { // pushed by a Faktory client, which is told no id
+		if s.fate == OK && len(s.named) == 0 && !s.Unique.StandIn { // pushed by a Faktory client, which is told no id
 			switch {
 			case !b.journaled() && b.forgot(s.Sent, b.last()):
 				b.report.Counts.Forgotten++
@@ -140,7 +140,7 @@ func noInvention(b *book) {
 			default:
 				b.say("S3", id, "its submit %s was refused (%d %s), and it ran %d times", s.Key, s.Status, s.Code, len(j.runs))
 			}
-		case s.Once == "" && len(b.kept(s)) > 1:
+		case s.Once == "" && s.Unique.Key == "" && len(b.kept(s)) > 1:
 			b.say("S3", id, "one submit %s, %d jobs", s.Key, len(s.jobs))
 		case j.generations()-1 > possible:
 			b.say("S3", id, "generation %d, after %d requeues", j.generations(), possible)

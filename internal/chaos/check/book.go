@@ -137,7 +137,7 @@ func (b *book) readOps() {
 		if op.Fate == OK || op.Fate == Unknown && s.fate == Fail {
 			s.fate = op.Fate
 		}
-		if op.ID != "" && op.Fate != Fail {
+		if op.ID != "" && op.Fate != Fail && !op.Unique.StandIn {
 			b.job(op.ID).submit = s
 			if op.Fate == OK && !slices.Contains(s.named, op.ID) {
 				s.named = append(s.named, op.ID)

@@ -44,6 +44,7 @@ type Op struct {
 	// process, and with Hangs all attempts may exceed their time.
 	Fails, Crashes int
 	Hangs          bool
+	Unique         Unique
 	Generation     int // of a requeue: the dead generation; 0 = unknown
 }
 

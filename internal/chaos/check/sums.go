@@ -8,8 +8,8 @@ func payloadIntegrity(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
 		for i := range j.runs {
-			if r := &j.runs[i]; j.submit != nil && r.Sum != j.submit.Sum {
-				b.say("S18", id, "attempt %d got the payload %.8q, %.8q was submitted", r.Attempt, r.Sum, j.submit.Sum)
+			if r := &j.runs[i]; j.submit != nil && r.Sum != b.wanted(j, r) {
+				b.say("S18", id, "attempt %d got the payload %.8q, %.8q was submitted", r.Attempt, r.Sum, b.wanted(j, r))
 			}
 		}
 		for i := range j.outcomes {
@@ -28,6 +28,15 @@ func payloadIntegrity(b *book) {
 			}
 		}
 	}
+}
+
+// wanted returns the sum of the payload that a run has to get: its job's, or that of a submit under the same unique
+// key, which may have replaced it.
+func (b *book) wanted(j *entry, r *Run) string {
+	if s := b.byKey[r.Key]; s != nil && s.Unique.Key != "" && s.Unique.Key == j.submit.Unique.Key {
+		return s.Sum
+	}
+	return j.submit.Sum
 }
 
 // returned returns the result of the attempt that made the outcome. After a Redis that forgot, two attempts can

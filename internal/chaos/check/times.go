@@ -17,7 +17,7 @@ func timeOrder(b *book) {
 		j := b.jobs[id]
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
-			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() {
+			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) {
 				b.arrival(j, o)
 			}
 			b.lastStart(j, o)

@@ -111,9 +111,11 @@ func (l *Load) submit(ctx context.Context, base string, w *wish) {
 	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", l.key(w.key), text, header,
 		&w.op)
 	var data struct {
-		JobID job.ID `json:"jobId"`
+		JobID        job.ID `json:"jobId"`
+		Deduplicated bool   `json:"deduplicated"`
 	}
-	_ = json.Unmarshal(a.body.Data, &data)             // a refusal has no data
+	_ = json.Unmarshal(a.body.Data, &data) // a refusal has no data
+	w.op.Unique.StandIn = data.Deduplicated
 	if id := max(data.JobID, a.body.JobID); id != "" { // an answer of OUTCOME_UNKNOWN has its id in the body itself
 		w.op.ID = id
 	}

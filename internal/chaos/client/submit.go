@@ -28,6 +28,7 @@ type body struct {
 	Once    string          `json:"idempotencyKey,omitempty"` // set in the entries of a batch only
 	Call    string          `json:"callbackUrl,omitempty"`
 	Queue   string          `json:"queue,omitempty"`
+	Unique  *unique         `json:"unique,omitempty"`
 }
 
 const (
@@ -51,7 +52,10 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 		for i := range wishes {
 			wishes[i] = l.wish(tier, key, dice)
 		}
-		if n == 1 && l.pushes(&wishes[0], dice) {
+		if n == 1 && dice.Float64() < l.Mix.Unique {
+			wishes[0] = l.uniqueWish(tier, key, dice)
+		}
+		if n == 1 && wishes[0].body.Unique == nil && l.pushes(&wishes[0], dice) {
 			l.push(ctx, &wishes[0], dice)
 		} else if n == 1 {
 			l.single(ctx, &wishes[0], dice)
@@ -152,10 +156,13 @@ func (l *Load) single(ctx context.Context, w *wish, dice *rand.Rand) {
 
 // follow handles a submitted job: it records the id and the key, submits some jobs again, and cancels some.
 func (l *Load) follow(ctx context.Context, w *wish, dice *rand.Rand) {
-	if w.op.ID == "" || w.op.Fate == check.Fail {
+	if w.op.ID == "" || w.op.Fate == check.Fail || w.op.Unique.StandIn {
 		return
 	}
 	l.known.add(w.op.ID, w.key)
+	if w.body.Unique != nil {
+		return // a cancel might hit the payload of a later submit
+	}
 	if w.op.Once != "" && w.op.Fate == check.OK && l.KeyLife > 0 {
 		l.used.add(usedKey{w.op.Once, w.key, w.op.Answered})
 	}

@@ -26,6 +26,17 @@ test('a refused submit is not repeated', async (t) => {
   await assert.rejects(client.submit('paid', 'RESIZE', {}, { delay: 3 }), TypeError);
 });
 
+test('a unique key', async (t) => {
+  const { fake, client } = await started(t);
+  const unique = { key: 'shop 7', while: 60, on: 'refuse' };
+  await client.submit('paid', 'RESIZE', {}, { unique });
+  assert.deepEqual(fake.bodies, [{ type: 'RESIZE', payload: {}, unique }]);
+  fake.fault = () => 409;
+  fake.refusal = { errorCode: 'UNIQUE_TAKEN', jobId: 'job-7' };
+  await assert.rejects(client.submit('paid', 'RESIZE', {}, { unique }),
+    (e) => e instanceof TierqError && e.code === 'UNIQUE_TAKEN' && e.jobId === 'job-7');
+});
+
 test('a submit in doubt says so', async (t) => {
   const { fake, client } = await started(t);
   fake.fault = (verb, n) => [0, 1, 503, 503, 503][n];

@@ -17,9 +17,11 @@ export class Fake {
   state = 'run';
   leaseMs = 30_000;
   keys = new Map(); // submitted jobs, by Idempotency-Key
+  bodies = []; // of submits
   polls = []; // the answers to polls, in their order; the last one repeats
   copies = new Set(); // of claims: their ids and repeats
   wrong = [];
+  refusal = {}; // more members of a refusal
   stops = []; // what to do before the server ends
   // Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is lost;
   // above, it is refused with this status.
@@ -56,7 +58,9 @@ export class Fake {
     this.counts[verb] = (this.counts[verb] ?? 0) + 1;
     if (verb === 'claim') this.numbered(JSON.parse(body));
     const fault = this.fault(verb, this.counts[verb], body);
-    if (fault > 1) return answer(a, fault, { status: fault, errorCode: 'REFUSED', detail: 'by the test' });
+    if (fault > 1) {
+      return answer(a, fault, { status: fault, errorCode: 'REFUSED', detail: 'by the test', ...this.refusal });
+    }
     const serve = { claim: this.claim, heartbeat: this.heartbeat, report: this.report }[verb];
     const gone = () => a.destroyed;
     const said = serve ? await serve.call(this, JSON.parse(body), gone) : this.client(q, verb, body);
@@ -117,6 +121,7 @@ export class Fake {
       if (!this.keys.has(key)) this.keys.set(key, `job-${this.keys.size}`);
       return this.keys.get(key);
     };
+    if (verb.endsWith('/submit')) this.bodies.push(JSON.parse(body));
     if (verb.endsWith('/submit')) return { apiResponseData: { jobId: idOf(q.headers['idempotency-key']) } };
     if (verb.endsWith('/submit/batch')) {
       return {

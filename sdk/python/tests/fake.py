@@ -26,6 +26,8 @@ class Fake:
         # lost; above, it is refused with this status.
         self.fault = lambda verb, n, body: 0
         self.wrong = []
+        self.refusal = {}  # more members of a refusal
+        self.bodies = []  # of submits
         self.copies = set()  # of claims: their ids and repeats
         fake = self
 
@@ -73,7 +75,7 @@ class Fake:
                 self.numbered(json.loads(body))
             fault = self.fault(verb, self.counts[verb], body)
         if fault > 1:
-            said = {"status": fault, "errorCode": "REFUSED", "detail": "by the test"}
+            said = {"status": fault, "errorCode": "REFUSED", "detail": "by the test", **self.refusal}
             return self.answer(request, fault, said)
         serve = {"claim": self.claim, "heartbeat": self.heartbeat, "report": self.report}.get(verb)
         if serve is not None:
@@ -149,6 +151,7 @@ class Fake:
         with self.lock:
             if verb.endswith("/submit"):
                 key = request.headers["Idempotency-Key"]
+                self.bodies.append(json.loads(body))
                 id = self.keys.setdefault(key, "job-%d" % len(self.keys))
                 return 202, {"apiResponseData": {"jobId": id, "currentJobStatus": "PENDING"}}
             if verb.endswith("/submit/batch"):

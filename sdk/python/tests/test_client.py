@@ -28,6 +28,16 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             self.client.submit("paid", "RESIZE", delay=3)
 
+    def test_unique(self):
+        unique = {"key": "shop 7", "while": 60, "on": "refuse"}
+        self.client.submit("paid", "RESIZE", {}, unique=unique)
+        self.assertEqual(self.fake.bodies, [{"type": "RESIZE", "payload": {}, "unique": unique}])
+        self.fake.fault = lambda verb, n, body: 409
+        self.fake.refusal = {"errorCode": "UNIQUE_TAKEN", "jobId": "job-7"}
+        with self.assertRaises(TierqError) as refused:
+            self.client.submit("paid", "RESIZE", {}, unique=unique)
+        self.assertEqual((refused.exception.code, refused.exception.job_id), ("UNIQUE_TAKEN", "job-7"))
+
     def test_submit_in_doubt(self):
         self.fake.fault = lambda verb, n, body: (0, 1, 503, 503, 503)[n]
         with self.assertRaises(OutcomeUnknown):

@@ -70,9 +70,10 @@ class Client:
         """Submits a job, and returns its id.
 
         options are queue, delay_seconds, run_at (an RFC 3339 text), max_retries, max_processing_seconds, callback_url
-        and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id is that job's;
-        on refuse it is a TierqError with the code UNIQUE_TAKEN and that job_id. The error is
-        OutcomeUnknown if the job may have been accepted; any other means that it was not.
+        and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id may be that
+        job's, or that of the job that waits for it; with on "refuse" the error is a TierqError with the code
+        UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have been accepted; any other
+        means that it was not.
         """
         body = _job(type, payload, options)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
