@@ -1,7 +1,7 @@
 -- The prelude stands in front of every script. It has the functions that several scripts share.
 --
 -- A job is spread over a few keys, so that a script reads and writes the jobs of a call with one command per key:
---   job .. id       STRING "class\nhead\npayload": a living job; also a FAILED or CANCELLED one until SQL has it
+--   job .. id       STRING "class\nhead\npayload": a living job; also an ended one until SQL has it, unless COMPLETED
 --   tried           HASH id -> "run laters unknowns since report word at cause error": a job that was tried or delayed
 --   leases          HASH id -> "lease\nhead": a running job
 --   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
@@ -33,12 +33,16 @@ local function slice_of(id) return string.sub(id, 1, 11) end
 
 -- read_class_options reads the options of a class, "name=value" in a fixed order, into its parts. It returns false for
 -- another text. uniq is the job's unique key: a hash, and while what the job holds the key: 'w' it waits, 'l' it lives,
--- 's' and a number = so many seconds from its arrival.
+-- 's' and a number = so many seconds from its arrival. exp is the time in ms by which the job must be claimed.
 local function read_class_options(parsed, options)
-  local hash, mode, seconds = string.match(options, '^ uniq=(%x+)%.([wls])(%d*)$')
-  if not hash then return false end
-  parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
-  return true
+  local hash, mode, seconds, rest = string.match(options, '^ uniq=(%x+)%.([wls])(%d*)(.*)$')
+  if hash then
+    parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
+  end
+  rest = rest or options
+  local expires = string.match(rest, '^ exp=(%d+)$')
+  parsed.expires = expires and tonumber(expires)
+  return expires ~= nil or rest == ''
 end
 
 -- parse_class parses a class, once per call: most jobs of a call share one. It returns nil for another text.
@@ -412,9 +416,10 @@ local function end_with_record(checkpoints, id, class, attempt, line, at, head, 
 end
 
 -- take_waiting takes a job that waits out of its queue, or out of scheduled, and returns what tried has of it.
-local function take_waiting(queue, queues, scheduled, tried, id, class, head)
+local function take_waiting(queue, queues, scheduled, expiries, tried, id, class, head)
   local is_ready = redis.call('ZREM', key_of(class.queue, queue, queues), id) == 1
   redis.call('ZREM', scheduled, id)
+  if class.expires then redis.call('ZREM', expiries, id) end
   local t = parse_tried(redis.call('HGET', tried, id))
   count_waiting(class, is_ready, t.run.first_claim == '0', -1, bytes_of(head))
   return t
@@ -425,6 +430,18 @@ local function end_waiting(checkpoints, id, class, head, state, at, t)
   local run = t.run
   local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
   end_with_record(checkpoints, id, class, run.attempt, end_line(state, at, '-', class, run_text), at, head, t)
+end
+
+-- is_expired says whether the time by which a waiting job must be claimed has passed, and nobody has claimed it.
+local function is_expired(class, tried_text, now)
+  return class.expires and class.expires <= now and parse_tried(tried_text).run.first_claim == '0'
+end
+
+-- expire_waiting ends a waiting job for which is_expired is true.
+local function expire_waiting(queue, queues, scheduled, expiries, tried, checkpoints, events, id, class, head, at)
+  local t = take_waiting(queue, queues, scheduled, expiries, tried, id, class, head)
+  end_waiting(checkpoints, id, class, head, 'EXPIRED', at, t)
+  note_event(events, id, class.tier, 'EXPIRED', t.run.attempt)
 end
 
 -- read_ended returns parse_ended of a job, if Redis still has its end.

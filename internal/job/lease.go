@@ -25,12 +25,13 @@ const (
 	IsTaken  Word = "TAKEN"
 	Replaced Word = "REPLACED"
 	// claim: an old number; cancel, kill, hasten, acknowledge, audit, forget: no such job to act on
-	Empty  Word = "EMPTY"
+	Empty  Word = "EMPTY"  // expire: the job does not wait for its first claim
 	Cancel Word = "CANCEL" // heartbeat: a user cancelled the job; cancel: the running job has the request
 	// fail, release, reclaim: no retry is left, or the error is permanent; kill: the job was killed; the dead letter is in
 	// the outbox
 	Discarded    Word = "FAILED"
 	WasCancelled Word = "CANCELLED" // endings: the job's cancel was requested; cancel: the job is cancelled
+	WasExpired   Word = "EXPIRED"   // expire: nobody had claimed the job by its time, and it has ended
 	// cancel, kill, hasten: the job ended before; forget: the job ended after the given time
 	Ended   Word = "ENDED"
 	Suspect Word = "SUSPECT" // reclaim: expired, and reclaimed by a later look at the earliest

@@ -16,10 +16,13 @@ type Options struct {
 	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
-	// The class has these three in Redis.
+	// The class has these four in Redis.
 	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
 	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says
 	Unique   string `json:"unique,omitempty"`   // the unique key and how long the job holds it, see Unique; "" = none
+	// ExpiresMs is the time by Redis' clock, in milliseconds, by which the job must be claimed for the first time; 0 = it
+	// may wait for ever. It holds for the first generation only, see ExpiresAt.
+	ExpiresMs int64 `json:"expiresMs,omitempty"`
 }
 
 // QueueName returns the name of the job's queue.

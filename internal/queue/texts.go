@@ -25,7 +25,7 @@ func ownerOf(owner string, o job.Options) string {
 // type nor trace has a space.
 func descriptor(typ, trace string, o job.Options) string {
 	text := typ + " " + dash(trace)
-	o.Queue, o.MaxRunMs, o.Unique = "", 0, "" // the class has them
+	o.Queue, o.MaxRunMs, o.Unique, o.ExpiresMs = "", 0, "", 0 // the class has them
 	if o != (job.Options{}) {
 		text += " " + o.Text()
 	}
@@ -57,24 +57,44 @@ func cutFields(text string, into []string) (rest string, ok bool) {
 }
 
 // classOptions returns the options at the end of a class, each behind a space.
-func classOptions(o job.Options) string {
-	if o.Unique == "" {
+func classOptions(o job.Options) (text string) {
+	if o.Unique != "" {
+		text = " uniq=" + o.Unique
+	}
+	return text + expiryOption(o)
+}
+
+// expiryOption returns the option with the time by which a job must be claimed, behind a space; "" = there is none.
+func expiryOption(o job.Options) string {
+	if o.ExpiresMs == 0 {
 		return ""
 	}
-	return " uniq=" + o.Unique
+	return " exp=" + strconv.FormatInt(o.ExpiresMs, 10)
 }
 
 // readClassOptions reads the result of classOptions, without its first space.
-func readClassOptions(text string, j *job.Job) (ok bool) {
-	j.Unique, ok = strings.CutPrefix(text, "uniq=")
-	return ok && !strings.Contains(j.Unique, " ")
+func readClassOptions(text string, j *job.Job) bool {
+	first, rest, _ := strings.Cut(text, " ")
+	if unique, ok := strings.CutPrefix(first, "uniq="); ok {
+		if j.Unique = unique; rest == "" {
+			return first == text
+		}
+		first, rest = rest, ""
+	}
+	expiry, ok := strings.CutPrefix(first, "exp=")
+	if !ok || rest != "" {
+		return false
+	}
+	var err error
+	j.ExpiresMs, err = strconv.ParseInt(expiry, 10, 64)
+	return err == nil
 }
 
 // readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms [options]".
 func readClass(class string, j *job.Job) error {
 	var f [6]string
 	rest, ok := cutFields(class, f[:])
-	if j.Unique = ""; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
+	if j.Unique, j.ExpiresMs = "", 0; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
 		return fmt.Errorf("class of %s: %q", j.ID, class)
 	}
 	var err, err2 error
@@ -104,7 +124,8 @@ func readHead(head string, j *job.Job) error {
 	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
 	if rest != "" {
 		options, err := job.ReadOptions(rest)
-		options.Queue, options.MaxRunMs, options.Unique = j.Queue, j.MaxRunMs, j.Unique // the class has them
+		// The class has these.
+		options.Queue, options.MaxRunMs, options.Unique, options.ExpiresMs = j.Queue, j.MaxRunMs, j.Unique, j.ExpiresMs
 		if j.Options = options; err != nil {
 			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}

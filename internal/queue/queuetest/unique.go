@@ -11,13 +11,13 @@ import (
 // HeldFrom is what the score of a HELD job in scheduled has above the time from which it may run.
 const HeldFrom = 4_000_000_000_000_001
 
-// classOption is the option of a class that gives a job a unique key.
-var classOption = regexp.MustCompile(` uniq=(\S+)`)
+// classOption is an option of a class: a unique key, or the time by which the job must be claimed.
+var classOption = regexp.MustCompile(` (uniq|exp)=(\S+)`)
 
 // withoutOptions cuts the options out of a class, or out of a text that begins with one, and keeps them as fields.
 func (f fields) withoutOptions(text string) string {
-	if m := classOption.FindStringSubmatch(text); m != nil {
-		f["unique"] = m[1]
+	for _, m := range classOption.FindAllStringSubmatch(text, -1) {
+		f[map[string]string{"uniq": "unique", "exp": "expires"}[m[1]]] = m[2]
 	}
 	return classOption.ReplaceAllString(text, "")
 }
