@@ -76,7 +76,7 @@ type Attempt struct {
 
 // Ended says whether nothing but a requeue can move the job any more.
 func (j *Job) Ended() bool {
-	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED"
+	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED" || j.Status == "EXPIRED"
 }
 
 // DemoView is /demo. Playing posts {"scenario": id} to Play; what happens comes from the stream Events.

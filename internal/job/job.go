@@ -35,6 +35,9 @@ func (s Status) Ended() bool {
 	return s == Completed || s == Failed || s == Cancelled || s == Expired || s == NeedDiscard
 }
 
+// Final says whether nothing can move the job any more: only FAILED jobs are requeued.
+func (s Status) Final() bool { return s == Completed || s == Cancelled || s == Expired }
+
 // Cause says why an attempt, or at the end the job, did not succeed.
 type Cause string
 

@@ -19,7 +19,7 @@ func aJob(status, more string) string {
 			`"error":"connection refused"}]`
 	}
 	return `{"jobId":"` + jobID + `","id":"` + jobID + `","type":"SEND_EMAIL","tier":"PAID","status":"` + status +
-		`","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"lastError":null,` +
+		`","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"expiresAt":null,"lastError":null,` +
 		`"createdAt":"2026-11-22T11:59:00.000000Z","firstTriedAt":"2026-11-22T11:59:01.000000Z","generation":1,` +
 		`"traceId":"a-trace","cancelRequested":false,"result":null` + more + `}`
 }

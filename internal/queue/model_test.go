@@ -74,7 +74,8 @@ var steps = []string{
 	"submit", "submit", "submit", "claim", "claim", "claim", "claim by id", "claim by id", "heartbeat", "complete",
 	"complete", "fail", "fail",
 	"release", "later", "unknown", "expire", "ripen", "look", "look",
-	"promote", "expire jobs", "lapse", "cancel", "kill", "hasten", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
+	"promote", "expire jobs", "lapse",
+	"cancel", "kill", "hasten", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
 
 func (w *walk) step() {

@@ -17,8 +17,10 @@ import (
 var expiryMutations = []mutation{
 	{"submit keeps no expiry", "submit", "  bulk('ZADD', expiries, expiry_entries)\n", "", true},
 	{"submit keeps no expiry with a unique key", "submit",
-		"  if class.expires then redis.call('ZADD', expiries, class.expires, id) end\n  if not holder", "  if not holder", true},
-	{"a replaced job keeps its expiry", "submit", "  if old.expires then redis.call('ZREM', expiries, id) end\n", "", true},
+		"  if class.expires then redis.call('ZADD', expiries, class.expires, id) end\n  if not holder",
+		"  if not holder", true},
+	{"a replaced job keeps its expiry", "submit",
+		"  if old.expires then redis.call('ZREM', expiries, id) end\n", "", true},
 	{"a replaced job gets no expiry", "submit",
 		"  if class.expires then redis.call('ZADD', expiries, class.expires, id) end\n  if is_held", "  if is_held", true},
 	{"claim hands out what has expired", "claim", "is_expired(class, tried_texts[i], now)", "false", false},

@@ -141,7 +141,8 @@ func TestPromoter_ExpiresToo(t *testing.T) {
 	if p.runOnce(t.Context()); woken != 1 || len(left) != 0 {
 		t.Errorf("woken %d times, left %v", woken, left)
 	}
-	p = NewPromoter(expiring(func(int) (int, error) { return 0, errIO }), 1, func() { t.Error("woken for nothing") }, quiet)
+	p = NewPromoter(expiring(func(int) (int, error) { return 0, errIO }), 1, func() { t.Error("woken for nothing") },
+		quiet)
 	if got := p.runOnce(t.Context()); got != 2*promotePace.Floor {
 		t.Errorf("next in %s after an error", got)
 	}

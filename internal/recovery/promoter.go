@@ -35,8 +35,8 @@ type Promoter struct {
 	wait       time.Duration
 }
 
-// NewPromoter makes a promoter. It calls woken when jobs became ready, or may have: the end of a job may free the unique
-// key for which another one waits.
+// NewPromoter makes a promoter. It calls woken when jobs became ready, or may have: the end of a job may free the
+// unique key for which another one waits.
 func NewPromoter(q Promoting, partitions int, woken func(), log *slog.Logger) *Promoter {
 	p := &Promoter{queue: q, partitions: partitions, woken: woken, log: log, wait: promotePace.Floor}
 	p.Loop = loop.New(p.runOnce)

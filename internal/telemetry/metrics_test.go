@@ -123,7 +123,7 @@ func TestGaugesAreTheLatestSnapshot(t *testing.T) {
 			t.Fatalf("the oldest age of the tiers without a plan is %v", got)
 		}
 	}
-	if got := values(t, m, "tierq_jobs_finished_total"); len(got) != 9 || len(nonzero(got)) != 0 {
+	if got := values(t, m, "tierq_jobs_finished_total"); len(got) != 12 || len(nonzero(got)) != 0 {
 		t.Errorf("a tier's counters begin at 0, before its first job; got %v", got)
 	}
 }

@@ -210,7 +210,8 @@ func (a *audit) place(id string, state job.Status) []string {
 	return []string{"outbox"}
 }
 
-// expiry returns the set of jobs that must be claimed by a time, if a job must be in it: it waits and was never claimed.
+// expiry returns the set of jobs that must be claimed by a time, if a job must be in it: it waits and was never
+// claimed.
 func (a *audit) expiry(id string, state job.Status) []string {
 	h := a.Jobs[id]
 	if _, tried := h["first"]; h["expires"] == "" || tried || state.Ended() || state == job.Processing {
