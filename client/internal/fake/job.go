@@ -21,6 +21,7 @@ type Job struct {
 	Delay                      time.Duration
 	RunAt                      time.Time // of a job with a delay too; zero = it may run at once
 	CallbackURL, Queue         string
+	ExpiresAt                  time.Time // of a job with an expiresIn too; zero = it does not expire
 
 	Status                  string
 	Version                 int
@@ -33,7 +34,7 @@ type Job struct {
 func (j *Job) Ended() bool { return ended(j.Status) }
 
 func ended(status string) bool {
-	return status == "COMPLETED" || status == "FAILED" || status == "CANCELLED"
+	return status == "COMPLETED" || status == "FAILED" || status == "CANCELLED" || status == "EXPIRED"
 }
 
 // Judge sets the function that chooses the error code of each submitted type; "" accepts the job.
@@ -131,6 +132,8 @@ func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed 
 		RunAt        time.Time       `json:"runAt"`
 		CallbackURL  string          `json:"callbackUrl"`
 		Queue        string          `json:"queue"`
+		ExpiresIn    float64         `json:"expiresIn"`
+		ExpiresAt    time.Time       `json:"expiresAt"`
 	}
 	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
 		return nil, false, "INVALID_REQUEST"
@@ -144,6 +147,10 @@ func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed 
 		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
 		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
 		CallbackURL: asked.CallbackURL, Queue: asked.Queue, Status: "PENDING", Arrived: time.Now(),
+		ExpiresAt: asked.ExpiresAt,
+	}
+	if asked.ExpiresIn > 0 {
+		j.ExpiresAt = j.Arrived.Add(milliseconds(asked.ExpiresIn))
 	}
 	if j.Delay > 0 {
 		j.RunAt = j.Arrived.Add(j.Delay)
@@ -195,6 +202,9 @@ func (j *Job) data() map[string]any {
 		d["position"], d["etaSeconds"] = 0, 1
 	case "SCHEDULED":
 		d["runAt"] = orNull(j.RunAt)
+	}
+	if j.Tried.IsZero() && !j.Ended() {
+		d["expiresAt"] = orNull(j.ExpiresAt)
 	}
 	return d
 }
