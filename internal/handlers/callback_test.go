@@ -70,8 +70,9 @@ func TestCallback(t *testing.T) {
 	late.Generation, late.Attempt, late.Cause, late.LastError = 1, 0, "", ""
 	_, _, told := eventOf(t, late)
 	data := told["data"].(map[string]any)
-	if told["type"] != "job.expired" || told["timestamp"] != "2026-05-01T11:00:01.005000Z" || data["status"] != "EXPIRED" ||
-		data["completedAt"] != nil || data["failedAt"] != nil || data["failureCause"] != nil || data["lastError"] != nil {
+	if told["type"] != "job.expired" || told["timestamp"] != "2026-05-01T11:00:01.005000Z" ||
+		data["status"] != "EXPIRED" || data["completedAt"] != nil || data["failedAt"] != nil || data["failureCause"] != nil ||
+		data["lastError"] != nil {
 		t.Errorf("expired: %v", told)
 	}
 	o := ended(job.Completed)

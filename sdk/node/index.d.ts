@@ -86,8 +86,8 @@ export class Client {
   /** Returns the state of a job. */
   poll<Result = unknown>(jobId: string): Promise<Poll<Result>>;
   /**
-   * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, JobExpired, the signal's
-   * reason, or after timeout ms a DOMException named TimeoutError.
+   * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, JobExpired,
+   * the signal's reason, or after timeout ms a DOMException named TimeoutError.
    */
   wait<Result = unknown>(jobId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Poll<Result>>;
   /** Cancels a job, and returns its status: PROCESSING while its worker has yet to be told. */

@@ -72,9 +72,9 @@ class Client:
 
         options are queue, delay_seconds, run_at (an RFC 3339 text), expires_in (seconds within which a worker must
         claim the job, or it ends EXPIRED), expires_at (the same as a text), max_retries, max_processing_seconds,
-        callback_url and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id is that job's;
-        on refuse it is a TierqError with the code UNIQUE_TAKEN and that job_id. The error is
-        OutcomeUnknown if the job may have been accepted; any other means that it was not.
+        callback_url and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id is
+        that job's; on refuse it is a TierqError with the code UNIQUE_TAKEN and that job_id. The error is OutcomeUnknown
+        if the job may have been accepted; any other means that it was not.
         """
         body = _job(type, payload, options)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
@@ -180,7 +180,8 @@ def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:
 
 
 OPTIONS = {
-    "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "expires_in": "expiresIn", "expires_at": "expiresAt",
+    "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "expires_in": "expiresIn",
+    "expires_at": "expiresAt",
     "max_retries": "maxRetries",
     "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
     "unique": "unique",
