@@ -57,8 +57,8 @@ type eventData struct {
 }
 
 // Callback returns the payload of the CALLBACK job that reports o to o.CallbackURL. The status of o is COMPLETED,
-// FAILED or EXPIRED. The same outcome gives the same payload. The message's id is <job id>_<generation>, while that of a
-// SEND_WEBHOOK job has no underscore: so no user can get a forged event signed under the id of a real one.
+// FAILED or EXPIRED. The same outcome gives the same payload. The message's id is <job id>_<generation>, while that of
+// a SEND_WEBHOOK job has no underscore: so no user can get a forged event signed under the id of a real one.
 func Callback(o job.Outcome) []byte {
 	at := stamp(o.EndedAt)
 	e := event{Type: "job.completed", Data: eventData{

@@ -37,6 +37,8 @@ func (c *client) run() {
 	c.step("order", func() {
 		p = c.world.processes[c.process]
 		switch {
+		case c.expires > 0:
+			c.by = c.world.ms() + c.expires.Milliseconds()
 		case c.what == "requeue":
 			c.id = c.world.sql.dead(c.id)
 		case c.running:
@@ -102,7 +104,7 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
-		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue}}
+		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, ExpiresMs: o.by}}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {
 			s.MaxRetries = p.MaxRetries
