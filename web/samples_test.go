@@ -224,7 +224,7 @@ func (s samples) rows(status string) []JobRow {
 			), Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Requeued: i == 3,
 		}
 		if status == "" {
-			r.Status = []string{"COMPLETED", "PROCESSING", "PENDING", "FAILED", "SCHEDULED", "CANCELLED"}[i%6]
+			r.Status = []string{"COMPLETED", "PROCESSING", "PENDING", "FAILED", "SCHEDULED", "CANCELLED", "EXPIRED"}[i%7]
 			if r.Status != "FAILED" {
 				r.Cause, r.Error = "", ""
 			}

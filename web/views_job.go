@@ -30,6 +30,7 @@ type Job struct {
 	StartedAt       time.Time
 	EndedAt         time.Time
 	RunAt           time.Time
+	ExpiresAt       time.Time // zero: it does not, or a worker has claimed it
 	Cause           string
 	LastError       string
 	Payload         []byte // JSON; nil = none, or not kept

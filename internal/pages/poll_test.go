@@ -64,9 +64,11 @@ func TestPoll_Payload(t *testing.T) {
 		"none":         {"FAILED", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
 		"none, living": {"PENDING", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
 		"completed": {"COMPLETED", `,"payload":null,"payloadKept":false`,
-			"Not kept: a job that is completed or cancelled lets its payload go."},
+			"Not kept: a job that is completed, cancelled or expired lets its payload go."},
 		"cancelled": {"CANCELLED", `,"payload":null,"payloadKept":false`,
-			"Not kept: a job that is completed or cancelled lets its payload go."},
+			"Not kept: a job that is completed, cancelled or expired lets its payload go."},
+		"expired": {"EXPIRED", `,"payload":null,"payloadKept":false`,
+			"Not kept: a job that is completed, cancelled or expired lets its payload go."},
 		"letter is gone": {"FAILED", `,"payload":null,"payloadKept":false`, "Not kept any more: its dead letter is gone."},
 	} {
 		s := newFace(t, openMe).say("GET /api/jobs/"+jobID,
@@ -96,6 +98,8 @@ func TestPoll_AJobThatLives(t *testing.T) {
 			ok(`{"status":"PROCESSING","reasons":["it is running, and was asked to stop"]}`), []string{"asked to stop"}, 0},
 		"is due later": {"SCHEDULED", `,"runAt":"2026-11-22T12:00:50.000000Z"`,
 			ok(`{"status":"SCHEDULED","reasons":["it is not due before"]}`), []string{"SCHEDULED due in 50 s"}, 1},
+		"expires": {"PENDING", `,"expiresAt":"2026-11-22T12:00:50.000000Z"`,
+			ok(`{"status":"PENDING","reasons":["it expires at"]}`), []string{"Expires 2026-11-22 12:00:50"}, 1},
 		"nobody says why": {"PENDING", "", problem(503, "SYSTEM_UNHEALTHY", "away"), []string{"PENDING arrived 1 min ago"},
 			1},
 		"has moved on": {"PENDING", "",
@@ -137,7 +141,7 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 // Only an admin may kill, hasten and dismiss, and only where that can do something.
 func TestPoll_WhatOperatorsMayDo(t *testing.T) {
 	for status, want := range map[string][]string{
-		"PENDING": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil, "CANCELLED": nil,
+		"PENDING": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil, "CANCELLED": nil, "EXPIRED": nil,
 		"FAILED": {"dismiss"},
 	} {
 		for me, may := range map[string]bool{openMe: true, submitMe: false, readerMe: false} {

@@ -202,3 +202,27 @@ func TestExpiriesAreAudited(t *testing.T) {
 		e.Finish(t, l)
 	})
 }
+
+// Scripts and readers take the same options of a class, in one order, and no others.
+func TestClassOptionsAreStrict(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
+		key := "uniq=" + job.Unique(uniqueHash, job.WhileLiving)
+		for options, good := range map[string]bool{
+			"": true, " exp=5": true, " " + key: true, " " + key + " exp=5": true,
+			" exp=x": false, " exp=": false, " exp=5 " + key: false, " " + key + " exp=": false, " exp=5 exp=6": false,
+			"  exp=5": false, " exp=5 ": false, " " + key + "  exp=5": false, " line=5": false,
+		} {
+			id := e.Put(t, job.Paid)
+			e.Edit(t, "job", id, func(text string) string { return strings.Replace(text, "\n", options+"\n", 1) })
+			j, err := e.Find(t.Context(), id)
+			if (err == nil) != good || good && strings.Contains(options, "exp=5") != (j.ExpiresMs == 5) {
+				t.Errorf("%q: found %+v, %v", options, j.Options, err)
+			}
+			if word := e.Cancels(t, id); (word == job.WasCancelled) != good {
+				t.Errorf("%q: a cancel answers %s", options, word)
+			}
+		}
+		e.Broken(t)
+	})
+}

@@ -72,22 +72,19 @@ func expiryOption(o job.Options) string {
 	return " exp=" + strconv.FormatInt(o.ExpiresMs, 10)
 }
 
-// readClassOptions reads the result of classOptions, without its first space.
+// readClassOptions reads the result of classOptions, without its first space. It returns false for another text.
 func readClassOptions(text string, j *job.Job) bool {
-	first, rest, _ := strings.Cut(text, " ")
-	if unique, ok := strings.CutPrefix(first, "uniq="); ok {
-		if j.Unique = unique; rest == "" {
-			return first == text
+	var read job.Options
+	for word := range strings.SplitSeq(text, " ") {
+		switch name, value, _ := strings.Cut(word, "="); name {
+		case "uniq":
+			read.Unique = value
+		case "exp":
+			read.ExpiresMs, _ = strconv.ParseInt(value, 10, 64)
 		}
-		first, rest = rest, ""
 	}
-	expiry, ok := strings.CutPrefix(first, "exp=")
-	if !ok || rest != "" {
-		return false
-	}
-	var err error
-	j.ExpiresMs, err = strconv.ParseInt(expiry, 10, 64)
-	return err == nil
+	j.Unique, j.ExpiresMs = read.Unique, read.ExpiresMs
+	return classOptions(read) == " "+text
 }
 
 // readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms [options]".

@@ -207,7 +207,8 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	}
 	k.attempt++
 	k.costs++
-	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-")) + k.option()
+	class := fmt.Sprintf("%s %s %d %d %s 0%s", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries,
+		cmp.Or(k.owner, "-"), k.option())
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)

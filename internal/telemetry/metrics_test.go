@@ -33,6 +33,7 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 	m.Ended(first(job.Public), "FAILED", "SOMETHING_NEW", time.Second)
 	m.Ended(first(job.Unpaid), "CANCELLED", "", 0) // the handler never began
 	m.Cancelled(job.Public)
+	m.Expired(job.Public)
 	m.Recovered(job.Public, job.Crashed, job.OK)
 	m.Recovered(job.Public, job.Crashed, job.Suspect)
 	m.Recovered(job.Public, job.Stuck, job.Discarded)
@@ -47,7 +48,7 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 			"RATE_LIMITED PAID": 1, "IDEMPOTENCY_MISMATCH PAID": 1, "ERROR PAID": 1, "ACCEPTED UNPAID": 1,
 		},
 		"tierq_jobs_finished_total": {
-			"COMPLETED PAID": 1, "FAILED PAID": 2, "CANCELLED PAID": 1, "CANCELLED UNPAID": 1, "FAILED PUBLIC": 2,
+			"COMPLETED PAID": 1, "FAILED PAID": 2, "CANCELLED PAID": 1, "CANCELLED UNPAID": 1, "FAILED PUBLIC": 2, "EXPIRED PUBLIC": 1,
 			"CANCELLED PUBLIC": 1, "CANCELLED other": 1,
 		},
 		"tierq_dead_letters_total": {"PERMANENT_ERROR PAID": 2, "OTHER PUBLIC": 1, "MAX_TIME_EXCEEDED PUBLIC": 1},
