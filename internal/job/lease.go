@@ -100,11 +100,13 @@ type Elsewhere struct {
 }
 
 // ClaimReply has the leases of a claim, and the score of the best job left that the claim may have (math.Inf(1) if
-// there is none). PassedOver says that there are others, for which ClaimRequest.Room has no slots.
+// there is none). PassedOver says that there are others, for which ClaimRequest.Room has no slots. Expired counts jobs
+// that the claim ended in the place of leases, because nobody had claimed them by their time.
 type ClaimReply struct {
 	Leases     []Lease
 	Next       float64
 	PassedOver bool
+	Expired    int
 }
 
 // SubmitReply is the answer to one submission: OK, HELD, DUPLICATE, REPLAY, MISMATCH, UNIQUE, TAKEN, REPLACED, FULL,

@@ -141,8 +141,9 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 // Only an admin may kill, hasten and dismiss, and only where that can do something.
 func TestPoll_WhatOperatorsMayDo(t *testing.T) {
 	for status, want := range map[string][]string{
-		"PENDING": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil, "CANCELLED": nil, "EXPIRED": nil,
-		"FAILED": {"dismiss"},
+		"PENDING": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil, "CANCELLED": nil,
+		"EXPIRED": nil,
+		"FAILED":  {"dismiss"},
 	} {
 		for me, may := range map[string]bool{openMe: true, submitMe: false, readerMe: false} {
 			s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob(status, ""))).get(pollJob).status(200)

@@ -132,6 +132,7 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	if err != nil {
 		return fmt.Errorf("claim: expired: %w", err)
 	}
+	reply.Expired = len(tiers)
 	for _, tier := range tiers {
 		q.opts.Expired(job.Tier(tier))
 	}
