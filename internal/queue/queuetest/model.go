@@ -226,10 +226,8 @@ func (m *Model) Claim(process string, queues []string, number int64, token strin
 
 // lease starts attempts of jobs, and ends those that nobody claimed by their time.
 func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
-	var expired []*ModelJob
 	for _, j := range jobs {
-		if j.Overdue() {
-			expired = append(expired, j)
+		if j.endOverdue() {
 			continue
 		}
 		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
@@ -239,9 +237,6 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 		}
 		j.calm()
 		leases = append(leases, ModelLease{Job: j, Attempt: j.Attempt, Retries: j.Retries, Token: token})
-	}
-	for _, j := range expired {
-		j.end(job.Expired)
 	}
 	return leases
 }

@@ -44,20 +44,6 @@ func (m *Model) KillJob(j *ModelJob, generation int) job.Word {
 	return job.Discarded
 }
 
-// Overdue says whether nobody has claimed the job by its time, which a test lets pass by giving the job the time 1.
-func (j *ModelJob) Overdue() bool { return j.Expires == 1 && !j.Tried && alive(j) }
-
-// Expire ends every job that nobody claimed by its time, and returns how many there were.
-func (m *Model) Expire() (n int) {
-	for _, j := range m.Jobs {
-		if j.Overdue() {
-			j.end(job.Expired)
-			n++
-		}
-	}
-	return n
-}
-
 // HastenJob makes a scheduled job ready.
 func (m *Model) HastenJob(j *ModelJob) job.Word {
 	switch {
