@@ -48,7 +48,10 @@ func TestExpiry(t *testing.T) {
 			if !strings.Contains(string(why.body), "it expires at ") || !strings.Contains(string(why.body), "is paused since") {
 				t.Errorf("why: %s", why.body)
 			}
-			s.await(soon, "EXPIRED", 10*time.Second)
+			held := do(t, http.MethodGet, s.base+"/result/poll?wait=10s&jobId="+soon, "") // it hears of the end
+			if !strings.Contains(string(held.body), `"currentJobStatus":"EXPIRED"`) {
+				t.Errorf("a poll that waits: %d %s", held.status, held.body)
+			}
 			s.await(s.submit("paid", in(60)), "COMPLETED", 10*time.Second)
 
 			if err := s.Kill(); err != nil {
