@@ -184,8 +184,8 @@ func (r *Room) look(e *job.Elsewhere) ([]job.ClaimReply, error) {
 	return nil, errors.Join(errs...)
 }
 
-// ask claims up to n jobs of a partition. It goes on while a call only ended jobs whose time was over: such a call found
-// nothing, so Redis remembers nothing of it.
+// ask claims up to n jobs of a partition. It goes on while a call only ended jobs whose time was over: such a call
+// found nothing, so Redis remembers nothing of it.
 func (r *Room) ask(partition int, e *job.Elsewhere, n int, high float64) (reply job.ClaimReply, err error) {
 	for err == nil {
 		err = r.again(func(ctx context.Context) error {
