@@ -158,6 +158,13 @@ type JobCancelledError struct{ Poll Poll }
 
 func (e *JobCancelledError) Error() string { return fmt.Sprintf("job %s was cancelled", e.Poll.JobID) }
 
+// JobExpiredError means that a job EXPIRED: no worker claimed it by the time that its submit said.
+type JobExpiredError struct{ Poll Poll }
+
+func (e *JobExpiredError) Error() string {
+	return fmt.Sprintf("job %s expired: no worker claimed it in time", e.Poll.JobID)
+}
+
 // ending returns the error of an ended job for the callers who wait for its result; nil if it is COMPLETED.
 func ending(p *Poll) error {
 	switch p.Status {
@@ -165,6 +172,8 @@ func ending(p *Poll) error {
 		return &JobFailedError{Poll: *p}
 	case Cancelled:
 		return &JobCancelledError{Poll: *p}
+	case Expired:
+		return &JobExpiredError{Poll: *p}
 	}
 	return nil
 }

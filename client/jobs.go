@@ -264,7 +264,8 @@ type Why struct {
 	Gate          Gate           `json:"gate"`
 	ETASeconds    *int64         `json:"etaSeconds"`
 	RunAt         time.Time      `json:"runAt,omitzero"`
-	Reasons       []string       `json:"reasons"` // in words, for people
+	ExpiresAt     time.Time      `json:"expiresAt,omitzero"` // of a job that was never claimed
+	Reasons       []string       `json:"reasons"`            // in words, for people
 
 	Raw json.RawMessage `json:"-"` // the whole answer
 }

@@ -24,9 +24,9 @@ func (c *Client) Poll(ctx context.Context, jobID string) (Poll, error) {
 }
 
 // Wait returns a job when it has COMPLETED. For a FAILED job the error is a *JobFailedError, for a CANCELLED one a
-// *JobCancelledError. Wait waits on the server's side until the job or ctx ends, and learns of the job's end
-// within milliseconds. If an outage outlasts the tries of one call, Wait returns ErrUnavailable. The caller may
-// wait again.
+// *JobCancelledError, for an EXPIRED one a *JobExpiredError. Wait waits on the server's side until the job or ctx ends,
+// and learns of the job's end within milliseconds. If an outage outlasts the tries of one call, Wait returns
+// ErrUnavailable. The caller may wait again.
 func (c *Client) Wait(ctx context.Context, jobID string) (Poll, error) {
 	return c.wait(ctx, jobID, nil)
 }

@@ -52,7 +52,7 @@ func waits(t *testing.T, c *Client) map[string]func(id string) (Poll, error) {
 func TestWait_EndsAsTheJobEnds(t *testing.T) {
 	s, c := newServer(t)
 	for name, wait := range waits(t, c) {
-		for _, end := range []Status{Completed, Failed, Cancelled} {
+		for _, end := range []Status{Completed, Failed, Cancelled, Expired} {
 			id := submitted(t, c)
 			go func() {
 				s.Move(id, "PROCESSING", "", "", "")
@@ -61,8 +61,9 @@ func TestWait_EndsAsTheJobEnds(t *testing.T) {
 			p, err := wait(id)
 			failed, isFailed := errors.AsType[*JobFailedError](err)
 			cancelled, isCancelled := errors.AsType[*JobCancelledError](err)
+			_, isExpired := errors.AsType[*JobExpiredError](err)
 			if p.JobID != id || p.Status != end || isFailed != (end == Failed) || isCancelled != (end == Cancelled) ||
-				(err == nil) != (end == Completed) {
+				isExpired != (end == Expired) || (err == nil) != (end == Completed) {
 				t.Errorf("%s, %s: %+v, %v", name, end, p, err)
 			}
 			if isFailed && (failed.Poll.FailureCause != "HANDLER_ERROR" || !strings.Contains(err.Error(), "boom")) ||

@@ -38,6 +38,7 @@ type TierStats struct {
 	Completed          int64       `json:"completed"`
 	Failed             int64       `json:"failed"`
 	Cancelled          int64       `json:"cancelled"`
+	Expired            int64       `json:"expired"`
 	Retried            int64       `json:"retried"`
 }
 

@@ -23,13 +23,17 @@ type Submission struct {
 	// 255 characters. "" = a random key, which protects against lost answers, but not against a second submit.
 	IdempotencyKey string
 
-	MaxRetries  *int          // may lower the tier's limit, not raise it; nil = the tier's
-	Delay       time.Duration // before the job may start, to the millisecond; excludes RunAt
-	RunAt       time.Time     // when the job may start; excludes Delay
-	CallbackURL string        // gets a signed POST when the job has ended
-	Queue       string        // a declared queue, or MainQueue; "" = MainQueue
-	Unique      *Unique       // nil = none
-	LineKey     string        // see WithKey
+	MaxRetries *int          // may lower the tier's limit, not raise it; nil = the tier's
+	Delay      time.Duration // before the job may start, to the millisecond; excludes RunAt
+	RunAt      time.Time     // when the job may start; excludes Delay
+	// ExpiresIn is how long after the submit a worker must have claimed the job for the first time, or the job ends
+	// EXPIRED without a run, to the millisecond; 0 = whenever. It is longer than Delay. ExpiresAt is the same as a time.
+	ExpiresIn   time.Duration
+	ExpiresAt   time.Time // excludes ExpiresIn
+	CallbackURL string    // gets a signed POST when the job has ended
+	Queue       string    // a declared queue, or MainQueue; "" = MainQueue
+	Unique      *Unique   // nil = none
+	LineKey     string    // see WithKey
 	// TraceID appears in the server's logs and in the job's calls: letters, digits, . _ -; "" = the server makes one.
 	TraceID string
 }
@@ -82,6 +86,12 @@ func Delay(d time.Duration) SubmitOption { return func(s *Submission) { s.Delay 
 
 // RunAt sets that the job starts at t at the earliest.
 func RunAt(t time.Time) SubmitOption { return func(s *Submission) { s.RunAt = t } }
+
+// ExpiresIn ends the job as EXPIRED if no worker has claimed it within d.
+func ExpiresIn(d time.Duration) SubmitOption { return func(s *Submission) { s.ExpiresIn = d } }
+
+// ExpiresAt ends the job as EXPIRED if no worker has claimed it by t.
+func ExpiresAt(t time.Time) SubmitOption { return func(s *Submission) { s.ExpiresAt = t } }
 
 // CallbackURL sets an address that gets a signed POST when the job has ended.
 func CallbackURL(url string) SubmitOption { return func(s *Submission) { s.CallbackURL = url } }
@@ -184,6 +194,8 @@ type wireSubmission struct {
 	MaxRetries   *int    `json:"maxRetries,omitempty"`
 	DelaySeconds float64 `json:"delaySeconds,omitempty"`
 	RunAt        string  `json:"runAt,omitempty"`
+	ExpiresIn    float64 `json:"expiresIn,omitempty"`
+	ExpiresAt    string  `json:"expiresAt,omitempty"`
 	CallbackURL  string  `json:"callbackUrl,omitempty"`
 	Queue        string  `json:"queue,omitempty"`
 	Unique       *unique `json:"unique,omitempty"`
@@ -213,6 +225,11 @@ func (u *Unique) wire() *unique {
 	return w
 }
 
+// milliseconds returns a time in seconds, rounded up to the millisecond.
+func milliseconds(d time.Duration) float64 {
+	return math.Ceil(float64(d)/float64(time.Millisecond)) / 1000
+}
+
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
@@ -224,6 +241,10 @@ func (s *Submission) encode(key string) ([]byte, error) {
 		return nil, errors.New("the delay is negative")
 	case s.Delay > 0 && !s.RunAt.IsZero():
 		return nil, errors.New("a delay and a time to run at exclude each other")
+	case s.ExpiresIn < 0:
+		return nil, errors.New("the time in which the job expires is negative")
+	case s.ExpiresIn > 0 && !s.ExpiresAt.IsZero():
+		return nil, errors.New("ExpiresIn and ExpiresAt exclude each other")
 	case len(s.IdempotencyKey) > 255 || !visible(s.IdempotencyKey):
 		return nil, errors.New("an idempotency key is visible ASCII, at most 255 characters")
 	case len(s.TraceID) > 64 || strings.ContainsFunc(s.TraceID,
@@ -235,7 +256,10 @@ func (s *Submission) encode(key string) ([]byte, error) {
 		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Queue: s.Queue, Key: key,
 		Unique:       s.Unique.wire(),
 		LineKey:      s.LineKey,
-		DelaySeconds: math.Ceil(float64(s.Delay)/float64(time.Millisecond)) / 1000, // rounded up: never early
+		DelaySeconds: milliseconds(s.Delay), ExpiresIn: milliseconds(s.ExpiresIn), // never early
+	}
+	if !s.ExpiresAt.IsZero() {
+		w.ExpiresAt = s.ExpiresAt.UTC().Format(time.RFC3339Nano)
 	}
 	if !s.RunAt.IsZero() {
 		w.RunAt = s.RunAt.UTC().Format(time.RFC3339Nano)

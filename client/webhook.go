@@ -104,7 +104,7 @@ func (v *WebhookVerifier) signs(version string, signed, signature []byte) bool {
 
 // JobEnded is the body that a job's callback URL receives when the job has ended.
 type JobEnded struct {
-	Type      string    `json:"type"` // job.completed or job.failed
+	Type      string    `json:"type"` // job.completed, job.failed or job.expired
 	Timestamp time.Time `json:"timestamp"`
 	Data      EndedJob  `json:"data"`
 }

@@ -30,10 +30,11 @@ const (
 	Completed  Status = "COMPLETED"
 	Failed     Status = "FAILED"
 	Cancelled  Status = "CANCELLED"
+	Expired    Status = "EXPIRED" // no worker claimed it by the time that its submit said
 )
 
 // Ended reports whether the job has ended. Only a requeue can move an ended job.
-func (s Status) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
+func (s Status) Ended() bool { return s == Completed || s == Failed || s == Cancelled || s == Expired }
 
 // Poll is the present state of a job. Absent times are the zero time, absent values nil.
 type Poll struct {
@@ -47,6 +48,7 @@ type Poll struct {
 	FirstTriedAt time.Time       `json:"firstTriedAt,omitzero"`
 	CompletedAt  time.Time       `json:"completedAt,omitzero"`
 	RunAt        time.Time       `json:"runAt,omitzero"`       // of a scheduled job: when it is due
+	ExpiresAt    time.Time       `json:"expiresAt,omitzero"`   // of a job that was never claimed: see Submission
 	Position     *int64          `json:"position,omitempty"`   // of a pending job: 0 = next; approximate
 	ETASeconds   *int64          `json:"etaSeconds,omitempty"` // of a pending job
 	Result       json.RawMessage `json:"result,omitempty"`
@@ -73,6 +75,7 @@ type Job struct {
 	CancelRequested bool      `json:"cancelRequested,omitempty"`
 	CreatedAt       time.Time `json:"createdAt,omitzero"`
 	RunAt           time.Time `json:"runAt,omitzero"`
+	ExpiresAt       time.Time `json:"expiresAt,omitzero"` // of a job that was never claimed
 	FirstTriedAt    time.Time `json:"firstTriedAt,omitzero"`
 	CompletedAt     time.Time `json:"completedAt,omitzero"`
 	UpdatedAt       time.Time `json:"updatedAt,omitzero"`
@@ -80,7 +83,7 @@ type Job struct {
 	Owner string `json:"owner,omitempty"`
 	// Payload is absent in lists, and nil unless PayloadKept or in an export of dead letters.
 	Payload      json.RawMessage `json:"payload,omitempty"`
-	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED or CANCELLED
+	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED, CANCELLED or EXPIRED
 	CallbackURL  string          `json:"callbackUrl,omitempty"` // present where Payload is
 	Result       json.RawMessage `json:"result,omitempty"`
 	FailureCause string          `json:"failureCause,omitempty"`

@@ -1,7 +1,7 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
 --        repair, and sets aside jobs whose texts are torn or missing.
--- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job tried
---        leases checkpoints ended unacked attempts unique events lines
+-- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine
+--        job tried leases checkpoints ended unacked attempts unique events lines
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
 -- per job (n = 2, 5, ...):
 -- ARGV[n+0] id: the job | '@tier:key' a line
@@ -11,8 +11,8 @@
 -- REPLY  per job: OK | REPAIRED findings | REPORTED findings | QUARANTINED finding | EMPTY (no such job and nothing of
 --        it, or in quarantine already)
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
-local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell, quarantine, job,
-  tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
+local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell,
+  quarantine, job, tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
 local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
@@ -53,6 +53,7 @@ local function find_places(id, place, class)
     place = place, class = class,
     queue = redis.call('ZSCORE', key_named(place), id),
     scheduled = redis.call('ZSCORE', scheduled, id),
+    expiries = redis.call('ZSCORE', expiries, id),
     heartbeat_deadlines = redis.call('ZSCORE', heartbeat_deadlines, id),
     run_deadlines = redis.call('ZSCORE', run_deadlines, id),
     quarantine = redis.call('ZSCORE', quarantine, id),
@@ -68,6 +69,7 @@ end
 
 -- leave_sets takes a job out of the sets where jobs wait and run.
 local function leave_sets(id, places)
+  remove_if_misplaced(expiries, id, places.expiries)
   leave_place(id, places)
   remove_if_misplaced(scheduled, id, places.scheduled)
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
@@ -113,6 +115,7 @@ local function end_overtaken(id, places, class, head, outcome)
   local run = t.run
   redis.call('ZREM', scheduled, id)
   take_ready(queue, queues, lines, class, id)
+  redis.call('ZREM', expiries, id)
   redis.call('DEL', attempts .. id) -- SQL has those too
   count_waiting(class, places.queue and true or not places.scheduled, run.first_claim == '0', -1, bytes)
   local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
@@ -220,6 +223,7 @@ local function audit_running(id, places, lease, lease_head, class, head)
   end
   leave_place(id, places)
   remove_if_misplaced(scheduled, id, places.scheduled)
+  remove_if_misplaced(expiries, id, places.expiries)
   remove_if_misplaced(outbox, id, places.outbox)
   -- The deadline has passed: the watch takes the job back by its two looks, unless the holder sends a heartbeat.
   add_if_missing(heartbeat_deadlines, id, places.heartbeat_deadlines, at)
@@ -227,6 +231,16 @@ local function audit_running(id, places, lease, lease_head, class, head)
   add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(lease.started) + longest))
   if class.unique_while == 'l' then audit_unique(id, class, head, false) end
   payload_lost = not has_record
+end
+
+-- audit_expiry holds a waiting job to expiries: the set has the job if it must be claimed by a time and never was.
+local function audit_expiry(id, places, class, t)
+  local wanted = class.expires and t.run.first_claim == '0'
+  remove_if_misplaced(expiries, id, places.expiries and not wanted)
+  if wanted and tonumber(places.expiries or 0) ~= class.expires then
+    redis.call('ZADD', expiries, text(class.expires), id)
+    add_repair(places.expiries and 'score' or 'missing')
+  end
 end
 
 -- audit_waiting holds a job that is neither running nor ended to the queue, or to scheduled.
@@ -240,6 +254,7 @@ local function audit_waiting(id, places, class, head)
   end
   remove_if_misplaced(scheduled, id, places.queue and places.scheduled)
   remove_if_misplaced(outbox, id, places.outbox)
+  audit_expiry(id, places, class, t)
   if not places.queue and not places.scheduled then
     add_entry(class, score, id, head)
     add_repair('missing')

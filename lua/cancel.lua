@@ -1,15 +1,15 @@
 -- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and its holder's next report, of any
 --        kind, ends it CANCELLED.
--- KEYS   queue queues scheduled outbox counters owners doorbell job tried leases checkpoints ended unacked unique
---        events lines
+-- KEYS   queue queues scheduled expiries outbox counters owners doorbell job tried leases checkpoints ended unacked
+--        unique events lines
 -- per job (n = 1, 3, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] wanted_generation: only this generation is cancelled | '' any generation
 -- REPLY  per job: CANCELLED tier (ended by this call) | CANCELLED (before this call) | CANCEL (running: the request is
 --        kept) | ENDED (otherwise) | EMPTY (no such job)
 -- TWICE  a cancelled job answers CANCELLED without its tier, a running job with a request answers CANCEL
-local queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended, unacked,
-  unique, events, lines = unpack(KEYS)
+local queue, queues, scheduled, expiries, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended,
+  unacked, unique, events, lines = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply, answers = {}, {}
@@ -25,7 +25,7 @@ end
 
 -- cancel_waiting ends a job that is ready, scheduled or HELD.
 local function cancel_waiting(id, class, head)
-  local t = take_waiting(queue, queues, scheduled, tried, lines, id, class, head)
+  local t = take_waiting(queue, queues, scheduled, expiries, tried, lines, id, class, head)
   end_waiting(checkpoints, id, class, head, 'CANCELLED', at, t)
   note_event(events, id, class.tier, 'CANCELLED', t.run.attempt)
 end

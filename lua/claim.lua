@@ -1,6 +1,6 @@
 -- claim: hands the best ready jobs of some queues to one process, or to one worker elsewhere, as leases.
--- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines counters claims doorbell quarantine job tried leases
---        checkpoints unique events lines
+-- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners claims doorbell
+--        quarantine job tried leases checkpoints ended unacked unique events lines
 -- ARGV[1] nonce: the name of the process | of the worker elsewhere
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards | '~' and the id that a worker elsewhere
 --        gave its claim
@@ -26,16 +26,19 @@
 -- ARGV[n+2] max_run_ms: how long from now the attempt may run, unless the job's class says it
 -- REPLY  next (score of the best job left that this caller may get, or ''), then four lists: the different leases of
 --        the call, and of each job which of them it has, its id and its record; then the checkpoints, an id and a text
---        in turn; then '1' if jobs were passed over for want of slots, else '' | EMPTY | LATE (not_after has passed)
+--        in turn; then '1' if jobs were passed over for want of slots, else ''; then the tiers of the jobs that the
+--        call ended, because nobody had claimed them by their time | EMPTY | LATE (not_after has passed)
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. So does the last
 --        delivery of a claim by id, and an earlier one: one that was answered before, or that has a lower repeat.
 --        Another delivery of an id that found jobs within 60 s answers those that still run: with new tokens, so that a
 --        late release of an earlier answer finds them taken
+-- A job whose expiry has passed before its first claim is not handed out: the claim that meets it ends it, in the place
+-- of a lease. The doorbell rings if jobs are behind it.
 -- Over several queues the best tier comes first. Inside a tier one queue comes first, as order says, and another queue
 -- when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order, and no band is
 -- limited.
-local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, counters, claims, doorbell, quarantine, job, tried,
-  leases, checkpoints, unique, events, lines = unpack(KEYS)
+local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, claims,
+  doorbell, quarantine, job, tried, leases, checkpoints, ended, unacked, unique, events, lines = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local names, band, low, delivery, not_after = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local order, limited, common = ARGV[11], ARGV[12], tonumber(ARGV[13]) or math.huge
@@ -364,6 +367,8 @@ local function answer_again()
   redis.call('SET', claims, string.sub(known, -400) .. ',' .. delivery .. last_ids, 'PX', '60000')
 end
 
+local expired_tiers = {} -- of the jobs that this claim ended
+
 -- charge_job counts an attempt that starts for its key, charges its line, and returns what the lease says of that.
 local function charge_job(line)
   local s, v = key_states[line.line], virtual_of(lines, line.line_home)
@@ -396,6 +401,7 @@ local function hand_out()
   end
 
   local bytes, heartbeat_entries, run_entries, lease_entries, unexplained = 0, {}, {}, {}, {}
+  local claimed_in_time = {} -- the jobs that leave expiries
   local gone = 0 -- how many of the jobs leave their queues
   for i = 1, looked do
     local id, record, line, charge = ready[i], found[i], picks[i], ''
@@ -403,6 +409,9 @@ local function hand_out()
     local class, head = parse_start(record or '')
     if not class or held[i] then
       unexplained[#unexplained + 1], unexplained[#unexplained + 2] = started, id
+    elseif is_expired(class, tried_texts[i], now) then
+      expire_waiting(queue, queues, scheduled, expiries, tried, lines, checkpoints, events, id, class, head, started)
+      expired_tiers[#expired_tiers + 1] = class.tier
     else
       bytes = bytes + #record
       if bytes > max_bytes and #ids > 0 then break end
@@ -425,6 +434,7 @@ local function hand_out()
       lease_entries[e + 1], lease_entries[e + 2] = id, lease .. '\n' .. head
       count_waiting(class, true, is_first, -1, 0)
       count_running(class, 1)
+      if class.expires then claimed_in_time[#claimed_in_time + 1] = id end
       if class.unique_while == 'w' then free_unique(id, class) end
       if events_wanted then note_event(events, id, class.tier, 'PROCESSING', attempt) end
     end
@@ -439,6 +449,7 @@ local function hand_out()
     bulk('ZREM', lines .. 'jobs:' .. line.line_name, line.taken)
     line.taken = {}
   end
+  bulk('ZREM', expiries, claimed_in_time)
   bulk('ZADD', quarantine, unexplained)
   bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
   bulk('ZADD', run_deadlines, run_entries)
@@ -446,9 +457,10 @@ local function hand_out()
   if not claim_id or #ids > 0 then
     redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   end
+  write_ends(outbox, ended, unacked, tried, checkpoints)
   write_unique(unique, job, scheduled, tried, events, now)
   write_entries(queue, queues, doorbell, job, lines)
-  write_counters(counters)
+  write_counters(counters, owners)
   publish(events, started)
 end
 
@@ -462,4 +474,4 @@ local best = best_two(true)
 for _, place in ipairs(places) do
   if place.head or place.is_passed_over then ring(doorbell, place.name) end
 end
-return {best and best.head or '', lease_texts, which, ids, records, saved, was_passed_over and '1' or ''}
+return {best and best.head or '', lease_texts, which, ids, records, saved, was_passed_over and '1' or '', expired_tiers}

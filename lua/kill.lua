@@ -1,6 +1,6 @@
 -- kill: a waiting job becomes a dead letter at once; a running job stays as it is.
--- KEYS   queue queues scheduled outbox counters owners doorbell job tried leases checkpoints ended unacked unique
---        events alarms lines
+-- KEYS   queue queues scheduled expiries outbox counters owners doorbell job tried leases checkpoints ended unacked
+--        unique events alarms lines
 -- per job (n = 1, 4, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: only this generation is killed
@@ -8,15 +8,15 @@
 -- REPLY  per job: FAILED tier (ended by this call) | FAILED (killed before this call) | BUSY (it runs) | ENDED
 --        (otherwise) | EMPTY (no such job or generation)
 -- TWICE  a killed job answers FAILED without its tier
-local queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended, unacked,
-  unique, events, alarms, lines = unpack(KEYS)
+local queue, queues, scheduled, expiries, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended,
+  unacked, unique, events, alarms, lines = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply, killed = {}, {}
 
 -- kill_waiting ends a job that is ready, scheduled or HELD.
 local function kill_waiting(id, class, head, reason)
-  local t = take_waiting(queue, queues, scheduled, tried, lines, id, class, head)
+  local t = take_waiting(queue, queues, scheduled, expiries, tried, lines, id, class, head)
   t.cause, t.error = 'KILLED', reason
   end_waiting(checkpoints, id, class, head, 'NEED_DISCARD', at, t)
   note_event(events, id, class.tier, 'FAILED', t.run.attempt, 'KILLED')

@@ -319,10 +319,19 @@ local function write_entries(queue, queues, doorbell, job, lines, woken)
 end
 
 -- take_waiting takes a job that waits out of its place, or out of scheduled, and returns what tried has of it.
-local function take_waiting(queue, queues, scheduled, tried, lines, id, class, head)
+local function take_waiting(queue, queues, scheduled, expiries, tried, lines, id, class, head)
   local is_ready = take_ready(queue, queues, lines, class, id)
   redis.call('ZREM', scheduled, id)
+  if class.expires then redis.call('ZREM', expiries, id) end
   local t = parse_tried(redis.call('HGET', tried, id))
   count_waiting(class, is_ready, t.run.first_claim == '0', -1, bytes_of(head))
   return t
+end
+
+-- expire_waiting ends a waiting job for which is_expired is true.
+local function expire_waiting(queue, queues, scheduled, expiries, tried, lines, checkpoints, events, id, class, head,
+    at)
+  local t = take_waiting(queue, queues, scheduled, expiries, tried, lines, id, class, head)
+  end_waiting(checkpoints, id, class, head, 'EXPIRED', at, t)
+  note_event(events, id, class.tier, 'EXPIRED', t.run.attempt)
 end

@@ -13,7 +13,7 @@ import (
 // vocabulary is every word a script may answer.
 var vocabulary = strings.Fields("OK FULL QUOTA LATE LOST DUPLICATE REPLAY MISMATCH HELD UNIQUE TAKEN REPLACED " +
 	"BUSY EMPTY CANCEL FAILED " +
-	"CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
+	"CANCELLED EXPIRED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
 
 var (
 	literal    = regexp.MustCompile(`'([^']*)'`)

@@ -1,7 +1,7 @@
 -- The prelude stands in front of every script. It has the functions that several scripts share.
 --
 -- A job is spread over a few keys, so that a script reads and writes the jobs of a call with one command per key:
---   job .. id       STRING "class\nhead\npayload": a living job; also a FAILED or CANCELLED one until SQL has it
+--   job .. id       STRING "class\nhead\npayload": a living job; also an ended one until SQL has it, unless COMPLETED
 --   tried           HASH id -> "run laters unknowns since report word at cause error": a job that was tried or delayed
 --   leases          HASH id -> "lease\nhead": a running job
 --   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
@@ -34,20 +34,25 @@ local function slice_of(id) return string.sub(id, 1, 11) end
 
 -- read_class_options reads the options of a class, "name=value" in a fixed order, into its parts. It returns false for
 -- another text. line is the key of the job's line. uniq is the job's unique key: a hash, and while what the job holds
--- the key: 'w' it waits, 'l' it lives, 's' and a number = so many seconds from its arrival.
+-- the key: 'w' it waits, 'l' it lives, 's' and a number = so many seconds from its arrival. exp is the time in ms by
+-- which the job must be claimed.
 local function read_class_options(parsed, options)
-  local key, rest = string.match(options, '^ line=(%S+)(.*)$')
+  local key, after_line = string.match(options, '^ line=(%S+)(.*)$')
+  local rest = after_line or options
   if key then
-    parsed.line, options = key, rest
+    parsed.line = key
     parsed.line_home = parsed.tier .. ':' .. parsed.queue
     parsed.line_name = table.concat({parsed.tier, key, parsed.queue}, ':')
     parsed.line_member = '@' .. parsed.tier .. ':' .. key
-    if options == '' then return true end
   end
-  local hash, mode, seconds = string.match(options, '^ uniq=(%x+)%.([wls])(%d*)$')
-  if not hash then return false end
-  parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
-  return true
+  local hash, mode, seconds, after_unique = string.match(rest, '^ uniq=(%x+)%.([wls])(%d*)(.*)$')
+  if hash then
+    parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
+    rest = after_unique
+  end
+  local expires = string.match(rest, '^ exp=(%d+)$')
+  parsed.expires = expires and tonumber(expires)
+  return expires ~= nil or rest == ''
 end
 
 -- parse_class parses a class, once per call: most jobs of a call share one. It returns nil for another text.
@@ -443,6 +448,11 @@ local function end_waiting(checkpoints, id, class, head, state, at, t)
   local run = t.run
   local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
   end_with_record(checkpoints, id, class, run.attempt, end_line(state, at, '-', class, run_text), at, head, t)
+end
+
+-- is_expired says whether the time by which a waiting job must be claimed has passed, and nobody has claimed it.
+local function is_expired(class, tried_text, now)
+  return class.expires and class.expires <= now and parse_tried(tried_text).run.first_claim == '0'
 end
 
 -- read_ended returns parse_ended of a job, if Redis still has its end.

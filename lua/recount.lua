@@ -1,12 +1,12 @@
 -- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs
 --        the counts where the sets can be counted in one step.
--- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine
---        crashed stuck job tried leases checkpoints ended unacked lines
+-- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners clock doorbell
+--        quarantine crashed stuck job tried leases checkpoints ended unacked lines
 -- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only
 -- ARGV[2] names: of the declared queues, with a space between them; '' none
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
-local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
+local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
   quarantine, crashed, stuck, job, tried, leases, checkpoints, ended, unacked, lines = unpack(KEYS)
 local limit, names = tonumber(ARGV[1]), 'main ' .. ARGV[2]
 local reply = {}
@@ -35,6 +35,7 @@ for name in string.gmatch(names, '%S+') do
   end
 end
 repair_type(scheduled, 'scheduled', 'zset')
+repair_type(expiries, 'expiries', 'zset')
 repair_type(heartbeat_deadlines, 'heartbeat_deadlines', 'zset')
 repair_type(run_deadlines, 'run_deadlines', 'zset')
 repair_type(outbox, 'outbox', 'zset')

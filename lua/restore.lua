@@ -1,7 +1,7 @@
 -- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
 --        limits it.
--- KEYS   queue queues scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job tried
---        leases checkpoints ended unacked attempts unique events lines
+-- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job
+--        tried leases checkpoints ended unacked attempts unique events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
 -- per job (n = 3, 20, ...):
@@ -29,14 +29,14 @@
 -- A job whose unique key another living job holds comes back as HELD, behind the jobs that are HELD already.
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the retry.
-local queue, queues, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, job,
-  tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
+local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
+  job, tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
 local at = text(now)
 local last_arrival = tonumber(redis.call('GET', clock) or 0)
-local reply, scheduled_entries, heartbeat_entries, run_entries = {}, {}, {}, {}
+local reply, scheduled_entries, expiry_entries, heartbeat_entries, run_entries = {}, {}, {}, {}, {}
 local put_in = {} -- id -> the generation that this call put in
 
 -- find_earlier returns the word for a job that must stay as it is; else nil, and the last attempt of an earlier
@@ -104,6 +104,9 @@ for i = 3, #ARGV, 17 do
       else
         add_entry(class, score, id, head)
       end
+      if class.expires and is_fresh then
+        expiry_entries[#expiry_entries + 1], expiry_entries[#expiry_entries + 2] = text(class.expires), id
+      end
       count_living(class, 1, bytes)
       count_waiting(class, state == 'PENDING', is_fresh, 1, bytes)
       if attempt ~= '0' then redis.call('HSET', tried, id, format_tried(parse_tried(nil), run)) end
@@ -114,6 +117,7 @@ for i = 3, #ARGV, 17 do
 end
 
 bulk('ZADD', scheduled, scheduled_entries)
+bulk('ZADD', expiries, expiry_entries)
 bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
 bulk('ZADD', run_deadlines, run_entries)
 write_ends(outbox, ended, unacked, tried, checkpoints)

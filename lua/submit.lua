@@ -1,5 +1,6 @@
 -- submit: accepts new jobs: into their queue at their score or, delayed, into scheduled.
--- KEYS   queue queues scheduled counters owners clock doorbell job tried leases ended idempotency unique events lines
+-- KEYS   queue queues scheduled expiries counters owners clock doorbell job tried leases ended idempotency unique
+--        events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later accepts nothing
 -- ARGV[3] key_ttl_ms: how long an Idempotency-Key is kept
@@ -10,10 +11,10 @@
 -- ARGV[n+1] submit_class: 'tier queue max_retries owner max_run_ms priority limit delay_ms quota queue_limit', which
 --        most jobs of a call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of
 --        fresh or delayed jobs at which the tier is full, queue_limit the same of the queue; quota and queue_limit '-'
---        = any number of jobs. Behind it, if the job has a line, ' line=<key>' and, if it has a unique key, '
---        uniq=<option of the class> on max_wait_ms held_limit': on says what to do if another job holds the key;
---        max_wait_ms = how long after its arrival a replaced job is due at the latest, 0 = whenever; held_limit = the
---        number of delayed jobs at which the tier is full
+--        = any number of jobs. Behind it, if the job has a line, ' line=<key>', if the job must be claimed by a time,
+--        ' exp=<ms>', and if it has a unique key, ' uniq=<option of the class> on max_wait_ms held_limit': on says what
+--        to do if another job holds the key; max_wait_ms = how long after its arrival a replaced job is due at the
+--        latest, 0 = whenever; held_limit = the number of delayed jobs at which the tier is full
 -- ARGV[n+2] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+3] payload: JSON
 -- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
@@ -25,14 +26,14 @@
 --        same, and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is. A submit that made no job is decided
 --        anew
-local queue, queues, scheduled, counters, owners, clock, doorbell, job, tried, leases, ended, idempotency, unique,
-  events, lines = unpack(KEYS)
+local queue, queues, scheduled, expiries, counters, owners, clock, doorbell, job, tried, leases, ended, idempotency,
+  unique, events, lines = unpack(KEYS)
 local base, not_after, key_ttl, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
 local at = text(arrived)
-local reply, records, scheduled_entries = {}, {}, {}
+local reply, records, scheduled_entries, expiry_entries = {}, {}, {}, {}
 local events_wanted = has_listeners(events)
 
 -- Tiers fill a limit one after the other, the smallest share first, and each at most to its share. What a tier has
@@ -182,14 +183,16 @@ local function read_submit_class(submit_class)
     string.match(submit_class, '^(%S+) (%S+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)(.*)$')
   local score = text(priority * base + arrived)
   local class_text = table.concat({tier, queue_name, '1', max_retries, owner, max_run}, ' ')
-  local line_option, unique_rest = string.match(rest, '^( line=%S+)(.*)$')
-  if line_option then class_text, rest = class_text .. line_option, unique_rest end
-  local option, on, max_wait, held_limit = string.match(rest, '^( uniq=%S+) (%S+) (%d+) (%d+)$')
-  if option then class_text = class_text .. option end
+  local line_option, after_line = string.match(rest, '^( line=%S+)(.*)$')
+  rest = after_line or rest
+  local expiry = string.match(rest, '^ exp=%d+') or ''
+  local option, on, max_wait, held_limit =
+    string.match(string.sub(rest, #expiry + 1), '^( uniq=%S+) (%S+) (%d+) (%d+)$')
+  class_text = class_text .. (line_option or '') .. (option or '') .. expiry
   local class = {
     tier = tier, queue = queue_name, owner = owner, limit = tonumber(limit), delay = tonumber(delay),
     quota = tonumber(quota), queue_limit = tonumber(queue_limit), score = score, class_line = class_text .. '\n',
-    head_start = at .. ' ' .. score .. ' ',
+    head_start = at .. ' ' .. score .. ' ', expires = string.match(expiry, '%d+'),
   }
   class.due = text(now + class.delay)
   if line_option then
@@ -229,6 +232,8 @@ local function replace(id, old, old_head, old_score, class, descriptor, payload)
   add_to_used('bytes', class.tier, math.max(bytes - bytes_of(old_head), 0))
   local head = table.concat({since, score, text(bytes), descriptor}, ' ')
   redis.call('SET', job .. id, class.class_line .. head .. '\n' .. payload)
+  if old.expires then redis.call('ZREM', expiries, id) end
+  if class.expires then redis.call('ZADD', expiries, class.expires, id) end
   if is_held then
     redis.call('ZADD', scheduled, text(held_from + due), id)
     note_event(events, id, class.tier, 'HELD')
@@ -287,6 +292,7 @@ end
 local function accept_unique(id, class, record, head, holder)
   local key = unique .. class.unique.unique
   redis.call('SET', job .. id, record)
+  if class.expires then redis.call('ZADD', expiries, class.expires, id) end
   if not holder then
     store_unique(key, id, class.unique, {}, arrived, now)
     if class.delay > 0 then
@@ -338,6 +344,9 @@ for i = 5, #ARGV, 5 do
     else
       records[#records + 1] = job .. id
       records[#records + 1] = record
+      if class.expires then
+        expiry_entries[#expiry_entries + 1], expiry_entries[#expiry_entries + 2] = class.expires, id
+      end
       if is_ready then
         add_entry(class.line or class, class.score, id, head)
       else
@@ -363,6 +372,7 @@ end
 if is_written then
   bulk_keys('MSET', records)
   bulk('ZADD', scheduled, scheduled_entries)
+  bulk('ZADD', expiries, expiry_entries)
   redis.call('SET', clock, at)
   write_counters(counters, owners)
   publish(events, text(now))

@@ -224,7 +224,8 @@ func (s samples) rows(status string) []JobRow {
 			), Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Requeued: i == 3,
 		}
 		if status == "" {
-			r.Status = []string{"COMPLETED", "PROCESSING", "PENDING", "FAILED", "SCHEDULED", "CANCELLED", "HELD"}[i%7]
+			r.Status = []string{"COMPLETED", "PROCESSING", "PENDING", "FAILED", "SCHEDULED", "CANCELLED", "HELD",
+				"EXPIRED"}[i%8]
 			if r.Status != "FAILED" {
 				r.Cause, r.Error = "", ""
 			}

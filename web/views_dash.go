@@ -21,7 +21,7 @@ type Snapshot struct {
 	Outbox    Outbox    `json:"outbox"`
 	Journal   Journal   `json:"journal"`
 	Dead      int64     `json:"dead"`      // dead letters whose requeue no caller has asked for, counted up to 10,000
-	Ended     int64     `json:"ended"`     // in the last hour, completed, failed or cancelled
+	Ended     int64     `json:"ended"`     // in the last hour, completed, failed, cancelled or expired
 	PerSecond float64   `json:"perSecond"` // jobs that end, over all tiers
 	// what an operator should know: "PUBLIC waits 4 min while PAID arrives at 30/s"; "" = nothing
 	Hint       string     `json:"hint"`

@@ -30,6 +30,7 @@ type Job struct {
 	StartedAt       time.Time
 	EndedAt         time.Time
 	RunAt           time.Time
+	ExpiresAt       time.Time // zero: it does not, or a worker has claimed it
 	Cause           string
 	LastError       string
 	Payload         []byte // JSON; nil = none, or not kept
@@ -77,7 +78,7 @@ type Attempt struct {
 
 // Ended says whether nothing but a requeue can move the job any more.
 func (j *Job) Ended() bool {
-	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED"
+	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED" || j.Status == "EXPIRED"
 }
 
 // DemoView is /demo. Playing posts {"scenario": id} to Play; what happens comes from the stream Events.

@@ -22,6 +22,7 @@ type Job struct {
 	MaxRetries     *int // nil = the tier's
 	Delay          time.Duration
 	RunAt          time.Time // with a Delay it is the time of the submit plus Delay; zero = at once
+	ExpiresAt      time.Time // with an ExpiresIn it is the time of the submit plus ExpiresIn; zero = never
 	CallbackURL    string
 	Queue          string
 	Unique         *client.Unique // nil = none; While and On are set where the submit left them out
@@ -49,7 +50,8 @@ func jobOf(j fake.Job) Job {
 	return Job{
 		ID: j.ID, Tier: client.Tier(j.Tier), Type: j.Type, Payload: j.Payload, IdempotencyKey: j.Key,
 		MaxRetries: j.MaxRetries, Delay: j.Delay, RunAt: j.RunAt, CallbackURL: j.CallbackURL, Queue: j.Queue,
-		Unique: unique, TraceID: j.Trace, Status: client.Status(j.Status), CancelRequested: j.CancelRequested,
+		Unique: unique, ExpiresAt: j.ExpiresAt,
+		TraceID: j.Trace, Status: client.Status(j.Status), CancelRequested: j.CancelRequested,
 		Result: json.RawMessage(j.Result), Error: j.Error,
 	}
 }
@@ -111,6 +113,18 @@ func (s *Server) Fail(id string, err error) {
 		return
 	}
 	s.change("Fail", id, failed(err))
+}
+
+// Expire ends a job that waits as EXPIRED, as a server does with a job that no worker claimed in time. A job that runs
+// or has ended is a mistake of the test.
+func (s *Server) Expire(id string) {
+	s.change("Expire", id, func(j *fake.Job) error {
+		if err := begin(j); err != nil { // it must wait
+			return err
+		}
+		j.Status = "EXPIRED"
+		return nil
+	})
 }
 
 func completed(result []byte) func(j *fake.Job) error {

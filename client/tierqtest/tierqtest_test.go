@@ -140,6 +140,21 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A job that waits expires; one that has ended, or runs, does not.
+func TestExpire(t *testing.T) {
+	s := tierqtest.New(t)
+	c := s.Client()
+	id := submit(t, c, "REPORT", client.ExpiresIn(time.Minute))
+	if s.Job(id).ExpiresAt.IsZero() {
+		t.Error("it does not say when it expires")
+	}
+	s.Expire(id)
+	_, err := c.Wait(soon(t), id)
+	if _, ok := errors.AsType[*client.JobExpiredError](err); !ok || s.Job(id).Status != client.Expired {
+		t.Errorf("%s, %v", s.Job(id).Status, err)
+	}
+}
+
 // A handler runs the jobs of its type that come later, each once, and every way out of a handler ends the job.
 func TestHandle(t *testing.T) {
 	s := tierqtest.New(t)

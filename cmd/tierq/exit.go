@@ -17,7 +17,7 @@ import (
 const (
 	exitError = 1
 	exitUsage = 2
-	exitJob   = 3 // the job of --wait FAILED or was CANCELLED
+	exitJob   = 3 // the job of --wait FAILED, was CANCELLED or EXPIRED
 	// The time limit was reached, or the outcome of a change is unknown, which must not look like a refusal.
 	exitTimeout     = 4
 	exitUnavailable = 5 // the server is away or cannot serve now; nothing was changed
@@ -78,10 +78,11 @@ func exitOf(err error) int {
 	refused, answered := errors.AsType[*client.Error](err)
 	_, failed := errors.AsType[*client.JobFailedError](err)
 	_, cancelled := errors.AsType[*client.JobCancelledError](err)
+	_, expired := errors.AsType[*client.JobExpiredError](err)
 	switch {
 	case wrong, !answered && errors.Is(err, client.ErrInvalid):
 		return exitUsage
-	case failed, cancelled:
+	case failed, cancelled, expired:
 		return exitJob
 	case answered && refused.Unknown, errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -177,6 +177,7 @@ func (s *session) showJob(j *client.Job) error {
 		field{name: "TYPE", value: j.Type}, field{name: "RETRIES", value: retries(j.RetryCount, j.MaxRetries)},
 		field{name: "ATTEMPTS", value: strconv.Itoa(j.Attempts)}, field{name: "LIFE", value: life(j.Generation)},
 		field{name: "CREATED", value: s.time(j.CreatedAt)}, field{name: "DUE", value: s.moment(j.RunAt)},
+		field{name: "EXPIRES", value: s.moment(j.ExpiresAt)},
 		field{name: "STARTED", value: s.moment(j.FirstTriedAt)},
 		field{name: "ENDED", value: s.moment(j.CompletedAt)}, field{name: "CAUSE", value: j.FailureCause},
 		field{name: "ERROR", value: j.LastError},

@@ -187,7 +187,9 @@ func TestSubmitOne(t *testing.T) {
 			`"callbackUrl":"https://e.com/"}`,
 		"--data @" + name + " --run-at 2026-12-01T10:00:00+02:00": `{"payload":{"n":9007199254740993},` +
 			`"runAt":"2026-12-01T08:00:00Z"}`,
-		"--data -": `{"payload":[1]}`,
+		"--delay 1s --expires-in 2m":             `{"delaySeconds":1,"expiresIn":120}`,
+		"--expires-at 2026-12-01T10:00:00+02:00": `{"expiresAt":"2026-12-01T08:00:00Z"}`,
+		"--data -":                               `{"payload":[1]}`,
 		"--unique 'shop 7' --unique-while waiting --on replace": `{"unique":{"key":"shop 7","while":"waiting",` +
 			`"on":"replace"}}`,
 		"--unique shop --unique-while 10m": `{"unique":{"key":"shop","while":600}}`,

@@ -92,7 +92,7 @@ func (o *output) moment(t time.Time) string {
 // statusColors have two digits each, so that they all take the same width in a table.
 var statusColors = map[client.Status]string{
 	client.Scheduled: "36", client.Pending: "33", client.Processing: "34", client.Completed: "32", client.Failed: "31",
-	client.Cancelled: "35",
+	client.Cancelled: "35", client.Expired: "35",
 }
 
 const noColor = "39"

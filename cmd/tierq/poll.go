@@ -15,8 +15,8 @@ func (p program) pollCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "poll JOB_ID", Short: "Show how a job stands", Args: wants(1, 1, "one JOB_ID"),
 		Long: "Show how a job stands.\n\nWith --wait it waits for the job's end on the server's side: exit code 3 if the " +
-			"job FAILED or was CANCELLED, 4 if it has\n" +
-			"not ended by then (what is known of it is printed all the same).",
+			"job FAILED, was CANCELLED or EXPIRED, 4\n" +
+			"if it has not ended by then (what is known of it is printed all the same).",
 		Example: "  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4 " +
 			"--wait 20s -o json",
 	}
@@ -66,6 +66,8 @@ func endOf(job *client.Poll) error {
 		return &client.JobFailedError{Poll: *job}
 	case client.Cancelled:
 		return &client.JobCancelledError{Poll: *job}
+	case client.Expired:
+		return &client.JobExpiredError{Poll: *job}
 	}
 	return nil
 }
@@ -92,7 +94,7 @@ func (s *session) showPoll(job client.Poll) error {
 			name:  "ARRIVED",
 			value: s.time(job.ArrivedAt),
 		},
-		field{name: "DUE", value: s.moment(job.RunAt)},
+		field{name: "DUE", value: s.moment(job.RunAt)}, field{name: "EXPIRES", value: s.moment(job.ExpiresAt)},
 		field{name: "STARTED", value: s.moment(job.FirstTriedAt)},
 		field{name: "ENDED", value: s.moment(job.CompletedAt)},
 		field{name: "POSITION", value: position(&job)},

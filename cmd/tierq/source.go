@@ -85,6 +85,8 @@ func readLine(text []byte) (client.Submission, error) {
 		Retries  *int            `json:"maxRetries"`
 		Delay    float64         `json:"delaySeconds"`
 		RunAt    time.Time       `json:"runAt"`
+		Expires  float64         `json:"expiresIn"`
+		Until    time.Time       `json:"expiresAt"`
 		Callback string          `json:"callbackUrl"`
 		Queue    string          `json:"queue"`
 		Unique   *uniqueLine     `json:"unique"`
@@ -103,10 +105,15 @@ func readLine(text []byte) (client.Submission, error) {
 		return client.Submission{}, errors.New("delaySeconds is out of range")
 	case line.Delay > 0 && !line.RunAt.IsZero():
 		return client.Submission{}, errors.New("delaySeconds and runAt exclude each other")
+	case line.Expires < 0 || line.Expires > math.MaxInt32:
+		return client.Submission{}, errors.New("expiresIn is out of range")
+	case line.Expires > 0 && !line.Until.IsZero():
+		return client.Submission{}, errors.New("expiresIn and expiresAt exclude each other")
 	}
 	job := client.Submission{
 		Type: line.Type, MaxRetries: line.Retries, Delay: time.Duration(line.Delay * float64(time.Second)), RunAt: line.RunAt,
 		CallbackURL: line.Callback, IdempotencyKey: line.Key, Queue: line.Queue,
+		ExpiresIn: time.Duration(line.Expires * float64(time.Second)), ExpiresAt: line.Until,
 	}
 	if line.Unique != nil {
 		var err error

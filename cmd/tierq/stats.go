@@ -118,6 +118,7 @@ func (s *session) showStats(st *client.Stats) error {
 		number("COMPLETED", func(t tier) int64 { return t.Completed }, false),
 		number("FAILED", func(t tier) int64 { return t.Failed }, false),
 		number("CANCELLED", func(t tier) int64 { return t.Cancelled }, true),
+		number("EXPIRED", func(t tier) int64 { return t.Expired }, true),
 		number("RETRIED", func(t tier) int64 { return t.Retried }, true),
 		number("REFUSED", func(t tier) int64 { return t.Refused }, false),
 	)

@@ -22,10 +22,11 @@ const maxData = 1 << 20
 // asked holds the flags of submit.
 type asked struct {
 	typ, data, key, runAt, callback, file string
+	expiresAt                             string
 	queue                                 string
 	unique, uniqueWhile, uniqueOn         string
 	retries, count                        int
-	delay                                 time.Duration
+	delay, expiresIn                      time.Duration
 	wait                                  bool
 }
 
@@ -36,7 +37,7 @@ func (p program) submitCommand() *cobra.Command {
 		ValidArgs: []string{"paid", "unpaid", "public"},
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
 			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
-			"\"callbackUrl\", \"queue\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
+			"\"expiresIn\", \"expiresAt\",\n\"callbackUrl\", \"queue\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
 			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +
@@ -56,6 +57,9 @@ func (p program) submitCommand() *cobra.Command {
 	f.IntVar(&a.retries, "max-retries", 0, "retry `n` times at most; never more often than the tier does")
 	durationVar(f, &a.delay, "delay", 0, "start after this `time` at the earliest: 30s, 2m, 1h; a bare number is seconds")
 	f.StringVar(&a.runAt, "run-at", "", "start at this `moment` at the earliest, such as 2026-12-01T08:00:00Z")
+	durationVar(f, &a.expiresIn, "expires-in", 0,
+		"end it as EXPIRED if no worker claims it within this `time`: 30s, 2m, 1h; a bare number is seconds")
+	f.StringVar(&a.expiresAt, "expires-at", "", "the same by this `moment`, such as 2026-12-01T08:00:00Z")
 	f.StringVar(&a.callback, "callback", "", "`URL` that is told of the job's end by a signed POST")
 	f.StringVar(&a.queue, "queue", "", "let it wait in this `queue` (default: main)")
 	f.StringVar(&a.unique, "unique", "", "unique `key`: of the jobs with it only one lives at a time")
@@ -67,8 +71,9 @@ func (p program) submitCommand() *cobra.Command {
 	f.StringVar(&a.file, "file", "", "submit the jobs of the file at this `path`, one a line; - for standard input")
 	f.BoolVar(&a.wait, "wait", false, "follow to the end, as tierq watch does; exit code 3 if a job did not complete")
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
-	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "callback", "queue", "unique",
-		"count"} {
+	cmd.MarkFlagsMutuallyExclusive("expires-in", "expires-at")
+	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "expires-in", "expires-at", "callback",
+		"queue", "unique", "count"} {
 		cmd.MarkFlagsMutuallyExclusive("file", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -100,6 +105,8 @@ func (a *asked) check(bounded bool) error {
 		return misused("--count %d is less than 1", a.count)
 	case a.delay < 0:
 		return misused("--delay is negative")
+	case a.expiresIn < 0:
+		return misused("--expires-in is negative")
 	case bounded && a.retries < 0:
 		return misused("--max-retries is negative")
 	case a.unique == "" && (a.uniqueWhile != "" || a.uniqueOn != ""):
@@ -112,7 +119,8 @@ func (a *asked) check(bounded bool) error {
 
 // submission returns the job that the flags describe.
 func (s *session) submission(a *asked, bounded bool) (client.Submission, error) {
-	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, CallbackURL: a.callback, Queue: a.queue}
+	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, ExpiresIn: a.expiresIn,
+		CallbackURL: a.callback, Queue: a.queue}
 	if bounded {
 		job.MaxRetries = &a.retries
 	}
@@ -122,10 +130,11 @@ func (s *session) submission(a *asked, bounded bool) (client.Submission, error) 
 			return job, err
 		}
 	}
-	if a.runAt != "" {
-		if job.RunAt, err = time.Parse(time.RFC3339, a.runAt); err != nil {
-			return job, misused("--run-at %q is not a time such as 2026-12-01T08:00:00Z", a.runAt)
-		}
+	if job.RunAt, err = moment("--run-at", a.runAt); err != nil {
+		return job, err
+	}
+	if job.ExpiresAt, err = moment("--expires-at", a.expiresAt); err != nil {
+		return job, err
 	}
 	if a.data == "" {
 		return job, nil
@@ -136,6 +145,17 @@ func (s *session) submission(a *asked, bounded bool) (client.Submission, error) 
 	}
 	job.Payload = payload
 	return job, nil
+}
+
+// moment reads the time of a flag; "" = the zero time.
+func moment(flag, text string) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, misused("%s %q is not a time such as 2026-12-01T08:00:00Z", flag, text)
+	}
+	return at, nil
 }
 
 // uniqueKey returns the unique key that the flags describe.

@@ -17,8 +17,8 @@ func (p program) watchCommand() *cobra.Command {
 		Use: "watch JOB_ID...", Short: "Follow jobs to their end", Args: wants(1, maxIDs, "a JOB_ID"),
 		Long: "Follow jobs to their end, by the server's events, or by polls where those do not come through.\n\nOn a " +
 			"terminal one line shows how they stand; " +
-			"how they ended is printed at the end. -o ndjson prints every\nchange as it comes. Exit code 3 if a job FAILED " +
-			"or was CANCELLED.",
+			"how they ended is printed at the end. -o ndjson prints every\nchange as it comes. Exit code 3 if a job FAILED, " +
+			"was CANCELLED or EXPIRED.",
 		Example: "  tierq watch 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq submit paid | xargs tierq watch --timeout " +
 			"1m -o ndjson",
 	}

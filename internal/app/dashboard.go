@@ -88,7 +88,7 @@ func (o *overview) countedWithin(ctx context.Context, window time.Duration) (map
 		counted[tier] = pages.Counted{
 			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond, Refused: r.Refused,
 			Completed: r.Completed,
-			Failed:    r.Failed, Cancelled: r.Cancelled, Retried: r.Retried,
+			Failed:    r.Failed, Cancelled: r.Cancelled, Expired: r.Expired, Retried: r.Retried,
 			WaitSeconds: web.Percentiles(seconds(r.Wait)), RunSeconds: web.Percentiles(seconds(r.Run)),
 		}
 	}
@@ -106,7 +106,7 @@ func (o *overview) endedPerMinute(ctx context.Context) (map[job.Tier][]int64, er
 			if ended[tier] == nil {
 				ended[tier] = make([]int64, len(series))
 			}
-			ended[tier][i] = r.Completed + r.Failed + r.Cancelled
+			ended[tier][i] = r.Completed + r.Failed + r.Cancelled + r.Expired
 		}
 	}
 	return ended, nil

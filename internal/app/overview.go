@@ -66,7 +66,7 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond,
 			WaitSeconds: seconds(r.Wait), RunSeconds: seconds(r.Run),
 			Submitted: r.Submitted, Refused: r.Refused, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled,
-			Retried: r.Retried,
+			Expired: r.Expired, Retried: r.Retried,
 		})
 	}
 	s.Queues = o.queues.stats(v.workers)
@@ -85,7 +85,7 @@ func (o *overview) Series(ctx context.Context, window time.Duration) ([]httpapi.
 		for tier, r := range telemetry.Summary(b.Counts, b.Long) {
 			points[i].Tiers[tier] = httpapi.TierPoint{
 				Submitted: r.Submitted, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled, Refused: r.Refused,
-				Retried:     r.Retried,
+				Expired: r.Expired, Retried: r.Retried,
 				WaitSeconds: seconds(r.Wait), RunSeconds: seconds(r.Run),
 			}
 		}

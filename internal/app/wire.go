@@ -63,6 +63,7 @@ func (v *server) wireQueue() {
 		},
 		Cancelled: v.metrics.Cancelled, // of waiting jobs; the cancels of running jobs are counted where they end
 		Killed:    v.metrics.Killed,
+		Expired:   v.metrics.Expired,
 	})
 	v.view = v.queue.View()
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)

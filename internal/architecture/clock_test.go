@@ -111,6 +111,7 @@ var readers = map[string]string{
 var numbers = map[string]string{
 	"internal/archive/cursor.go":  "SQL's",
 	"internal/archive/tally.go":   "given by the request",
+	"internal/httpapi/expiry.go":  "Redis': Deps.Clock, and what a request gives",
 	"internal/job/pause.go":       "Redis': Queue.Now, and what a request gives",
 	"internal/leasing/lease.go":   "Redis': when a job was claimed",
 	"internal/outbound/sign.go":   "the host's, in a signature",

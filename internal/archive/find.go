@@ -73,9 +73,9 @@ func (r *endedRow) job() job.Job {
 	return j
 }
 
-// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or
-// CANCELLED. Payload and options are not read. Find returns job.ErrNotFound for a job that has no outcome here,
-// and job.ErrUnavailable if the database did not answer.
+// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error,
+// CANCELLED or EXPIRED. Payload and options are not read. Find returns job.ErrNotFound for a job that has no outcome
+// here, and job.ErrUnavailable if the database did not answer.
 func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	var row endedRow
 	db := a.db.Read.WithContext(ctx)

@@ -37,16 +37,16 @@ var outcomeTable = table[*job.Outcome]{"job_outcomes", []column[*job.Outcome]{
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
 	{"arrived_at", func(o *job.Outcome) any { return database.OrNull(o.ArrivedAt) }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
-	{"first_tried_at", func(o *job.Outcome) any { return ifCancelled(o, o.FirstTriedAt) }},
-	{"started_at", func(o *job.Outcome) any { return ifCancelled(o, o.StartedAt) }},
-	{"ended_at", func(o *job.Outcome) any { return ifCancelled(o, o.EndedAt) }},
+	{"first_tried_at", func(o *job.Outcome) any { return ifAlone(o, o.FirstTriedAt) }},
+	{"started_at", func(o *job.Outcome) any { return ifAlone(o, o.StartedAt) }},
+	{"ended_at", func(o *job.Outcome) any { return ifAlone(o, o.EndedAt) }},
 	{"queue", func(o *job.Outcome) any { return o.Queue }},
 }}
 
-// ifCancelled returns t for a cancelled job and nil otherwise: the other jobs have a row of their own with their
-// times.
-func ifCancelled(o *job.Outcome, t time.Time) any {
-	if o.Status != job.Cancelled {
+// ifAlone returns t for a cancelled or expired job and nil otherwise: the other jobs have a row in another table, with
+// their times.
+func ifAlone(o *job.Outcome, t time.Time) any {
+	if o.Status != job.Cancelled && o.Status != job.Expired {
 		return nil
 	}
 	return database.OrNull(t)

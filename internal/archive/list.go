@@ -49,8 +49,8 @@ const (
 // has, and the columns and rows that a page (alias p) reads for its keys.
 type listing struct{ table, keys, order, filter, columns, rows string }
 
-// isLatest passes the rows of failed and cancelled generations (alias of) that have no later generation with an
-// outcome.
+// isLatest passes the rows of failed, cancelled and expired generations (alias of) that have no later generation with
+// an outcome.
 func isLatest(of string) string {
 	later := " n WHERE n.job_id = " + of + ".job_id AND n.generation > " + of + ".generation)"
 	return " AND NOT EXISTS (SELECT 1 FROM job_outcomes" + later + " AND NOT EXISTS (SELECT 1 FROM job_results" + later

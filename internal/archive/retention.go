@@ -89,7 +89,7 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 // Kinds returns the tiers and outcomes of which there are rows. Each costs one or two index lookups.
 func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
 	q := retentionOf(&a.db.Dialect, 1)
-	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
+	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled, job.Expired} {
 		tiers, err := a.tiers(ctx, q.nextTier, string(status))
 		if err == nil && status == job.Completed { // earlier versions recorded these in job_outcomes
 			var more []string

@@ -46,12 +46,15 @@ func tallyingOf(d *database.Dialect, owned bool) tallying {
 	// sort all jobs that have the same outcome. (SQLite has no name for the primary key of a table WITHOUT ROWID; there
 	// a + before a column keeps the column's index out.)
 	from := func(table string) string { return scope{owned: owned}.from(d, table, "k", "") }
+	others := func(s job.Status) string {
+		return " UNION ALL " + head(s) + noRuns + noWaits + "FROM " + from("job_outcomes") + between +
+			" AND +k.outcome = '" + string(s) + "'" + isLatest("k") + groups
+	}
 	t := tallying{part: head(job.Completed) + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) +
 		"FROM " + from("job_results") + between + groups +
 		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(tallyWaits, wait) +
 		"FROM " + from("failed_jobs") + between + isLatest("k") + groups +
-		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits +
-		"FROM " + from("job_outcomes") + between + " AND +k.outcome = 'CANCELLED'" + isLatest("k") + groups}
+		others(job.Cancelled) + others(job.Expired)}
 	for _, table := range []string{"job_results", "job_outcomes"} {
 		t.ends = append(t.ends, "SELECT k.job_id FROM "+from(table)+tallyEnd)
 	}
@@ -121,8 +124,8 @@ type tierType struct {
 }
 
 type sum struct {
-	completed, failed, cancelled int64
-	times                        tallyRow
+	completed, failed, cancelled, expired int64
+	times                                 tallyRow
 }
 
 func (s *sum) add(r tallyRow) {
@@ -131,6 +134,8 @@ func (s *sum) add(r tallyRow) {
 		s.completed += r.Jobs
 	case job.Failed:
 		s.failed += r.Jobs
+	case job.Expired:
+		s.expired += r.Jobs
 	default:
 		s.cancelled += r.Jobs
 	}
@@ -142,7 +147,7 @@ func (s *sum) add(r tallyRow) {
 func (s *sum) tally(k tierType) job.Tally {
 	t := &s.times
 	return job.Tally{
-		Tier: k.tier, Type: k.typ, Completed: s.completed, Failed: s.failed, Cancelled: s.cancelled,
+		Tier: k.tier, Type: k.typ, Completed: s.completed, Failed: s.failed, Cancelled: s.cancelled, Expired: s.expired,
 		MeanRun: mean(t.Run, t.Runs), MaxRun: time.Duration(t.Longest) * time.Millisecond, MeanWait: mean(t.Waited, t.Waits),
 	}
 }

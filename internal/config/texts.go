@@ -99,8 +99,8 @@ var texts = map[string]text{
 	},
 	"TIERQ_SQL_RETENTION": {
 		doc: "how long SQL keeps what ended: an age such as 36h, 90d, 2w or 1y (at least 24h; 0: for ever), then, " +
-			"with commas between them, others for results, dead, cancelled, changes (the log of changes) and mails " +
-			"(.eml files), and for those of one tier: 90d,dead=1y,PUBLIC.results=7d; unset: 90d, or what Redis " +
+			"with commas between them, others for results, dead, cancelled (expired too), changes (the log of changes) and " +
+			"mails (.eml files), and for those of one tier: 90d,dead=1y,PUBLIC.results=7d; unset: 90d, or what Redis " +
 			"keeps if that is longer; a job's history and file go with its outcome",
 	},
 	"TIERQ_IDEMPOTENCY_TTL": {

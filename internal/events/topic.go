@@ -35,9 +35,9 @@ type state struct {
 	read int // the read's number, from 1; 0 = none yet
 }
 
-// final says that no state follows: a completed or cancelled job is never requeued, a failed one may be.
+// final says that no state follows: only a failed job is requeued.
 func (s *state) final() bool {
-	return s.err == nil && (s.job.Status == job.Completed || s.job.Status == job.Cancelled)
+	return s.err == nil && s.job.Status.Final()
 }
 
 // waiter is one waiting request. wake is set when its topic has a new state.

@@ -33,7 +33,7 @@ type called struct {
 // event is the body that a job's callback URL receives when the job has ended. Absent values are null, so that
 // every event has the same members.
 type event struct {
-	Type      string    `json:"type"`      // job.completed or job.failed
+	Type      string    `json:"type"`      // job.completed, job.failed or job.expired
 	Timestamp string    `json:"timestamp"` // when the job ended
 	Data      eventData `json:"data"`
 }
@@ -56,9 +56,9 @@ type eventData struct {
 	Owner        *string         `json:"owner"` // the id of the API key that submitted the job
 }
 
-// Callback returns the payload of the CALLBACK job that reports o to o.CallbackURL. The status of o is COMPLETED
-// or FAILED. The same outcome gives the same payload. The message's id is <job id>_<generation>, while that of a
-// SEND_WEBHOOK job has no underscore: so no user can get a forged event signed under the id of a real one.
+// Callback returns the payload of the CALLBACK job that reports o to o.CallbackURL. The status of o is COMPLETED,
+// FAILED or EXPIRED. The same outcome gives the same payload. The message's id is <job id>_<generation>, while that of
+// a SEND_WEBHOOK job has no underscore: so no user can get a forged event signed under the id of a real one.
 func Callback(o job.Outcome) []byte {
 	at := stamp(o.EndedAt)
 	e := event{Type: "job.completed", Data: eventData{
@@ -69,11 +69,14 @@ func Callback(o job.Outcome) []byte {
 	if at != nil {
 		e.Timestamp = *at
 	}
-	if o.Status == job.Completed {
+	switch {
+	case o.Status == job.Expired:
+		e.Type, e.Data.CompletedAt = "job.expired", nil
+	case o.Status == job.Completed:
 		if json.Valid(o.Result) {
 			e.Data.Result = o.Result
 		}
-	} else {
+	default:
 		e.Type, e.Data.CompletedAt, e.Data.FailedAt = "job.failed", nil, at
 		e.Data.FailureCause, e.Data.LastError = orNull(o.Cause), orNull(strings.ToValidUTF8(o.LastError, "\uFFFD"))
 	}

@@ -66,6 +66,15 @@ func TestCallback(t *testing.T) {
 			t.Errorf("%s: %s %s\n%v, want\n%v", status, id, url, e, want)
 		}
 	}
+	late := ended(job.Expired)
+	late.Generation, late.Attempt, late.Cause, late.LastError = 1, 0, "", ""
+	_, _, told := eventOf(t, late)
+	data := told["data"].(map[string]any)
+	if told["type"] != "job.expired" || told["timestamp"] != "2026-05-01T11:00:01.005000Z" ||
+		data["status"] != "EXPIRED" || data["completedAt"] != nil || data["failedAt"] != nil || data["failureCause"] != nil ||
+		data["lastError"] != nil {
+		t.Errorf("expired: %v", told)
+	}
 	o := ended(job.Completed)
 	var c calling
 	if err := json.Unmarshal(Callback(o), &c); err != nil {

@@ -139,13 +139,13 @@ func reportCSV(tallies []job.Tally, whose string) ([]byte, error) {
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true
 	rows := [][]string{{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs",
-		"jobsOf"}}
+		"jobsOf", "expired"}}
 	for _, t := range tallies {
 		row := []string{unformula(string(t.Tier)), unformula(t.Type)}
 		for _, n := range numbers(t) {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		rows = append(rows, append(row, unformula(whose)))
+		rows = append(rows, append(row, unformula(whose), strconv.FormatInt(t.Expired, 10)))
 	}
 	if err := w.WriteAll(rows); err != nil {
 		return nil, err
@@ -165,7 +165,9 @@ func reportDocument(tallies []job.Tally, whose string, from, to time.Time) Docum
 	table := &Table{Header: []string{"tier", "type", "completed", "failed", "cancelled", "mean run ms", "max run ms",
 		"mean wait ms"}}
 	var ended [3]int64
+	var expired int64
 	for _, t := range tallies {
+		expired += t.Expired
 		row := []Cell{{Text: string(t.Tier)}, {Text: t.Type}}
 		for i, n := range numbers(t) {
 			row = append(row, Cell{Text: strconv.FormatInt(n, 10), Number: true})
@@ -179,7 +181,7 @@ func reportDocument(tallies []job.Tally, whose string, from, to time.Time) Docum
 		Title: "Jobs",
 		Paragraphs: []string{
 			fmt.Sprintf("Jobs of %s, accepted from %s to %s.", whose, from.Format(time.RFC3339), to.Format(time.RFC3339)),
-			fmt.Sprintf("%d completed, %d failed, %d cancelled.", ended[0], ended[1], ended[2]),
+			fmt.Sprintf("%d completed, %d failed, %d cancelled, %d expired.", ended[0], ended[1], ended[2], expired),
 		},
 		Table: table,
 	}

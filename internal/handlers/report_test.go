@@ -31,7 +31,7 @@ var someTallies = []job.Tally{
 	{Tier: job.Unpaid, Type: "=HYPERLINK(\"http://evil\")", Completed: 1},
 	{Tier: job.Paid, Type: "SIMULATION", Completed: 7, Failed: 2, Cancelled: 1,
 		MeanRun: 1500 * time.Millisecond, MaxRun: 3 * time.Second, MeanWait: 20 * time.Millisecond},
-	{Tier: job.Paid, Type: "REPORT", Completed: 3},
+	{Tier: job.Paid, Type: "REPORT", Completed: 3, Expired: 4},
 }
 
 func TestReportCSV(t *testing.T) {
@@ -59,10 +59,12 @@ func TestReportCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRows := [][]string{
-		{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs", "jobsOf"},
-		{"PAID", "REPORT", "3", "0", "0", "0", "0", "0", "callers without a key"},
-		{"PAID", "SIMULATION", "7", "2", "1", "1500", "3000", "20", "callers without a key"},
-		{"UNPAID", `'=HYPERLINK("http://evil")`, "1", "0", "0", "0", "0", "0", "callers without a key"},
+		{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs", "jobsOf",
+			"expired"},
+		{"PAID", "REPORT", "3", "0", "0", "0", "0", "0", "callers without a key", "4"},
+		{"PAID", "SIMULATION", "7", "2", "1", "1500", "3000", "20", "callers without a key", "0"},
+		{"UNPAID", `'=HYPERLINK("http://evil")`, "1", "0", "0", "0", "0", "0", "callers without a key",
+			"0"},
 	}
 	if !slices.EqualFunc(rows, wantRows, slices.Equal) {
 		t.Errorf("rows %q, want %q", rows, wantRows)
@@ -88,7 +90,7 @@ func TestReportPDF(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Jobs of callers without a key, accepted from 2026-05-01T00:00:00Z to 2026-05-31T00:00:00Z.|11 completed, 2 " +
-			"failed, 1 cancelled.|",
+			"failed, 1 cancelled, 4 expired.|",
 		"tier|type|completed|failed|cancelled|mean run ms|max run ms|mean wait " +
 			"ms|PAID|REPORT|3|0|0|0|0|0|PAID|SIMULATION|7|2|1|1500|3000|20|UNPAID|",
 	} {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"maps"
-	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -26,7 +25,9 @@ type asked struct {
 	queue      string        // "" = main
 	maxRun     time.Duration // 0 = not said
 	unique     uniqueAsked
-	lineKey    string // "" = none
+	lineKey    string        // "" = none
+	expiresIn  time.Duration // whole milliseconds; 0 = not said
+	expiresAt  time.Time
 	trace      string // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
@@ -65,7 +66,8 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
 		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
 		"queue": (*asked).setQueue, "maxProcessingSeconds": (*asked).setMaxRun, "unique": (*asked).setUnique,
-		"key": (*asked).setLineKey,
+		"key":       (*asked).setLineKey,
+		"expiresIn": (*asked).setExpiresIn, "expiresAt": (*asked).setExpiresAt,
 	}
 	maps.Copy(members, more)
 	return &submitBody{shape[asked]{members: members}, names}
@@ -82,12 +84,20 @@ func (b *submitBody) decode(body []byte, a *asked) error {
 		return err
 	}
 	if a.delay >= 0 && !a.runAt.IsZero() {
-		return &problem{
-			kind: invalidRequest, detail: "delaySeconds and runAt exclude each other",
-			fields: []fieldError{{"delaySeconds", "excludes runAt"}, {"runAt", "excludes delaySeconds"}},
-		}
+		return exclude("delaySeconds", "runAt")
+	}
+	if a.expiresIn > 0 && !a.expiresAt.IsZero() {
+		return exclude("expiresIn", "expiresAt")
 	}
 	return nil
+}
+
+// exclude returns the problem of a body that has two members of which it may have one.
+func exclude(one, other string) *problem {
+	return &problem{
+		kind: invalidRequest, detail: one + " and " + other + " exclude each other",
+		fields: []fieldError{{one, "excludes " + other}, {other, "excludes " + one}},
+	}
 }
 
 func (a *asked) setType(v jsontext.Value) error {
@@ -130,14 +140,12 @@ func (a *asked) setLineKey(v jsontext.Value) error {
 	return nil
 }
 
-// setDelay reads a number of seconds and rounds it to the millisecond.
 func (a *asked) setDelay(v jsontext.Value) error {
-	seconds, err := strconv.ParseFloat(string(v), 64)
-	if v.Kind() != '0' || err != nil || !(seconds >= 0 && seconds <= maxAhead.Seconds()) {
-		return reason("must be a number of seconds, 0 to " + strconv.Itoa(int(maxAhead.Seconds())))
+	d, err := secondsFrom(v, 0)
+	if err == nil {
+		a.delay = d
 	}
-	a.delay = time.Duration(math.Round(seconds*1000)) * time.Millisecond
-	return nil
+	return err
 }
 
 func (a *asked) setRunAt(v jsontext.Value) error {

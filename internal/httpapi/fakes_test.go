@@ -104,7 +104,7 @@ func (r *rooms) Whole(_ context.Context, j job.Job) (job.Job, bool, error) {
 	switch {
 	case r.whole != nil:
 		return r.whole(j)
-	case j.Status == job.Completed || j.Status == job.Cancelled:
+	case j.Status.Final():
 		j.Payload = nil
 		return j, false, nil
 	}

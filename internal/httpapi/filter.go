@@ -14,8 +14,8 @@ var statuses = map[string]job.Status{
 	"SCHEDULED": job.Scheduled, "HELD": job.Held, "PENDING": job.Pending, "PROCESSING": job.Processing,
 	"COMPLETED": job.Completed,
 	"FAILED":    job.Failed,
-	"CANCELLED": job.Cancelled,
-	"SUCCESS":   job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
+	"CANCELLED": job.Cancelled, "EXPIRED": job.Expired,
+	"SUCCESS": job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
 }
 
 // retrying is the filter for jobs that failed and wait for their next attempt. Their status is SCHEDULED.
@@ -40,7 +40,7 @@ func (q *listQuery) setStatus(value string) error {
 	}
 	status, known := statuses[value]
 	if !known {
-		return reason("is none of SCHEDULED, RETRYING, HELD, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED")
+		return reason("is none of SCHEDULED, RETRYING, HELD, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED, EXPIRED")
 	}
 	q.Status = status
 	return nil

@@ -91,6 +91,12 @@ func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempo
 	}
 	parts := [][]byte{[]byte(s.Tier), []byte(s.Type), payload, []byte(strconv.Itoa(asked.maxRetries)), []byte(due),
 		[]byte(asked.callback)}
+	if asked.expiresIn > 0 {
+		parts = append(parts, []byte("expires in "+asked.expiresIn.String()))
+	}
+	if !asked.expiresAt.IsZero() {
+		parts = append(parts, []byte("expires at "+asked.expiresAt.Format(time.RFC3339Nano)))
+	}
 	home := s.Home()
 	if home == "" {
 		return job.Idempotency{Key: ownKey(namespace(caller), asked.key), Body: hexHash(parts...)}

@@ -24,6 +24,7 @@ type jobRow struct {
 	Attempts        int        `json:"attempts"`
 	MaxRetries      int        `json:"maxRetries"`
 	RunAt           *string    `json:"runAt"`
+	ExpiresAt       *string    `json:"expiresAt"` // of a job that waits for its first claim
 	LastError       *string    `json:"lastError"`
 	CreatedAt       *string    `json:"createdAt"`
 	UpdatedAt       *string    `json:"updatedAt"`
@@ -63,9 +64,7 @@ func rowOf(j *job.Job) jobRow {
 		CompletedAt: when(
 			j.EndedAt,
 		), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
-		RunAt: dueAt(
-			j,
-		), CancelRequested: j.CancelRequested && !j.Status.Ended(),
+		RunAt: dueAt(j), ExpiresAt: when(j.ExpiresAt()), CancelRequested: j.CancelRequested && !j.Status.Ended(),
 		UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
 		Note:      orNull(j.Note),
 	}

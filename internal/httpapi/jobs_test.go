@@ -93,7 +93,8 @@ func TestGetJob(t *testing.T) {
 	}}
 	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4",` +
 		`"type":"SIMULATION","tier":"PAID","queue":"main","key":null,"status":"COMPLETED","retryCount":1,` +
-		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,` +
+		`"attempts":2,"maxRetries":5,"runAt":null,"expiresAt":null,"lastError":"boom","owner":"key-7",` +
+		`"payload":null,"payloadKept":false,` +
 		`"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z",` +
 		`"updatedAt":"2026-05-01T11:31:59.961931Z",` +
 		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z",` +

@@ -37,7 +37,7 @@ func TestStats(t *testing.T) {
 		`{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,`+
 			`"finishedPerSecond":0.25,`+
 			`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,`+
-			`"completed":5,"failed":1,"cancelled":1,"retried":2}],`+
+			`"completed":5,"failed":1,"cancelled":1,"expired":0,"retried":2}],`+
 			`"queues":[{"queue":"main","depth":3,"scheduled":1,"inFlight":2,"workers":1,"paused":null},{"queue":"films",`+
 			`"depth":0,"scheduled":0,"inFlight":0,"workers":0,"paused":"2026-05-01T11:31:57.961931Z"}],`+
 			`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,`+
@@ -70,7 +70,7 @@ func TestWhy(t *testing.T) {
 			`"position":4,"aheadByTier":{"PAID":3,`+
 			`"UNPAID":1},`+
 			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},`+
-			`"etaSeconds":3,"runAt":null,`+
+			`"etaSeconds":3,"runAt":null,"expiresAt":null,`+
 			`"reasons":["3 PAID jobs are ahead","1 UNPAID job is ahead","every slot is busy: 2 PAID running","the gate is `+
 			`closed: the outbox is full"]}`)
 	scheduled := at(job.Scheduled, 0)
@@ -84,6 +84,7 @@ func TestWhy(t *testing.T) {
 			`"position":null,"aheadByTier":{},`+
 			`"runningByTier":{},"freeSlots":3,`+
 			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z",`+
+			`"expiresAt":null,`+
 			`"reasons":["it is not due before 2026-05-01T11:31:57Z"]}`)
 	r.why = func() (Why, error) { return Why{}, job.ErrNotFound }
 	wantProblem(t, r.do("GET", "/api"+jobKnown+"/why", ""), 404, "JOB_NOT_FOUND")

@@ -33,6 +33,7 @@ type polled struct {
 	FirstTriedAt *string        `json:"firstTriedAt"`
 	CompletedAt  *string        `json:"completedAt"`
 	RunAt        *string        `json:"runAt"`
+	ExpiresAt    *string        `json:"expiresAt"`
 	Position     *int64         `json:"position"`
 	ETASeconds   *int64         `json:"etaSeconds"`
 	Result       jsontext.Value `json:"result"`
@@ -120,7 +121,7 @@ func (a *api) view(ctx context.Context, j *job.Job) polled {
 		ArrivedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt), CompletedAt: when(j.EndedAt),
 		Result: j.Result, FailureCause: orNull(j.Cause), LastError: orNull(j.LastError), TraceID: orNull(j.TraceID),
 	}
-	p.RunAt = dueAt(j)
+	p.RunAt, p.ExpiresAt = dueAt(j), when(j.ExpiresAt())
 	if j.Status == job.Pending {
 		p.Position, p.ETASeconds = a.place(ctx, j)
 	}

@@ -53,25 +53,26 @@ func TestPoll(t *testing.T) {
 		"completed": {done(), `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4",` +
 			`"currentJobStatus":"COMPLETED","jobTier":"PAID","type":"SIMULATION","retryCount":1,"maxRetries":5,` +
 			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z",` +
-			`"completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"position":null,"etaSeconds":null,` +
+			`"completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"expiresAt":null,"position":null,"etaSeconds":null,` +
 			`"result":{"stepsRun":1,"a":"<b>","a":2},"failureCause":"HANDLER_ERROR","lastError":"boom","traceId":"trace-1"},` +
 			`"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 		"pending": {pending, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4",` +
 			`"currentJobStatus":"PENDING","jobTier":"PUBLIC","type":"PAIR","retryCount":0,"maxRetries":1,` +
-			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":null,"position":null,` +
+			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":null,` +
+			`"expiresAt":null,"position":null,` +
 			`"etaSeconds":null,` +
 			`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 		"scheduled says when it is due": {scheduled,
 			`{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"SCHEDULED",` +
 				`"jobTier":"PUBLIC","type":"PAIR","retryCount":1,"maxRetries":1,` +
 				`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,` +
-				`"runAt":"2026-05-01T12:31:57.961931Z","position":null,"etaSeconds":null,` +
+				`"runAt":"2026-05-01T12:31:57.961931Z","expiresAt":null,"position":null,"etaSeconds":null,` +
 				`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 		"discarded is shown as failed": {discarded,
 			`{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"FAILED","jobTier":"PAID",` +
 				`"type":"SIMULATION","retryCount":1,"maxRetries":5,` +
 				`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z",` +
-				`"completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"position":null,"etaSeconds":null,` +
+				`"completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"expiresAt":null,"position":null,"etaSeconds":null,` +
 				`"result":null,"failureCause":"HEARTBEAT_STOPPED","lastError":null,"traceId":"trace-1"},` +
 				`"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 	} {
@@ -114,8 +115,8 @@ func showsNoMore(t *testing.T, j job.Job) {
 	}
 	for name := range body.Data {
 		if !strings.Contains(
-			" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt runAt position "+
-				"etaSeconds result failureCause lastError traceId ",
+			" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt runAt "+
+				"expiresAt position etaSeconds result failureCause lastError traceId ",
 			" "+name+" ",
 		) {
 			t.Errorf("shows %s", name)

@@ -26,7 +26,7 @@ type SeriesPoint struct {
 
 // TierPoint has the figures of a tier in one bucket. Percentiles of zero were not measured.
 type TierPoint struct {
-	Submitted, Completed, Failed, Cancelled, Refused, Retried int64
+	Submitted, Completed, Failed, Cancelled, Expired, Refused, Retried int64
 
 	WaitSeconds, RunSeconds Percentiles
 }
@@ -54,6 +54,7 @@ type tierColumns struct {
 	Completed   []int64           `json:"completed"`
 	Failed      []int64           `json:"failed"`
 	Cancelled   []int64           `json:"cancelled"`
+	Expired     []int64           `json:"expired"`
 	Refused     []int64           `json:"refused"`
 	Retried     []int64           `json:"retried"`
 	WaitSeconds percentileColumns `json:"waitSeconds"`
@@ -137,6 +138,7 @@ func (t *tierColumns) add(p TierPoint) {
 	t.Completed = append(t.Completed, p.Completed)
 	t.Failed = append(t.Failed, p.Failed)
 	t.Cancelled = append(t.Cancelled, p.Cancelled)
+	t.Expired = append(t.Expired, p.Expired)
 	t.Refused = append(t.Refused, p.Refused)
 	t.Retried = append(t.Retried, p.Retried)
 	t.WaitSeconds.add(p.WaitSeconds)

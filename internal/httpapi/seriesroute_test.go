@@ -56,19 +56,21 @@ func TestSeriesRoute(t *testing.T) {
 	m := &almanac{points: []SeriesPoint{
 		{aMoment, 10 * time.Second, nil},
 		{aMoment.Add(10 * time.Second), 10 * time.Second, map[job.Tier]TierPoint{
-			job.Unpaid: {1, 2, 3, 4, 5, 6, Percentiles{0.1, 0.2, 0.3}, Percentiles{P50: 1}}, "GONE": {Submitted: 9},
+			job.Unpaid: {1, 2, 3, 4, 7, 5, 6, Percentiles{0.1, 0.2, 0.3}, Percentiles{P50: 1}}, "GONE": {Submitted: 9},
 		}},
 	}}
 	get := m.route(t, func() time.Time { return aMoment })
 	empty := func(tier string) string {
-		return `{"tier":"` + tier + `","submitted":[0,0],"completed":[0,0],"failed":[0,0],"cancelled":[0,0],"refused":[0,` +
-			`0],"retried":[0,0],` +
+		return `{"tier":"` + tier + `","submitted":[0,0],"completed":[0,0],"failed":[0,0],"cancelled":[0,0],` +
+			`"expired":[0,0],` +
+			`"refused":[0,0],"retried":[0,0],` +
 			`"waitSeconds":{"p50":[null,null],"p95":[null,null],"p99":[null,null]},"runSeconds":{"p50":[null,null],` +
 			`"p95":[null,null],"p99":[null,null]}}`
 	}
 	wantJSON(t, get(t.Context(), "?window=5m"), 200,
 		`{"window":"5m","from":"2026-05-01T11:31:57.961931Z","bucketSeconds":10,"tiers":[`+empty("PAID")+`,`+
-			`{"tier":"UNPAID","submitted":[0,1],"completed":[0,2],"failed":[0,3],"cancelled":[0,4],"refused":[0,5],`+
+			`{"tier":"UNPAID","submitted":[0,1],"completed":[0,2],"failed":[0,3],"cancelled":[0,4],`+
+			`"expired":[0,7],"refused":[0,5],`+
 			`"retried":[0,6],`+
 			`"waitSeconds":{"p50":[null,0.1],"p95":[null,0.2],"p99":[null,0.3]},"runSeconds":{"p50":[null,1],"p95":[null,`+
 			`null],"p99":[null,null]}},`+empty("PUBLIC")+`],`+

@@ -122,6 +122,9 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 			return s, err
 		}
 	}
+	if s.ExpiresMs, err = asked.expiry(a.Clock(), &s); err != nil {
+		return s, err
+	}
 	if u := asked.unique; u.key != "" {
 		s.Unique, s.UniqueOn, s.MaxWait = job.Unique(uniqueHash(caller, u.key), u.while), u.on, u.maxWait
 	}

@@ -43,6 +43,7 @@ type whyBody struct {
 	Gate          whyGate            `json:"gate"`
 	ETASeconds    *int64             `json:"etaSeconds"`
 	RunAt         *string            `json:"runAt"`
+	ExpiresAt     *string            `json:"expiresAt"`
 	Reasons       []string           `json:"reasons"`
 }
 
@@ -100,11 +101,20 @@ func (a *api) why(c *gin.Context) error {
 	case job.Scheduled, job.Held:
 		body.RunAt = when(w.Job.RunAt)
 	}
+	body.ExpiresAt = when(w.Job.ExpiresAt())
 	return write(c, http.StatusOK, &body)
 }
 
 // reasons says in words what stands between the job and its end.
 func (w *Why) reasons() []string {
+	all := w.obstacles()
+	if at := w.Job.ExpiresAt(); !at.IsZero() {
+		all = append(all, "it expires at "+at.Format(time.RFC3339)+", unless a worker claims it")
+	}
+	return all
+}
+
+func (w *Why) obstacles() []string {
 	switch status := w.Job.Status.Shown(); {
 	case status.Ended():
 		return []string{"it has ended: " + string(status)}

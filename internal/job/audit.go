@@ -13,7 +13,7 @@ type Suspected struct {
 // Recorded is the outcome of one generation of a job, as SQL has it.
 type Recorded struct {
 	Generation int
-	Status     Status // COMPLETED, FAILED or CANCELLED
+	Status     Status // COMPLETED, FAILED, CANCELLED or EXPIRED
 }
 
 // Scanned is one part of the audit's walk over Redis.

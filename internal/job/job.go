@@ -18,6 +18,7 @@ const (
 	Completed   Status = "COMPLETED"
 	Failed      Status = "FAILED"
 	Cancelled   Status = "CANCELLED"
+	Expired     Status = "EXPIRED" // nobody claimed it by the time that its submit said
 	NeedDiscard Status = "NEED_DISCARD"
 )
 
@@ -31,8 +32,11 @@ func (s Status) Shown() Status {
 
 // Ended says whether only an operator's requeue can still move the job.
 func (s Status) Ended() bool {
-	return s == Completed || s == Failed || s == Cancelled || s == NeedDiscard
+	return s == Completed || s == Failed || s == Cancelled || s == Expired || s == NeedDiscard
 }
+
+// Final says whether nothing can move the job any more: only FAILED jobs are requeued.
+func (s Status) Final() bool { return s == Completed || s == Cancelled || s == Expired }
 
 // Cause says why an attempt, or at the end the job, did not succeed.
 type Cause string
@@ -133,7 +137,7 @@ type Ack struct {
 	ID         ID
 	Generation int
 	Attempt    int
-	Status     Status // COMPLETED, FAILED or CANCELLED
+	Status     Status // COMPLETED, FAILED, CANCELLED or EXPIRED
 	// SQL already had an outcome of this generation, which stands: the result in Redis may be of another
 	// incarnation's attempt
 	Known bool

@@ -25,12 +25,13 @@ const (
 	IsTaken  Word = "TAKEN"
 	Replaced Word = "REPLACED"
 	// claim: an old number; cancel, kill, hasten, acknowledge, audit, forget: no such job to act on
-	Empty  Word = "EMPTY"
+	Empty  Word = "EMPTY"  // expire: the job does not wait for its first claim
 	Cancel Word = "CANCEL" // heartbeat: a user cancelled the job; cancel: the running job has the request
 	// fail, release, reclaim: no retry is left, or the error is permanent; kill: the job was killed; the dead letter is in
 	// the outbox
 	Discarded    Word = "FAILED"
 	WasCancelled Word = "CANCELLED" // endings: the job's cancel was requested; cancel: the job is cancelled
+	WasExpired   Word = "EXPIRED"   // expire: nobody had claimed the job by its time, and it has ended
 	// cancel, kill, hasten: the job ended before; forget: the job ended after the given time
 	Ended   Word = "ENDED"
 	Suspect Word = "SUSPECT" // reclaim: expired, and reclaimed by a later look at the earliest
@@ -99,11 +100,13 @@ type Elsewhere struct {
 }
 
 // ClaimReply has the leases of a claim, and the score of the best job left that the claim may have (math.Inf(1) if
-// there is none). PassedOver says that there are others, for which ClaimRequest.Room has no slots.
+// there is none). PassedOver says that there are others, for which ClaimRequest.Room has no slots. Expired counts jobs
+// that the claim ended in the place of leases, because nobody had claimed them by their time.
 type ClaimReply struct {
 	Leases     []Lease
 	Next       float64
 	PassedOver bool
+	Expired    int
 }
 
 // SubmitReply is the answer to one submission: OK, HELD, DUPLICATE, REPLAY, MISMATCH, UNIQUE, TAKEN, REPLACED, FULL,

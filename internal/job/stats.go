@@ -10,6 +10,7 @@ type Tally struct {
 	Completed int64
 	Failed    int64
 	Cancelled int64
+	Expired   int64
 	MeanRun   time.Duration // of completed jobs: from the latest claim to the end
 	MaxRun    time.Duration
 	MeanWait  time.Duration // of completed and failed jobs: from arrival to the first claim

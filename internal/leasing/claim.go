@@ -190,11 +190,18 @@ func (r *Room) look(e *job.Elsewhere) ([]job.ClaimReply, error) {
 	return nil, errors.Join(errs...)
 }
 
+// ask claims up to n jobs of a partition. It goes on while a call only ended jobs whose time was over: such a call
+// found nothing, so Redis remembers nothing of it.
 func (r *Room) ask(partition int, e *job.Elsewhere, n int, high float64) (reply job.ClaimReply, err error) {
-	err = r.again(func(ctx context.Context) error {
-		reply, err = r.claim(ctx, partition, job.ClaimRequest{Max: n, Bound: high, Elsewhere: e})
-		return err
-	})
+	for err == nil {
+		err = r.again(func(ctx context.Context) error {
+			reply, err = r.claim(ctx, partition, job.ClaimRequest{Max: n, Bound: high, Elsewhere: e})
+			return err
+		})
+		if len(reply.Leases) > 0 || reply.Expired == 0 {
+			break
+		}
+	}
 	return reply, err
 }
 

@@ -46,19 +46,19 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 			return next, nil
 		}
 		j = l.later(ctx, j)
-	case j.Status == job.Completed || j.Status == job.Cancelled:
+	case j.Status.Final():
 		j.Cause, j.LastError = "", "" // they are of an earlier attempt: the history has them, and SQL's answer does not
 	}
 	return j, nil
 }
 
 // Whole adds to a job that Find found what only its detail page shows: the payload and the options of a dead
-// letter, which Redis deletes once SQL has them. kept is false for a job without payload and options: a COMPLETED
-// or CANCELLED job, even while Redis still has them, and a job whose dead letter is gone or was requeued
+// letter, which Redis deletes once SQL has them. kept is false for a job without payload and options: a COMPLETED,
+// CANCELLED or EXPIRED job, even while Redis still has them, and a job whose dead letter is gone or was requeued
 // meanwhile.
 func (l *Ledger) Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error) {
 	switch j.Status {
-	case job.Completed, job.Cancelled:
+	case job.Completed, job.Cancelled, job.Expired:
 	case job.Failed:
 		d, err := l.letter(ctx, j.ID)
 		switch {
@@ -121,8 +121,8 @@ func (l *Ledger) row(ctx context.Context, id job.ID) (job.Job, error) {
 	return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Rows.Journaled(ctx, id) })
 }
 
-// final returns SQL's answer about a job that nothing can change any more, while Redis is down: a completed or
-// cancelled job, or a dead letter without a requeue request. For any other job only Redis knows the state, so
+// final returns SQL's answer about a job that nothing can change any more, while Redis is down: a job whose status is
+// final, or a dead letter without a requeue request. For any other job only Redis knows the state, so
 // final returns down.
 func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, error) {
 	j, err := l.archived(ctx, id)

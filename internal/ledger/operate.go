@@ -87,7 +87,7 @@ func (l *Ledger) waiting(ctx context.Context, id job.ID) (job.Job, error) {
 		return j, unread(err)
 	case j.Status == job.Processing && l.Outbox == nil:
 		return j, errRunning
-	case j.Status == job.Completed, j.Status == job.Cancelled, j.Status == job.Failed && j.Cause != job.Killed:
+	case j.Status.Final(), j.Status == job.Failed && j.Cause != job.Killed:
 		return j, &job.StateError{Status: j.Status, Reason: "it has ended"}
 	}
 	return j, nil

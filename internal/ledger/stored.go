@@ -45,7 +45,7 @@ func (l *Ledger) stored(ctx context.Context, j job.Job) (job.Job, error) {
 func unended(j job.Job) job.Job {
 	j.CancelRequested = j.CancelRequested || j.Status == job.Cancelled
 	j.Status = job.Processing
-	if j.Attempt == 0 { // cancelled before the first claim
+	if j.Attempt == 0 { // it ended before the first claim
 		j.Status = job.Pending
 	}
 	j.EndedAt, j.Result, j.Note = time.Time{}, nil, ""

@@ -53,7 +53,7 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	s := &web.Snapshot{}
 	var more struct {
 		Workers        []struct{ Kind, Language, State string }
-		Tiers          []struct{ Completed, Failed, Cancelled int64 }
+		Tiers          []struct{ Completed, Failed, Cancelled, Expired int64 }
 		DrainPerSecond float64
 		Timestamp      time.Time
 	}
@@ -65,7 +65,7 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	}
 	s.At, s.PerSecond = more.Timestamp, more.DrainPerSecond
 	for _, t := range more.Tiers {
-		s.Ended += t.Completed + t.Failed + t.Cancelled
+		s.Ended += t.Completed + t.Failed + t.Cancelled + t.Expired
 	}
 	for _, t := range s.Tiers {
 		s.InFlight += t.InFlight

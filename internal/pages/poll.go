@@ -83,7 +83,7 @@ func jobOf(is *client.Job) *web.Job {
 		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner,
 		TraceID:     is.TraceID,
 		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt,
-		RunAt: is.RunAt,
+		RunAt: is.RunAt, ExpiresAt: is.ExpiresAt,
 		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,
 		Result: present(is.Result), Note: is.Note, Position: -1,
 	}

@@ -19,7 +19,7 @@ func aJob(status, more string) string {
 			`"error":"connection refused"}]`
 	}
 	return `{"jobId":"` + jobID + `","id":"` + jobID + `","type":"SEND_EMAIL","tier":"PAID","status":"` + status +
-		`","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"lastError":null,` +
+		`","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"expiresAt":null,"lastError":null,` +
 		`"createdAt":"2026-11-22T11:59:00.000000Z","firstTriedAt":"2026-11-22T11:59:01.000000Z","generation":1,` +
 		`"traceId":"a-trace","cancelRequested":false,"result":null` + more + `}`
 }
@@ -64,9 +64,11 @@ func TestPoll_Payload(t *testing.T) {
 		"none":         {"FAILED", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
 		"none, living": {"PENDING", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
 		"completed": {"COMPLETED", `,"payload":null,"payloadKept":false`,
-			"Not kept: a job that is completed or cancelled lets its payload go."},
+			"Not kept: a job that is completed, cancelled or expired lets its payload go."},
 		"cancelled": {"CANCELLED", `,"payload":null,"payloadKept":false`,
-			"Not kept: a job that is completed or cancelled lets its payload go."},
+			"Not kept: a job that is completed, cancelled or expired lets its payload go."},
+		"expired": {"EXPIRED", `,"payload":null,"payloadKept":false`,
+			"Not kept: a job that is completed, cancelled or expired lets its payload go."},
 		"letter is gone": {"FAILED", `,"payload":null,"payloadKept":false`, "Not kept any more: its dead letter is gone."},
 	} {
 		s := newFace(t, openMe).say("GET /api/jobs/"+jobID,
@@ -100,6 +102,8 @@ func TestPoll_AJobThatLives(t *testing.T) {
 			opsID + `, which has its unique key"]}`),
 			[]string{"HELD waits for the job with its unique key", "it waits for job " + opsID + ", which has its unique key."},
 			1},
+		"expires": {"PENDING", `,"expiresAt":"2026-11-22T12:00:50.000000Z"`,
+			ok(`{"status":"PENDING","reasons":["it expires at"]}`), []string{"Expires 2026-11-22 12:00:50"}, 1},
 		"nobody says why": {"PENDING", "", problem(503, "SYSTEM_UNHEALTHY", "away"), []string{"PENDING arrived 1 min ago"},
 			1},
 		"has moved on": {"PENDING", "",
@@ -145,8 +149,8 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 func TestPoll_WhatOperatorsMayDo(t *testing.T) {
 	for status, want := range map[string][]string{
 		"PENDING": {"kill"}, "HELD": {"kill"}, "SCHEDULED": {"kill", "hasten"}, "PROCESSING": nil, "COMPLETED": nil,
-		"CANCELLED": nil,
-		"FAILED":    {"dismiss"},
+		"CANCELLED": nil, "EXPIRED": nil,
+		"FAILED": {"dismiss"},
 	} {
 		for me, may := range map[string]bool{openMe: true, submitMe: false, readerMe: false} {
 			s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob(status, ""))).get(pollJob).status(200)

@@ -32,8 +32,8 @@ type Readers struct {
 
 // Counted holds a tier's counts within a window.
 type Counted struct {
-	SubmittedPerSecond, FinishedPerSecond          float64
-	Refused, Completed, Failed, Cancelled, Retried int64
+	SubmittedPerSecond, FinishedPerSecond                   float64
+	Refused, Completed, Failed, Cancelled, Expired, Retried int64
 
 	WaitSeconds, RunSeconds web.Percentiles
 }
@@ -121,7 +121,7 @@ func (s *snapshots) make(ctx context.Context) (*web.Snapshot, error) {
 		now.InFlight += l.InFlight
 	}
 	for _, c := range hour {
-		now.Ended += c.Completed + c.Failed + c.Cancelled
+		now.Ended += c.Completed + c.Failed + c.Cancelled + c.Expired
 	}
 	now.Slots = slots(now.Workers)
 	now.Leases = running(leases, now.Tiers)

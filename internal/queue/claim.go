@@ -117,14 +117,14 @@ func (q *Queue) band() int64 {
 }
 
 // readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists
-// with an entry per job (the number of its lease, its id, its record), the checkpoints, and whether jobs were passed
-// over.
+// with an entry per job (the number of its lease, its id, its record), the checkpoints, whether jobs were passed
+// over, and the tiers of the jobs that the claim ended as EXPIRED.
 func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	list, ok := answer.([]any)
 	if ok && len(list) == 1 && list[0] == string(job.Empty) {
 		return nil
 	}
-	if !ok || len(list) != 7 {
+	if !ok || len(list) != 8 {
 		return fmt.Errorf("claim: reply is a %T of %d", answer, len(list))
 	}
 	if next, _ := list[0].(string); next != "" {
@@ -133,6 +133,14 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 		}
 	}
 	reply.PassedOver = list[6] == "1"
+	tiers, err := textList(list[7])
+	if err != nil {
+		return fmt.Errorf("claim: expired: %w", err)
+	}
+	reply.Expired = len(tiers)
+	for _, tier := range tiers {
+		q.opts.Expired(job.Tier(tier))
+	}
 	var columns [5][]string
 	for i := range columns {
 		if columns[i], err = textList(list[i+1]); err != nil {

@@ -114,6 +114,7 @@ func TestClusterSlotOnItsWay(t *testing.T) {
 				},
 				"reclaim": func() error { _, err := e.Reclaim(t.Context(), 0, job.Crashed, 0); return err },
 				"promote": func() error { _, err := e.Promote(t.Context(), 0); return err },
+				"expire":  func() error { _, err := e.Queue.Expire(t.Context(), 0); return err },
 				"outbox":  func() error { _, err := e.TakeOutbox(t.Context(), 0, 10); return err },
 				"rate": func() error {
 					_, err := e.Rates(t.Context(), 0, []job.RateAsk{{Bucket: "x", Rate: 1, Burst: 2, N: 1}})

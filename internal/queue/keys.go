@@ -22,6 +22,7 @@ var suffixes = map[string]string{
 	"queue":               "main:queue",
 	"queues":              "queue:",
 	"scheduled":           "scheduled",
+	"expiries":            "expiries",
 	"heartbeat_deadlines": "processing:by-heartbeat",
 	"run_deadlines":       "processing:by-maxtime",
 	"outbox":              "outbox",

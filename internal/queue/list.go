@@ -29,7 +29,7 @@ var sources = []struct {
 	{"run_deadlines", []job.Status{job.Processing}}, // its scores are constant, those of heartbeat_deadlines are not
 	{"queue", []job.Status{job.Pending}},
 	{"scheduled", []job.Status{job.Scheduled, job.Held}}, // the HELD ones last
-	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled}},
+	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled, job.Expired}},
 }
 
 // place is the position in a list at which a page ended: a set of a partition, and the last entry that was read.

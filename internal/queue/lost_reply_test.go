@@ -43,7 +43,7 @@ func TestReplyLost(t *testing.T) {
 	for name, c := range lostReplies() {
 		t.Run("redis/"+name, func(t *testing.T) {
 			t.Parallel()
-			ids := []job.ID{queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)}
+			ids := []job.ID{queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)}
 			want, wantShape := tell(t, c, ids, false)
 			got, gotShape := tell(t, c, ids, true)
 			if c.again != nil {
@@ -166,6 +166,15 @@ func lostReplies() map[string]lostReply {
 				e.Age(t, "scheduled", time.Minute)
 			},
 			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Promote(ctx, 0) },
+			again: func(string) string { return "0" }},
+		"expire": {script: "expire",
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				late := expiring(t, e, job.Paid, -time.Second)
+				late.ID, late.TraceID = s.ids[3], "trace"
+				e.PutAll(t, late)
+			},
+			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Expire(ctx, 0) },
 			again: func(string) string { return "0" }},
 		"cancel": {script: "cancel", set: running,
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {

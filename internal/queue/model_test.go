@@ -74,7 +74,8 @@ var steps = []string{
 	"submit", "submit", "submit", "claim", "claim", "claim", "claim by id", "claim by id", "heartbeat", "complete",
 	"complete", "fail", "fail",
 	"release", "later", "unknown", "expire", "ripen", "look", "look",
-	"promote", "cancel", "kill", "hasten", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
+	"promote", "expire jobs", "lapse",
+	"cancel", "kill", "hasten", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
 
 func (w *walk) step() {
@@ -95,6 +96,11 @@ func (w *walk) step() {
 		w.e.Age(w.t, "scheduled", time.Hour)
 		got, err := w.e.Promote(w.t.Context(), 0)
 		w.equal(err, got, w.model.Promote())
+	case "expire jobs":
+		got, err := w.e.Queue.Expire(w.t.Context(), 0)
+		w.equal(err, got, w.model.Expire())
+	case "lapse":
+		w.lapse()
 	case "cancel", "kill", "hasten", "requeue":
 		w.operate()
 	case "restore":
@@ -133,6 +139,7 @@ func (w *walk) submit() {
 	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
 	s.Payload = []byte(strings.Repeat("1", rapid.SampledFrom([]int{0, 2, 9}).Draw(w.T, "bytes")))
 	w.unique(&s)
+	s.ExpiresMs = w.expiry()
 	w.arrive()
 	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // every submit is sent twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
@@ -326,7 +333,7 @@ func (w *walk) operate() {
 	if j.Queue != job.MainQueue {
 		next.Queue = j.Queue
 	}
-	next.Unique = j.Unique
+	next.Unique, next.ExpiresMs = j.Unique, j.Expires
 	w.arrive()
 	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
@@ -340,7 +347,7 @@ func (w *walk) restore() {
 		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"),
 		MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
 	}}
-	l.Queue, l.Unique = w.queue(), w.uniqueOption()
+	l.Queue, l.Unique, l.ExpiresMs = w.queue(), w.uniqueOption(), w.expiry()
 	if j := w.anyJob(); j != nil && rapid.Bool().Draw(w.T, "known") {
 		l.ID, l.Generation, l.Attempt = j.ID, j.Generation+rapid.IntRange(0, 1).Draw(w.T, "generation"), j.Attempt
 	}

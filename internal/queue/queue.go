@@ -47,6 +47,7 @@ type Options struct {
 	// first call was lost. It may be nil.
 	Cancelled func(job.Tier)
 	Killed    func(job.Tier) // the same of a kill
+	Expired   func(job.Tier) // the same of a job that nobody claimed by its time
 	Log       *slog.Logger   // gets the data that cannot be read; may be nil
 
 	// RememberedQueues reads the queues that SQL has; nil = there is no SQL. See LoadQueues.
@@ -72,7 +73,7 @@ type Queue struct {
 	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, restore bound
-	cancel, kill, hasten, limitKeys                            bound
+	cancel, kill, hasten, expire, limitKeys                    bound
 	takeOutbox, acknowledge, audit, recount, rate, forget      bound
 	reclaim                                                    map[job.Watch]bound
 }
@@ -101,6 +102,9 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	}
 	if o.Killed == nil {
 		o.Killed = func(job.Tier) {}
+	}
+	if o.Expired == nil {
+		o.Expired = func(job.Tier) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -143,6 +147,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.complete = q.bind("complete", nil)
 	q.fail = q.bind("fail", nil)
 	q.promote = q.bind("promote", nil)
+	q.expire = q.bind("expire", nil)
 	q.cancel = q.bind("cancel", nil)
 	q.kill = q.bind("kill", nil)
 	q.hasten = q.bind("hasten", nil)

@@ -30,6 +30,10 @@ func (q *Queue) Restore(
 	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh))
 	for i := range batch {
 		l := &batch[i]
+		options := l.Options
+		if l.Generation > 1 { // an operator, who asked for this generation, wants it to run
+			options.ExpiresMs = 0
+		}
 		holder, started, arrived, end := "", l.StartedAt, l.ArrivedAt, ""
 		if arrived.IsZero() {
 			arrived = l.FirstTriedAt // may be zero too: then the job arrives now
@@ -49,7 +53,7 @@ func (q *Queue) Restore(
 			end = string(job.Cancelled)
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority,
-			fmt.Sprintf("%d %s %d%s", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs, classOptions(l.Options)),
+			fmt.Sprintf("%d %s %d%s", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs, classOptions(options)),
 			stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),

@@ -20,8 +20,8 @@ import (
 // the keys. The walk may meet a job that moves meanwhile twice or not at all; the next walk meets it.
 
 // walked are the sets of a walk, by the scripts' names.
-var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine", "tried",
-	"leases", "checkpoints"}
+var walked = []string{"queue", "scheduled", "expiries", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine",
+	"tried", "leases", "checkpoints"}
 
 // columns are those of walked that are hashes.
 var columns = map[string]bool{"tried": true, "leases": true, "checkpoints": true}

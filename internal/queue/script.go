@@ -128,7 +128,7 @@ func (s *script) word(text string) (job.Word, error) {
 	switch w := job.Word(text); w {
 	case job.OK, job.Full, job.Quota, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty,
 		job.IsHeld, job.IsUnique, job.IsTaken, job.Replaced, job.Cancel, job.Discarded, job.WasCancelled,
-		job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported:
+		job.WasExpired, job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported:
 		return w, nil
 	}
 	return "", fmt.Errorf("%s: unknown word %q", s.name, text)

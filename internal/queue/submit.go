@@ -67,7 +67,7 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	for i := range batch {
 		s := &batch[i]
 		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options), s.MaxRunMs,
-			s.Unique, s.UniqueOn, s.MaxWait, s.Line}
+			s.Unique, s.UniqueOn, s.MaxWait, s.Line, s.ExpiresMs}
 		if kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
@@ -93,6 +93,7 @@ type likeness struct {
 	on         job.UniqueOn
 	maxWait    time.Duration
 	line       string
+	expires    int64
 }
 
 // delay returns how long from now the job is due, 0 for at once. RunAt is compared with this process' reading of
@@ -105,8 +106,8 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 }
 
 // kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota
-// queue_limit", with a line " line=<key>" and, with a unique key, " uniq=<option> on max_wait_ms held_limit". The script
-// parses each text once per call.
+// queue_limit", with a line " line=<key>", with an expiry " exp=<ms>" and, with a unique key, " uniq=<option> on max_wait_ms
+// held_limit". The script parses each text once per call.
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
 	b := make([]byte, 0, 128)
 	b = append(append(append(append(b, s.Tier...), ' '), s.QueueName()...), ' ')
@@ -121,6 +122,7 @@ func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) stri
 	if s.Line != "" {
 		b = append(append(b, " line="...), s.Line...)
 	}
+	b = append(b, expiryOption(s.Options)...)
 	if s.Unique != "" {
 		b = append(append(append(b, " uniq="...), s.Unique...), ' ')
 		b = append(append(b, s.UniqueOn...), ' ')

@@ -25,7 +25,7 @@ func ownerOf(owner string, o job.Options) string {
 // type nor trace has a space.
 func descriptor(typ, trace string, o job.Options) string {
 	text := typ + " " + dash(trace)
-	o.Queue, o.MaxRunMs, o.Unique, o.Line = "", 0, "", "" // the class has them
+	o.Queue, o.MaxRunMs, o.Unique, o.Line, o.ExpiresMs = "", 0, "", "", 0 // the class has them
 	if o != (job.Options{}) {
 		text += " " + o.Text()
 	}
@@ -57,33 +57,46 @@ func cutFields(text string, into []string) (rest string, ok bool) {
 }
 
 // classOptions returns the options at the end of a class, each behind a space.
-func classOptions(o job.Options) string {
-	text := ""
+func classOptions(o job.Options) (text string) {
 	if o.Line != "" {
-		text += " line=" + o.Line
+		text = " line=" + o.Line
 	}
 	if o.Unique != "" {
 		text += " uniq=" + o.Unique
 	}
-	return text
+	return text + expiryOption(o)
 }
 
-// readClassOptions reads the result of classOptions, without its first space.
-func readClassOptions(text string, j *job.Job) (ok bool) {
-	if line, found := strings.CutPrefix(text, "line="); found {
-		if j.Line, text, found = strings.Cut(line, " "); !found {
-			return true
+// expiryOption returns the option with the time by which a job must be claimed, behind a space; "" = there is none.
+func expiryOption(o job.Options) string {
+	if o.ExpiresMs == 0 {
+		return ""
+	}
+	return " exp=" + strconv.FormatInt(o.ExpiresMs, 10)
+}
+
+// readClassOptions reads the result of classOptions, without its first space. It returns false for another text.
+func readClassOptions(text string, j *job.Job) bool {
+	var read job.Options
+	for word := range strings.SplitSeq(text, " ") {
+		switch name, value, _ := strings.Cut(word, "="); name {
+		case "line":
+			read.Line = value
+		case "uniq":
+			read.Unique = value
+		case "exp":
+			read.ExpiresMs, _ = strconv.ParseInt(value, 10, 64)
 		}
 	}
-	j.Unique, ok = strings.CutPrefix(text, "uniq=")
-	return ok && !strings.Contains(j.Unique, " ")
+	j.Line, j.Unique, j.ExpiresMs = read.Line, read.Unique, read.ExpiresMs
+	return classOptions(read) == " "+text
 }
 
 // readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms [options]".
 func readClass(class string, j *job.Job) error {
 	var f [6]string
 	rest, ok := cutFields(class, f[:])
-	if j.Unique, j.Line = "", ""; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
+	if j.Line, j.Unique, j.ExpiresMs = "", "", 0; !ok || f[0] == "" || rest != "" && !readClassOptions(rest, j) {
 		return fmt.Errorf("class of %s: %q", j.ID, class)
 	}
 	var err, err2 error
@@ -113,7 +126,9 @@ func readHead(head string, j *job.Job) error {
 	j.ArrivedAt, j.Type, j.TraceID = msTime(f[0]), f[3], undash(f[4])
 	if rest != "" {
 		options, err := job.ReadOptions(rest)
-		options.Queue, options.MaxRunMs, options.Unique, options.Line = j.Queue, j.MaxRunMs, j.Unique, j.Line
+		// The class has these.
+		options.Queue, options.MaxRunMs, options.Line, options.Unique = j.Queue, j.MaxRunMs, j.Line, j.Unique
+		options.ExpiresMs = j.ExpiresMs
 		if j.Options = options; err != nil {
 			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}

@@ -121,6 +121,33 @@ type promoting func(partition int) (int, error)
 
 func (f promoting) Promote(_ context.Context, partition int) (int, error) { return f(partition) }
 
+func (f promoting) Expire(context.Context, int) (int, error) { return 0, nil }
+
+// expiring is a queue where only jobs are due whose time is over.
+type expiring func(partition int) (int, error)
+
+func (f expiring) Promote(context.Context, int) (int, error) { return 0, nil }
+
+func (f expiring) Expire(_ context.Context, partition int) (int, error) { return f(partition) }
+
+func TestPromoter_ExpiresToo(t *testing.T) {
+	left := []int{job.MaxBatch, 1}
+	woken := 0
+	p := NewPromoter(expiring(func(int) (int, error) {
+		n := left[0]
+		left = left[1:]
+		return n, nil
+	}), 1, func() { woken++ }, quiet)
+	if p.runOnce(t.Context()); woken != 1 || len(left) != 0 {
+		t.Errorf("woken %d times, left %v", woken, left)
+	}
+	p = NewPromoter(expiring(func(int) (int, error) { return 0, errIO }), 1, func() { t.Error("woken for nothing") },
+		quiet)
+	if got := p.runOnce(t.Context()); got != 2*promotePace.Floor {
+		t.Errorf("next in %s after an error", got)
+	}
+}
+
 func TestPromoter_WakesThePoolForEveryPartition(t *testing.T) {
 	t.Attr("proves", "S3-I8")
 	left := map[int][]int{0: {job.MaxBatch, 5}, 1: {0}}

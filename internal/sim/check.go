@@ -14,7 +14,7 @@ import (
 )
 
 // sets have the jobs that have not ended, and those that SQL does not have yet.
-var sets = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
+var sets = []string{"queue", "scheduled", "expiries", "heartbeat_deadlines", "run_deadlines", "outbox"}
 
 // rests says whether nothing is left to do.
 func (w *World) rests() bool {

@@ -39,6 +39,8 @@ func (c *client) run() {
 	c.step("order", func() {
 		p, c.began = c.world.processes[c.process], time.Now()
 		switch {
+		case c.expires > 0:
+			c.by = c.world.ms() + c.expires.Milliseconds()
 		case c.what == "requeue":
 			c.id = c.world.sql.dead(c.id)
 		case c.running:
@@ -104,7 +106,7 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
-		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key},
+		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key, ExpiresMs: o.by},
 		UniqueOn: o.on, MaxWait: o.maxWait}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {

@@ -6,6 +6,7 @@
 //
 //	world.go      one run, from its start to its end
 //	plan.go       what a seed draws: the processes, the clients' orders, the faults and their rates
+//	expiry.go     the jobs that must be claimed by a time
 //	gate.go       every call of every process stops at the gate, and the scheduler lets one through at a time
 //	scheduler.go  which call goes through, when, and with what fate; when time passes; when the run is over
 //	fates.go      the faults of a single call, and the ghosts: calls that execute late or twice

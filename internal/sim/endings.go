@@ -357,8 +357,8 @@ func (s *shadow) given(partition int, e []string) {
 		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15], input: inputOf(e[7]),
-		unique: optionOf(e[4]),
-		tier:   job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
+		unique: optionOf(e[4]), expires: expiryOf(strings.Fields(e[4])), there: now,
+		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
 	case e[12] != "":
@@ -379,6 +379,7 @@ func (s *shadow) recorded(o *job.Outcome) {
 	if s.lost[o.ID] != nil {
 		return // it may be the end that Redis lost
 	}
+	s.expiredRightly(o)
 	if k == nil || k.generation != o.Generation || k.attempt != o.Attempt || !k.status.Ended() ||
 		k.status.Shown() != o.Status || k.retries != o.RetryCount {
 		s.wrong("S19", "SQL is told that %s generation %d ended %s with attempt %d and %d retries; it is %s", o.ID,

@@ -31,6 +31,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		k := &known{
 			id: id, tier: planKept(kind), owner: owner, queue: kind[1], generation: 1, status: status, unique: asks.unique,
 			starts: map[int]bool{}, size: len(argv[i+3]), weight: len(argv[i+3]), input: inputOf(argv[i+3]),
+			expires: expiryOf(kind[10:]), there: now,
 		}
 		unique, behind := "", (*holding)(nil)
 		holder := func() bool {
@@ -109,7 +110,7 @@ type handed struct {
 // its record; then the checkpoints by id.
 func handedOut(reply any) (jobs []handed, empty bool) {
 	list, _ := reply.([]any)
-	if len(list) < 7 {
+	if len(list) < 8 {
 		return nil, true
 	}
 	leases, which, ids, records, saved := strs(list[1]), strs(list[2]), strs(list[3]), strs(list[4]), strs(list[5])
@@ -165,7 +166,7 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 		s.wrong("S7", "claim %d of %s has the bound %q", n, argv[0], argv[3])
 	}
 	limits := readLimits(argv[11], argv[12])
-	want := s.best(partition, strings.Fields(argv[5]), argv[10], bound, most, limits)
+	want := s.inTimeOnly(s.best(partition, strings.Fields(argv[5]), argv[10], bound, most, limits), reply)
 	if !slices.Equal(ids, want) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
@@ -227,7 +228,7 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	k.attempt++
 	k.costs++
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
-	class += k.classOption()
+	class += k.classOption() + k.option()
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)

@@ -42,7 +42,7 @@ var uniqueBugs = []bug{
 	{"replace forgets the delay", "submit", "local due = class.delay > 0 and now + class.delay or 0", "local due = 0"},
 	{"replace has no longest wait", "submit", "if class.max_wait > 0 then", "if false then"},
 	{"replace leaves it scheduled", "submit", "redis.call('ZREM', scheduled, id)\n    add_now", "add_now"},
-	{"replace leaves it queued", "submit", "redis.call('ZREM', key_of(class.queue, queue, queues), id)", ""},
+	{"replace leaves it queued", "submit", "take_ready(queue, queues, lines, old, id)", ""},
 	{"replace counts nothing", "submit", "count_waiting(old, not old_score, true, -1, bytes_of(old_head))", ""},
 	{"replace leaves a HELD job in its tier", "submit", "if is_held then score = ", "if false then score = "},
 	{"two are HELD", "submit", "if old and is_held_score(score) then", "if false then"},

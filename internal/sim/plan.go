@@ -71,6 +71,8 @@ type order struct {
 	id      job.ID
 	tier    job.Tier
 	delay   time.Duration
+	expires time.Duration // how long after its submit begins the job must be claimed; 0 = whenever
+	by      int64         // the same as a time (ms), once the submit has begun
 	once    job.Idempotency
 	owner   string
 	quota   int    // jobs that the owner may have in flight; 0 = any number
@@ -140,6 +142,7 @@ func newPlan(seed uint64) plan {
 	p.forgets(short)
 	p.journals(rand.New(rand.NewPCG(seed, 8)))
 	p.uniques(rand.New(rand.NewPCG(seed, 13)))
+	p.expiries(rand.New(rand.NewPCG(seed, 17)))
 	if p.calm {
 		return p
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -44,19 +45,20 @@ func (w *World) punctual() {
 			c.proc.disturbed[c.line] = now
 		}
 	}
-	since := w.watched()
+	since, promoting := w.watched("reclaim"), w.watched("expire", "promote")
 	for _, k := range w.shadow.jobs {
+		w.endsInTime(k, now, promoting)
 		if k.status == job.Processing {
 			w.inTime(k, now, since)
 		}
 	}
 }
 
-// watched returns since when a process runs whose watches look at their pace; zero = there is none.
-func (w *World) watched() (since time.Time) {
+// watched returns since when a process runs whose recovery makes these calls at their pace; zero = there is none.
+func (w *World) watched(lines ...string) (since time.Time) {
 	for _, p := range w.processes {
-		if _, ever := p.disturbed["reclaim"]; w.plan.recovers[p.slot] && p.alive() && !p.draining && !ever &&
-			(since.IsZero() || p.began.Before(since)) {
+		ever := slices.ContainsFunc(lines, func(line string) bool { return !p.disturbed[line].IsZero() })
+		if w.plan.recovers[p.slot] && p.alive() && !p.draining && !ever && (since.IsZero() || p.began.Before(since)) {
 			since = p.began
 		}
 	}

@@ -35,6 +35,8 @@ type known struct {
 	generation           int
 	status               job.Status
 	arrived, due         int64
+	expires              int64 // ms; 0 = it may wait for ever
+	there                int64 // ms, since when Redis has the job
 	wished               int64 // when its client wanted it to be due; set when it is promoted
 	first                int64 // ms, of its first claim; 0 = no claim yet
 	attempt, retries     int
@@ -115,6 +117,8 @@ func (s *shadow) heard(c *call, reply any) {
 		s.reclaim(job.Cause(argv[0]), texts)
 	case "promote":
 		s.promote(partition, len(texts))
+	case "expire":
+		s.expire(partition, texts)
 	case "cancel":
 		s.cancel(argv, texts)
 	case "kill":
@@ -127,7 +131,8 @@ func (s *shadow) heard(c *call, reply any) {
 		items, _ := reply.([]any)
 		for _, item := range items {
 			texts := strs(item)
-			s.laters(s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled), texts[3:])
+			s.laters(s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled, job.Expired),
+				texts[3:])
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)

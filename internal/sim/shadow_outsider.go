@@ -51,8 +51,8 @@ func (s *shadow) claimElsewhere(partition int, argv []string, reply any) {
 	for i := range jobs {
 		ids = append(ids, jobs[i].id)
 	}
-	best := s.best(partition, strings.Fields(argv[5]), argv[10], maxScore, int(number(argv[2])),
-		readLimits(argv[11], argv[12]))
+	best := s.inTimeOnly(s.best(partition, strings.Fields(argv[5]), argv[10], maxScore, int(number(argv[2])),
+		readLimits(argv[11], argv[12])), reply)
 	if !slices.Equal(ids, best) {
 		s.wrong("S7 S8", "claim %s of %s takes %v, the best are %v", id, argv[0], ids, best)
 	}

@@ -52,15 +52,17 @@ type event int
 const (
 	submitted event = iota
 	refused
-	completed // completed, failed and cancelled are in the order of endings
+	completed // completed, failed, cancelled and expired are in the order of endings
 	failed
 	cancelled
+	expired
 	retried
 	recovered
 	events
 )
 
-var eventNames = [events]string{"submitted", "refused", "completed", "failed", "cancelled", "retried", "recovered"}
+var eventNames = [events]string{"submitted", "refused", "completed", "failed", "cancelled", "expired", "retried",
+	"recovered"}
 
 // counts are a tier's events since the last flush.
 type counts struct {

@@ -33,6 +33,7 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 	m.Ended(first(job.Public), "FAILED", "SOMETHING_NEW", time.Second)
 	m.Ended(first(job.Unpaid), "CANCELLED", "", 0) // the handler never began
 	m.Cancelled(job.Public)
+	m.Expired(job.Public)
 	m.Recovered(job.Public, job.Crashed, job.OK)
 	m.Recovered(job.Public, job.Crashed, job.Suspect)
 	m.Recovered(job.Public, job.Stuck, job.Discarded)
@@ -48,6 +49,7 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 		},
 		"tierq_jobs_finished_total": {
 			"COMPLETED PAID": 1, "FAILED PAID": 2, "CANCELLED PAID": 1, "CANCELLED UNPAID": 1, "FAILED PUBLIC": 2,
+			"EXPIRED PUBLIC":   1,
 			"CANCELLED PUBLIC": 1, "CANCELLED other": 1,
 		},
 		"tierq_dead_letters_total": {"PERMANENT_ERROR PAID": 2, "OTHER PUBLIC": 1, "MAX_TIME_EXCEEDED PUBLIC": 1},
@@ -123,7 +125,7 @@ func TestGaugesAreTheLatestSnapshot(t *testing.T) {
 			t.Fatalf("the oldest age of the tiers without a plan is %v", got)
 		}
 	}
-	if got := values(t, m, "tierq_jobs_finished_total"); len(got) != 9 || len(nonzero(got)) != 0 {
+	if got := values(t, m, "tierq_jobs_finished_total"); len(got) != 12 || len(nonzero(got)) != 0 {
 		t.Errorf("a tier's counters begin at 0, before its first job; got %v", got)
 	}
 }

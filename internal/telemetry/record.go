@@ -111,6 +111,13 @@ func (m *Metrics) Cancelled(t job.Tier) {
 	}
 }
 
+// Expired counts a job that nobody claimed by its time.
+func (m *Metrics) Expired(t job.Tier) {
+	if m != nil {
+		m.of(t).finish(endingExpired)
+	}
+}
+
 // Killed counts a waiting job that an operator killed: its dead letter has the cause KILLED.
 func (m *Metrics) Killed(t job.Tier) {
 	if m != nil {
@@ -150,10 +157,11 @@ func (m *Metrics) RedisOp(op string, took time.Duration) {
 	}
 }
 
-// The indexes of FAILED and CANCELLED in endings.
+// The indexes of FAILED, CANCELLED and EXPIRED in endings.
 const (
 	endingFailed    = 1
 	endingCancelled = 2
+	endingExpired   = 3
 )
 
 // finish counts a job that ended for good.

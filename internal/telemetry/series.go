@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,7 +24,8 @@ var (
 		SubmitError}
 	attempts = []job.Ending{job.EndCompleted, job.EndFailed, job.EndCancelled, job.EndRetried, job.EndReleased,
 		job.EndLost}
-	endings = attempts[:3] // the endings of an attempt that also end the job
+	// how jobs end: as the attempts do that end their job, in the same order, or without an attempt
+	endings = append(slices.Clone(attempts[:3]), job.Ending(job.Expired))
 	causes  = []job.Cause{
 		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge,
 		job.UnknownJobType,

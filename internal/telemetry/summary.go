@@ -12,13 +12,14 @@ import (
 // TierStats is what all processes together did with a tier's jobs within a window.
 type TierStats struct {
 	SubmittedPerSecond float64
-	FinishedPerSecond  float64 // completed, failed and cancelled
+	FinishedPerSecond  float64 // completed, failed, cancelled and expired
 
 	Submitted int64
 	Refused   int64 // QUEUE_FULL and SYSTEM_UNHEALTHY
 	Completed int64
 	Failed    int64 // dead letters
 	Cancelled int64
+	Expired   int64 // nobody claimed them by their time
 	Retried   int64 // failed attempts whose job is tried again
 	Recovered int64 // running jobs that a watch reclaimed
 
@@ -72,7 +73,7 @@ func Summary(fields map[string]int64, window time.Duration) map[job.Tier]TierSta
 	for tier, s := range all {
 		if seconds := window.Seconds(); seconds > 0 {
 			s.SubmittedPerSecond = float64(s.Submitted) / seconds
-			s.FinishedPerSecond = float64(s.Completed+s.Failed+s.Cancelled) / seconds
+			s.FinishedPerSecond = float64(s.Completed+s.Failed+s.Cancelled+s.Expired) / seconds
 		}
 		all[tier] = s
 	}
@@ -83,7 +84,8 @@ func Summary(fields map[string]int64, window time.Duration) map[job.Tier]TierSta
 func (s *TierStats) counter(name string) *int64 {
 	for e, n := range eventNames {
 		if n == name {
-			return [events]*int64{&s.Submitted, &s.Refused, &s.Completed, &s.Failed, &s.Cancelled, &s.Retried, &s.Recovered}[e]
+			return [events]*int64{&s.Submitted, &s.Refused, &s.Completed, &s.Failed, &s.Cancelled, &s.Expired, &s.Retried,
+				&s.Recovered}[e]
 		}
 	}
 	return nil

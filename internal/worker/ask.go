@@ -87,7 +87,7 @@ func (p *Pool) answer(a claimed) bool {
 	p.heads.learn(a.partition, &a.reply, time.Now())
 	p.take(a.partition, a.reply.Leases, a.sent)
 	switch {
-	case len(a.reply.Leases) > 0 || a.reply.Next > a.bound || a.reply.Next == none:
+	case len(a.reply.Leases) > 0 || a.reply.Expired > 0 || a.reply.Next > a.bound || a.reply.Next == none:
 		stalled.reset()
 	case p.several(): // the partition has a job but returned none: it rests
 		h.away = true

@@ -50,6 +50,28 @@ func TestClaimIsResentWithItsNumber(t *testing.T) {
 	})
 }
 
+// A claim that only ended jobs whose time was over is followed by the next one at once.
+func TestClaimGoesOnAfterExpiredJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(quick)
+		expired := 20
+		r.queue.claim = func(req job.ClaimRequest) (job.ClaimReply, error) {
+			if expired > 0 {
+				expired--
+				return job.ClaimReply{Next: 1e13, Expired: 1}, nil
+			}
+			return r.queue.pop(req), nil
+		}
+		r.queue.push(work(1, job.Paid))
+		r.start(t)
+		after(time.Millisecond)
+		if done, _, _ := r.queue.endings(); len(done) != 1 {
+			t.Errorf("completed %+v after a millisecond, want the job behind the expired ones", done)
+		}
+		r.stop(t)
+	})
+}
+
 func TestClaimOutageIsNotAnEmptyQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)

@@ -1,7 +1,8 @@
 /** A class of service: paid, unpaid, public, or one that an operator added. Either case. */
 export type Tier = string;
 
-export type Status = 'SCHEDULED' | 'HELD' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
+export type Status = 'SCHEDULED' | 'HELD' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED'
+  | 'EXPIRED';
 
 /** The state of a job. Times are RFC 3339 texts; what there is not yet is null. */
 export interface Poll<Result = unknown> {
@@ -15,6 +16,8 @@ export interface Poll<Result = unknown> {
   firstTriedAt: string | null;
   completedAt: string | null;
   runAt: string | null;
+  /** Of a job that was never claimed: when it ends EXPIRED. */
+  expiresAt: string | null;
   position: number | null;
   etaSeconds: number | null;
   result: Result | null;
@@ -44,6 +47,10 @@ export interface SubmitOptions {
   delaySeconds?: number;
   /** An RFC 3339 text. */
   runAt?: string;
+  /** If no worker claims the job within so many seconds, it does not run: it ends EXPIRED. */
+  expiresIn?: number;
+  /** The same as an RFC 3339 text. */
+  expiresAt?: string;
   maxRetries?: number;
   maxProcessingSeconds?: number;
   callbackUrl?: string;
@@ -79,8 +86,8 @@ export class Client {
   /** Returns the state of a job. */
   poll<Result = unknown>(jobId: string): Promise<Poll<Result>>;
   /**
-   * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, the signal's
-   * reason, or after timeout ms a DOMException named TimeoutError.
+   * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, JobExpired,
+   * the signal's reason, or after timeout ms a DOMException named TimeoutError.
    */
   wait<Result = unknown>(jobId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Poll<Result>>;
   /** Cancels a job, and returns its status: PROCESSING while its worker has yet to be told. */
@@ -188,6 +195,11 @@ export class JobFailed extends TierqError {
 
 /** The job ended CANCELLED. */
 export class JobCancelled extends TierqError {
+  readonly job: Poll;
+}
+
+/** The job ended EXPIRED: no worker claimed it in time. */
+export class JobExpired extends TierqError {
   readonly job: Poll;
 }
 

@@ -21,7 +21,8 @@ type Job struct {
 	Delay                      time.Duration
 	RunAt                      time.Time // of a job with a delay too; zero = it may run at once
 	CallbackURL, Queue         string
-	Unique                     *Unique // nil = none
+	Unique                     *Unique   // nil = none
+	ExpiresAt                  time.Time // of a job with an expiresIn too; zero = it does not expire
 
 	Status                  string
 	Version                 int
@@ -34,7 +35,7 @@ type Job struct {
 func (j *Job) Ended() bool { return ended(j.Status) }
 
 func ended(status string) bool {
-	return status == "COMPLETED" || status == "FAILED" || status == "CANCELLED"
+	return status == "COMPLETED" || status == "FAILED" || status == "CANCELLED" || status == "EXPIRED"
 }
 
 // Judge sets the function that chooses the error code of each submitted type; "" accepts the job.
@@ -134,6 +135,8 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		CallbackURL  string          `json:"callbackUrl"`
 		Queue        string          `json:"queue"`
 		Unique       *wireUnique     `json:"unique"`
+		ExpiresIn    float64         `json:"expiresIn"`
+		ExpiresAt    time.Time       `json:"expiresAt"`
 	}
 	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
 		return outcome{code: "INVALID_REQUEST"}
@@ -147,7 +150,11 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
 		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
 		CallbackURL: asked.CallbackURL, Queue: asked.Queue, Unique: asked.Unique.read(), Status: "PENDING",
-		Arrived: time.Now(),
+		Arrived:   time.Now(),
+		ExpiresAt: asked.ExpiresAt,
+	}
+	if asked.ExpiresIn > 0 {
+		j.ExpiresAt = j.Arrived.Add(milliseconds(asked.ExpiresIn))
 	}
 	if j.Delay > 0 {
 		j.RunAt = j.Arrived.Add(j.Delay)
@@ -206,6 +213,9 @@ func (j *Job) data() map[string]any {
 		d["position"], d["etaSeconds"] = 0, 1
 	case "SCHEDULED":
 		d["runAt"] = orNull(j.RunAt)
+	}
+	if j.Tried.IsZero() && !j.Ended() {
+		d["expiresAt"] = orNull(j.ExpiresAt)
 	}
 	return d
 }

@@ -120,7 +120,7 @@ func TestDetail_Payload(t *testing.T) {
 		other.want(http.StatusNotFound, nil, http.MethodGet, "/api/jobs/"+waits, "")
 		for id, says := range map[string]string{
 			waits: "s3cret", bare: "None: it was submitted without one.", dead: "message",
-			done: "Not kept: a job that is completed or cancelled lets its payload go.",
+			done: "Not kept: a job that is completed, cancelled or expired lets its payload go.",
 		} {
 			if a := shop.ask(http.MethodGet, "/poll?jobId="+id, ""); !strings.Contains(a.body, says) {
 				t.Errorf("the page of %s does not say %q", id, says)

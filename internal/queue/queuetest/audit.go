@@ -94,7 +94,9 @@ func (a *audit) job(id string) {
 			in = append(in, name)
 		}
 	}
-	if want := a.place(id, state); !slices.Equal(in, want) {
+	want := append(a.place(id, state), a.expiry(id, state)...)
+	missing := slices.ContainsFunc(want, func(name string) bool { return !slices.Contains(in, name) })
+	if missing || len(in) != len(want) {
 		a.say("%s: %s is in %v, not in %v", id, state, in, want)
 	}
 	a.texts(id, state)
@@ -210,6 +212,19 @@ func (a *audit) place(id string, state job.Status) []string {
 		a.counted["outbox_bytes"] += whole(h["bytes"])
 	}
 	return []string{"outbox"}
+}
+
+// expiry returns the set of jobs that must be claimed by a time, if a job must be in it: it waits and was never
+// claimed.
+func (a *audit) expiry(id string, state job.Status) []string {
+	h := a.Jobs[id]
+	if _, tried := h["first"]; h["expires"] == "" || tried || state.Ended() || state == job.Processing {
+		return nil
+	}
+	if got, ok := a.Sets["expiries"][id]; ok && strconv.FormatFloat(got, 'f', -1, 64) != h["expires"] {
+		a.say("%s: expires at %.0f, its class says %s", id, got, h["expires"])
+	}
+	return []string{"expiries"}
 }
 
 // times checks that first <= started <= ended, and that exactly the ended jobs have an end.

@@ -30,7 +30,8 @@ type ModelJob struct {
 	ID                                job.ID
 	Plan                              job.Plan
 	Owner, Queue, Unique              string
-	delayed                           bool // of a HELD job: it has a delay of its own
+	delayed                           bool  // of a HELD job: it has a delay of its own
+	Expires                           int64 // the time in ms by which it must be claimed; 0 = none
 	model                             *Model
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
@@ -117,7 +118,8 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	}
 	j := &ModelJob{
 		ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state,
-		Payload: len(s.Payload), Queue: s.QueueName(), Unique: s.Unique, delayed: s.Delay > 0, model: m,
+		Payload: len(s.Payload), Queue: s.QueueName(), Unique: s.Unique, delayed: s.Delay > 0, Expires: s.ExpiresMs,
+		model: m,
 	}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
@@ -222,9 +224,12 @@ func (m *Model) Claim(process string, queues []string, number int64, token strin
 	return leases
 }
 
-// lease starts attempts of jobs.
+// lease starts attempts of jobs, and ends those that nobody claimed by their time.
 func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 	for _, j := range jobs {
+		if j.endOverdue() {
+			continue
+		}
 		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
 		j.Attempt++
 		if j.whileWaiting() {

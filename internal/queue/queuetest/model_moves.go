@@ -96,6 +96,9 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload), Queue: l.QueueName(),
 		Unique: l.Unique, model: m,
 	}
+	if j.Generation == 1 {
+		j.Expires = l.ExpiresMs
+	}
 	j.calm()
 	switch {
 	case l.KillReason != "":

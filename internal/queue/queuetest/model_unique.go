@@ -55,7 +55,7 @@ func (m *Model) askHolder(s job.Submission, full func() bool) (word job.Word, be
 		}
 		plan := m.plan(s.Tier)
 		j.Plan, j.Queue, j.Owner, j.Payload = plan, s.QueueName(), s.Owner, len(s.Payload)
-		j.Max, j.Unique = s.MaxRetries, s.Unique
+		j.Max, j.Unique, j.Expires = s.MaxRetries, s.Unique, s.ExpiresMs
 		if j.delayed = s.Delay > 0; j.State != job.Held {
 			j.State = map[bool]job.Status{true: job.Scheduled, false: job.Pending}[j.delayed]
 		}

@@ -53,7 +53,8 @@ type Value struct {
 var columnNames = []string{"leases", "tried", "checkpoints"}
 
 // setNames are the sorted sets that a job can be in, by the scripts' names.
-var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
+var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine",
+	"expiries"}
 
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {

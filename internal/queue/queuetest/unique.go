@@ -11,13 +11,14 @@ import (
 // HeldFrom is what the score of a HELD job in scheduled has above the time from which it may run.
 const HeldFrom = 4_000_000_000_000_001
 
-// classOption is an option of a class: it gives a job a unique key or a line; charge is what a lease has of the line.
-var classOption = regexp.MustCompile(` (uniq|line|charge)=(\S+)`)
+// classOption is an option of a class: a unique key, a line, or the time by which the job must be claimed; charge is what a
+// lease has of the line.
+var classOption = regexp.MustCompile(` (uniq|line|exp|charge)=(\S+)`)
 
 // withoutOptions cuts the options out of a class, or out of a text that begins with one, and keeps them as fields.
 func (f fields) withoutOptions(text string) string {
 	for _, m := range classOption.FindAllStringSubmatch(text, -1) {
-		f[m[1]] = m[2]
+		f[strings.Replace(m[1], "exp", "expires", 1)] = m[2]
 	}
 	return classOption.ReplaceAllString(text, "")
 }

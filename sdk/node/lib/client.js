@@ -1,11 +1,12 @@
 // Submits jobs to a server, and follows them.
 import { randomUUID } from 'node:crypto';
 import { Server, pause, rest } from './call.js';
-import { JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable } from './errors.js';
+import { JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable } from './errors.js';
 
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
 const MOST_BATCH = 1000;
-const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'maxRetries', 'maxProcessingSeconds', 'callbackUrl', 'unique'];
+const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'expiresIn', 'expiresAt', 'maxRetries', 'maxProcessingSeconds',
+  'callbackUrl', 'unique'];
 
 export class Client {
   #server;
@@ -59,6 +60,7 @@ export class Client {
       const job = await this.#poll(jobId, Math.ceil(Math.min(HOLD, left)), signal);
       if (job.status === 'FAILED') throw new JobFailed(job);
       if (job.status === 'CANCELLED') throw new JobCancelled(job);
+      if (job.status === 'EXPIRED') throw new JobExpired(job);
       if (job.status === 'COMPLETED') return job;
       // The server may not hold answers now.
       if (performance.now() - asked < Math.min(left, 1000)) await rest(Math.min(250, left), signal);

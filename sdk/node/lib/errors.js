@@ -38,6 +38,13 @@ export class JobCancelled extends TierqError {
   }
 }
 
+export class JobExpired extends TierqError {
+  constructor(job) {
+    super(`job ${job.jobId} expired: no worker claimed it in time`, { jobId: job.jobId });
+    this.job = job;
+  }
+}
+
 export class Permanent extends Named {}
 
 export class RetryAfter extends Named {

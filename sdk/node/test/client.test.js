@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Client, JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable } from '../index.js';
+import { Client, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable } from '../index.js';
 import { Fake } from './fake.js';
 
 const quick = { tries: 4, pause: () => 1 };
@@ -69,6 +69,8 @@ test('waiting for a job', async (t) => {
   await assert.rejects(client.wait('job-0'), (e) => e instanceof JobFailed && e.job.lastError === 'broken');
   fake.polls = [{ currentJobStatus: 'CANCELLED' }];
   await assert.rejects(client.wait('job-0'), JobCancelled);
+  fake.polls = [{ currentJobStatus: 'EXPIRED' }];
+  await assert.rejects(client.wait('job-0'), JobExpired);
   fake.polls = [{ currentJobStatus: 'PENDING' }];
   await assert.rejects(client.wait('job-0', { timeout: 300 }), { name: 'TimeoutError' });
   await assert.rejects(client.wait('job-0', { signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });

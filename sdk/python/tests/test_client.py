@@ -1,7 +1,7 @@
 import unittest
 import unittest.mock
 
-from tierq import Client, JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from tierq import Client, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
 from .fake import Fake
 
 
@@ -67,6 +67,9 @@ class ClientTest(unittest.TestCase):
             self.client.wait("job-0")
         self.fake.polls = [{"currentJobStatus": "CANCELLED"}]
         with self.assertRaises(JobCancelled):
+            self.client.wait("job-0")
+        self.fake.polls = [{"currentJobStatus": "EXPIRED"}]
+        with self.assertRaises(JobExpired):
             self.client.wait("job-0")
         self.fake.polls = [{"currentJobStatus": "PENDING"}]
         with self.assertRaises(TimeoutError):

@@ -19,14 +19,14 @@ A program submits jobs with a Client, and runs jobs of its own with a Worker::
 
 from .client import Client, Poll
 from .errors import (
-    Cancelled, JobCancelled, JobFailed, Later, LeaseLost, MaxTime, OutcomeUnknown, Permanent, RetryAfter, Stopped,
-    Stopping, TierqError, Unavailable,
+    Cancelled, JobCancelled, JobExpired, JobFailed, Later, LeaseLost, MaxTime, OutcomeUnknown, Permanent, RetryAfter,
+    Stopped, Stopping, TierqError, Unavailable,
 )
 from .job import Job
 from .worker import Worker
 
 __all__ = [
-    "Cancelled", "Client", "Job", "JobCancelled", "JobFailed", "Later", "LeaseLost", "MaxTime", "OutcomeUnknown",
-    "Permanent", "Poll", "RetryAfter", "Stopped", "Stopping", "TierqError", "Unavailable", "Worker",
+    "Cancelled", "Client", "Job", "JobCancelled", "JobExpired", "JobFailed", "Later", "LeaseLost", "MaxTime",
+    "OutcomeUnknown", "Permanent", "Poll", "RetryAfter", "Stopped", "Stopping", "TierqError", "Unavailable", "Worker",
 ]
 __version__ = "0.1.0"

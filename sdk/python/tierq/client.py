@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Union
 from urllib.parse import quote
 
-from .errors import JobCancelled, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from .errors import JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
 from .connection import Address, Connection, pause, refusal
 
 HOLD = 25  # seconds that the server is asked to hold a poll's answer
@@ -23,7 +23,7 @@ class Poll:
     """The state of a job. Times are RFC 3339 texts; what there is not yet is None."""
 
     job_id: str
-    status: str  # SCHEDULED, HELD, PENDING, PROCESSING, COMPLETED, FAILED or CANCELLED
+    status: str  # SCHEDULED, HELD, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED or EXPIRED
     tier: str
     type: str
     retry_count: int
@@ -38,17 +38,18 @@ class Poll:
     failure_cause: Optional[str]
     last_error: Optional[str]
     trace_id: Optional[str]
+    expires_at: Optional[str] = None  # of a job that was never claimed: when it ends EXPIRED
 
     @property
     def ended(self) -> bool:
-        return self.status in ("COMPLETED", "FAILED", "CANCELLED")
+        return self.status in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED")
 
 
 def _poll_of(d: Dict[str, Any]) -> Poll:
     return Poll(d["jobId"], d["currentJobStatus"], d.get("jobTier", ""), d.get("type", ""), d.get("retryCount", 0),
                 d.get("maxRetries", 0), d.get("arrivedAt"), d.get("firstTriedAt"), d.get("completedAt"), d.get("runAt"),
                 d.get("position"), d.get("etaSeconds"), d.get("result"), d.get("failureCause"), d.get("lastError"),
-                d.get("traceId"))
+                d.get("traceId"), d.get("expiresAt"))
 
 
 class Client:
@@ -69,11 +70,12 @@ class Client:
                **options: Any) -> str:
         """Submits a job, and returns its id.
 
-        options are queue, delay_seconds, run_at (an RFC 3339 text), max_retries, max_processing_seconds, callback_url
-        and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id may be that
-        job's, or that of the job that waits for it; with on "refuse" the error is a TierqError with the code
-        UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have been accepted; any other
-        means that it was not.
+        options are queue, delay_seconds, run_at (an RFC 3339 text), expires_in (seconds within which a worker must
+        claim the job, or it ends EXPIRED), expires_at (the same as a text), max_retries, max_processing_seconds,
+        callback_url, key (of the job's line) and unique: a dict with key, while, on and maxWait. If another job holds
+        the unique key, the id may be that job's, or that of the job that waits for it; with on "refuse" the error is a
+        TierqError with the code UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have
+        been accepted; any other means that it was not.
         """
         body = _job(type, payload, options)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
@@ -110,8 +112,8 @@ class Client:
     def wait(self, job_id: str, timeout: Optional[float] = None) -> Poll:
         """Waits for the end of a job, and returns it when it is COMPLETED.
 
-        The error is JobFailed, JobCancelled, or after timeout seconds a TimeoutError. The answer comes within
-        milliseconds after the job's end.
+        The error is JobFailed, JobCancelled, JobExpired, or after timeout seconds a TimeoutError. The answer comes
+        within milliseconds after the job's end.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -124,6 +126,8 @@ class Client:
                 raise JobFailed(job)
             if job.status == "CANCELLED":
                 raise JobCancelled(job)
+            if job.status == "EXPIRED":
+                raise JobExpired(job)
             if job.ended:
                 return job
             if time.monotonic() - asked < min(left, 1.0):
@@ -177,7 +181,9 @@ def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:
 
 
 OPTIONS = {
-    "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "max_retries": "maxRetries",
+    "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "expires_in": "expiresIn",
+    "expires_at": "expiresAt",
+    "max_retries": "maxRetries",
     "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
     "unique": "unique",
 }

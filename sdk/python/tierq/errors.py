@@ -51,6 +51,14 @@ class JobCancelled(TierqError):
         self.job = job
 
 
+class JobExpired(TierqError):
+    """The job ended EXPIRED: no worker claimed it in time; job is its last state."""
+
+    def __init__(self, job: "Poll"):
+        super().__init__("job %s expired: no worker claimed it in time" % job.job_id, job_id=job.job_id)
+        self.job = job
+
+
 class Permanent(Exception):
     """Raised by a handler: the job becomes a dead letter at once, whatever retries are left."""
 

@@ -59,7 +59,7 @@ function draw() {
   const perSecond = (counts) => counts.map((n, i) => (i < many - 1 ? n / step : lasted < Math.min(step / 2, 10) ? null : n / lasted)); // too young to tell
   const sum = (...columns) => x.map((_, i) => columns.reduce((n, c) => n + c[i], 0));
   plots = [
-    make($("chart-rate"), [x, ...series.tiers.map((t) => perSecond(sum(t.completed, t.failed, t.cancelled))), perSecond(sum(...series.tiers.map((t) => t.submitted)))],
+    make($("chart-rate"), [x, ...series.tiers.map((t) => perSecond(sum(t.completed, t.failed, t.cancelled, t.expired))), perSecond(sum(...series.tiers.map((t) => t.submitted)))],
       [...series.tiers.map((t) => line(t.tier, hueOf(t.tier), rate, true)), { ...line("submitted", "ink-3", rate), dash: [5, 4] }], false),
     make($("chart-wait"), [x, ...series.tiers.map((t) => t.waitSeconds[percentile])], series.tiers.map((t) => line(t.tier, hueOf(t.tier), span)), true),
   ];
