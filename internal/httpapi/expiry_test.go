@@ -113,7 +113,8 @@ func TestExpiresInABatch(t *testing.T) {
 	r := newRooms(t)
 	rec := r.json("POST", "/paid/submit/batch", `[{"expiresIn":60},{"expiresIn":0},{}]`)
 	refused := strings.Contains(rec.Body.String(), `"errors":[{"field":"expiresIn"`)
-	if rec.Code != 202 || !refused || len(r.submitted) != 2 || r.submitted[0].ExpiresMs != aMoment.Add(time.Minute).UnixMilli() || r.submitted[1].ExpiresMs != 0 {
+	if rec.Code != 202 || !refused || len(r.submitted) != 2 ||
+		r.submitted[0].ExpiresMs != aMoment.Add(time.Minute).UnixMilli() || r.submitted[1].ExpiresMs != 0 {
 		t.Errorf("%d %s, submitted %+v", rec.Code, rec.Body, r.submitted)
 	}
 	body := `{"jobType":"SIMULATION","tier":"PAID","expiresAt":"2026-05-01T12:00:00Z"}`

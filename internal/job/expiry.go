@@ -2,9 +2,6 @@ package job
 
 import "time"
 
-// MaxExpiry is how far after a submit its expiry may be.
-const MaxExpiry = 366 * 24 * time.Hour
-
 // ExpiresAt returns the time by which a job that was never claimed must be claimed, or it ends EXPIRED; the zero time =
 // there is none. A requeued job has none: an operator wants it to run.
 func (j *Job) ExpiresAt() time.Time {
