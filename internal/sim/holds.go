@@ -171,6 +171,8 @@ func (s *shadow) slotsOf(p *process, k *known) {
 		case l == nil || l.holder != p || !l.begun || l.ctx == nil:
 		case l.ctx.Err() != nil:
 			return // it may be stuck, and its slot another's
+		case l.since < p.ownAt.Add(ownSince).UnixMilli():
+			return // it was claimed when its slot was nobody's own
 		case k.tier.Priority != own[0].Priority:
 			others++
 		}
