@@ -10,9 +10,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// noteReplace names the generation: the payload of a requeued job is that of its dead letter.
+// noteReplace names the generation: the payload of a requeued job is that of its dead letter. The row is no submit's
+// any more, because Redis has the job: the stamp of its submit, which comes a moment later, would write the old due
+// time.
 const noteReplace = "UPDATE accepted_jobs SET tier = ?, priority = ?, type = ?, payload = ?, options = ?, " +
-	"max_retries = ?, trace_id = ?, due_at = ? WHERE job_id = ? AND generation = 1"
+	"max_retries = ?, trace_id = ?, due_at = ?, submitting = 0 WHERE job_id = ? AND generation = 1"
 
 // Replace gives the rows of jobs the tier, type, payload, options, retries, trace id and due time of the submits that
 // replaced them. A job without a row has ended.

@@ -1,12 +1,14 @@
 package archive_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // A replaced job's row has what the new submit asked for, and keeps when the job came. Other rows stay, and so does
@@ -45,5 +47,27 @@ func TestReplace(t *testing.T) {
 				t.Errorf("job %d has %+v, want %+v", n, got, want)
 			}
 		}
+	})
+}
+
+// The note that Redis accepted a submit comes a moment after its answer. It does not undo the time of a submit that
+// replaced the job meanwhile: Redis has the job, so that its row is not its submit's any more.
+func TestReplace_BeforeTheSubmitIsNoted(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{Incarnation: func(int) string { return "run-2" }})
+		done(t, submit(t.Context(), j, submitting(1), submitting(2)))
+		atOnce := submitting(1)
+		atOnce.RunAt = time.Time{}
+		done(t, j.Replace(t.Context(), []job.JournalRow{atOnce}))
+		j.Submitted([]job.JournalRow{taken(1, "run-2"), taken(2, "run-2")})
+		testkit.Eventually(t, within, "the bystander is noted", func() (bool, string) {
+			row := accepted(t, s, 2)
+			return row["run_id"] == "run-2", fmt.Sprint(row)
+		})
+		if row := accepted(t, s, 1); row["due_at"] != nil || row["submitting"] != int64(0) {
+			t.Errorf("the replaced job is due at %v; the row is its submit's: %v", row["due_at"], row["submitting"])
+		}
+		back(t, j, []job.JournalRow{submitting(1)}, false)
 	})
 }

@@ -6,5 +6,6 @@ const (
 	embeddedKills   = 50
 	firstStartKills = 100
 	manyJobs        = 10_000
+	uniqueJournal   = "on"
 	libraryJobs     = 10_000
 )

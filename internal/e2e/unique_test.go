@@ -42,7 +42,7 @@ const (
 	uniqueKills   = 4
 )
 
-var uniqueServer = []string{"TIERQ_JOURNAL=on", "TIERQ_WORKERS=4", "TIERQ_HEARTBEAT_INTERVAL=100ms"}
+var uniqueServer = []string{"TIERQ_JOURNAL=" + uniqueJournal, "TIERQ_WORKERS=4", "TIERQ_HEARTBEAT_INTERVAL=100ms"}
 
 // submit submits one job and remembers the answer.
 func (r *uniqueRace) submit(name string, dice *rand.Rand) {
@@ -216,7 +216,7 @@ func TestUnique_RacingClientsOverKills(t *testing.T) {
 		r.row("SELECT COUNT(*) FROM accepted_jobs", &rows)
 		return rows == 0, fmt.Sprint(rows, " rows of living jobs")
 	})
-	r.settled(30 * time.Second)
+	r.settled(60 * time.Second)
 	r.lastInputs()
 	jobs := r.oneAtATime()
 	t.Logf("evidence: %d kills, %d inputs, %d jobs, answers %v", uniqueKills, len(r.inputs), jobs, r.words)

@@ -24,7 +24,7 @@
 //	handler.go    the job type whose attempts the seed decides
 //	writer.go     the stand-in for the archive's writer
 //	shadow.go     a second state machine, in Go, with which every answer of the store is compared; moves.go,
-//	              endings.go: script by script
+//	              endings.go, restores.go: script by script
 //	punctual.go   what has to happen in time, and what excuses a process that is late
 //	check.go      what has to hold during a run and at its end
 //	trace.go      what happened, call by call

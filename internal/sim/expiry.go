@@ -59,7 +59,7 @@ func (s *shadow) expire(partition int, texts []string) {
 		}
 	}
 	if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(texts)), want) {
-		s.wrong("S25", "expire answers %v, and overdue are %v", texts, want)
+		s.wrong("S26", "expire answers %v, and overdue are %v", texts, want)
 	}
 	if len(want) > 0 {
 		s.w.fault("expired")
@@ -80,7 +80,7 @@ func (s *shadow) inTimeOnly(best []job.ID, reply any) (claimed []job.ID) {
 	}
 	list, _ := reply.([]any)
 	if got := strs(list[len(list)-1]); !slices.Equal(got, want) {
-		s.wrong("S25", "a claim ends jobs of %v, and overdue are jobs of %v", got, want)
+		s.wrong("S26", "a claim ends jobs of %v, and overdue are jobs of %v", got, want)
 	}
 	return claimed
 }
@@ -88,7 +88,7 @@ func (s *shadow) inTimeOnly(best []job.ID, reply any) (claimed []job.ID) {
 // expiredRightly checks an outcome EXPIRED: its job was never claimed, and its time has passed.
 func (s *shadow) expiredRightly(o *job.Outcome) {
 	if o.Status == job.Expired && (o.Attempt > 0 || o.ExpiresMs == 0 || o.EndedAt.UnixMilli() < o.ExpiresMs) {
-		s.wrong("S25", "%s ended EXPIRED at %d with attempt %d, its time is %d", o.ID, o.EndedAt.UnixMilli(), o.Attempt,
+		s.wrong("S26", "%s ended EXPIRED at %d with attempt %d, its time is %d", o.ID, o.EndedAt.UnixMilli(), o.Attempt,
 			o.ExpiresMs)
 	}
 }
@@ -101,6 +101,6 @@ func (w *World) endsInTime(k *known, now, promoting time.Time) {
 	}
 	late := min(now.Sub(time.UnixMilli(max(k.expires, k.there))), now.Sub(promoting))
 	if late > time.Second+slack {
-		w.shadow.wrong("S25", "%s: nobody has ended it, %s after its time", k, fmt.Sprint(late))
+		w.shadow.wrong("S26", "%s: nobody has ended it, %s after its time", k, fmt.Sprint(late))
 	}
 }

@@ -150,8 +150,12 @@ func (s *shadow) passedOver(partition int, queues []string, l *limits, list []an
 	}
 }
 
-// heldBack checks that a claim took no job of what its process knew to be paused.
+// heldBack checks that a claim took no job of what its process knew to be paused. A claim without an answer is sent
+// again as it was, however long that takes.
 func (s *shadow) heldBack(p *process, k *known) {
+	if !p.quiet(heldFor, "claim") {
+		return
+	}
 	for _, scope := range []string{job.PauseAll, job.PauseTier(k.tier.Tier), job.PauseQueue(k.queue)} {
 		if since := p.held[scope]; !since.IsZero() && time.Since(since) > heldFor {
 			s.wrong("S24", "%s is claimed by %s, which knows for %s that %s is paused", k, p.nonce, time.Since(since), scope)
@@ -171,6 +175,8 @@ func (s *shadow) slotsOf(p *process, k *known) {
 		case l == nil || l.holder != p || !l.begun || l.ctx == nil:
 		case l.ctx.Err() != nil:
 			return // it may be stuck, and its slot another's
+		case l.since < p.ownAt.Add(ownSince).UnixMilli():
+			return // it was claimed when its slot was nobody's own
 		case k.tier.Priority != own[0].Priority:
 			others++
 		}

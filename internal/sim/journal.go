@@ -126,7 +126,7 @@ func (p *process) replaceRow(r *job.JournalRow, reply *job.SubmitReply) error {
 	_, err := ask(ctx, p, "sql replace", string(r.ID)+" "+string(reply.First), func(d *database) (bool, error) {
 		if is := d.rows[reply.First]; is != nil && is.Generation == 1 {
 			is.Tier, is.Priority, is.Payload, is.Options = r.Tier, r.Priority, r.Payload, r.Options
-			is.MaxRetries, is.RunAt = r.MaxRetries, reply.Due
+			is.MaxRetries, is.RunAt, is.Submitting = r.MaxRetries, reply.Due, false
 		}
 		return true, nil
 	})

@@ -246,7 +246,7 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 		s.letsGo(k)
 	}
 	k.lease = &lease{
-		token: token, attempt: k.attempt, holder: p, text: text, beaten: now,
+		token: token, attempt: k.attempt, holder: p, text: text, since: now, beaten: now,
 		beatEnd: now + number(argv[plan+1]), maxEnd: now + number(argv[plan+2]),
 	}
 	if k.costs > k.tier.MaxRetries+1 {

@@ -18,6 +18,7 @@ type lease struct {
 	token           string
 	attempt         int
 	holder          *process // nil = an outsider
+	since           int64    // ms: when it was claimed
 	beaten          int64    // ms: when it was claimed, or got its last heartbeat
 	text            string   // the lease in the claim's answer
 	beatEnd, maxEnd int64

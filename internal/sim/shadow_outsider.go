@@ -99,7 +99,7 @@ func (s *shadow) claimedAgain(last *byID, token string, argv []string, jobs []ha
 		}
 		if token != before {
 			k.lease.token, k.lease.text = token, text
-			k.lease.beatEnd = s.w.ms() + number(argv[12]) // an outsider's leases live as long in every tier
+			k.lease.beatEnd = s.w.ms() + number(argv[14]) // an outsider's leases live as long in every tier
 			k.lease.beaten = s.w.ms()
 		}
 	}

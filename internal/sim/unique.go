@@ -88,8 +88,9 @@ func (s *shadow) onlyHolder(k *known) {
 	}
 }
 
-// excuseInputs handles the last inputs when Redis forgets everything. With the journal they come back with the rows. Two
-// replacements at once may have reached SQL in the other order (ADR 37), and a submit without an answer promises nothing.
+// excuseInputs handles the last inputs when Redis forgets everything. With the journal they come back with the rows.
+// Two replacements at once may have reached SQL in the other order (ADR 37), and a submit without an answer promises
+// nothing.
 func (w *World) excuseInputs() {
 	for key, input := range w.shadow.lastInput {
 		if !w.shadow.inputOver[input] && !w.sql.hasInput(input) && !w.answeredAlone(input) {
