@@ -39,7 +39,7 @@ func (c *client) run() {
 	c.step("order", func() {
 		p, c.began = c.world.processes[c.process], time.Now()
 		switch {
-		case c.expires > 0:
+		case c.expires > 0 && c.key == "": // the rules say nothing of jobs with both
 			c.by = c.world.ms() + c.expires.Milliseconds()
 		case c.what == "requeue":
 			c.id = c.world.sql.dead(c.id)

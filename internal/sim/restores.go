@@ -81,7 +81,7 @@ func (s *shadow) given(partition int, e []string) {
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15], input: inputOf(e[7]),
 		unique: optionOf(e[4]), expires: expiryOf(strings.Fields(e[4])), there: now,
-		tier:   job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
+		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
 	case e[12] != "":
