@@ -22,12 +22,13 @@ type scripts struct {
 	prelude, submit, claim, complete, acknowledge string
 
 	owner string // of the jobs; "-" = they have none
+	keys  int    // of the jobs' lines, in turn; 0 = they have none
 }
 
 func shipped() scripts {
 	return scripts{
 		lua.Prelude, lua.Source("submit"), lua.Source("claim"), lua.Source("complete"), lua.Source("acknowledge"),
-		"-",
+		"-", 0,
 	}
 }
 
@@ -78,11 +79,17 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	}
 	calls := make([][]any, 0, n/job.MaxBatch+1)
 	class := fmt.Sprintf("PAID main 5 %s 0 1 %d 0 - -", s.owner, capacity)
+	keyed := func(i int) string {
+		if s.keys == 0 {
+			return class
+		}
+		return fmt.Sprintf("%s line=k%d", class, i%s.keys)
+	}
 	for left := n; left > 0; left -= job.MaxBatch {
 		shares := strings.ReplaceAll("PUBLIC n n n n n UNPAID n n n n n PAID n n n n n ", "n", strconv.Itoa(capacity))
 		args := []any{10000000000000, "9007199254740991", 60000, shares}
-		for range min(left, job.MaxBatch) {
-			args = append(args, string(newID()), class, "SIMULATION "+traceID, nothing, "")
+		for i := range min(left, job.MaxBatch) {
+			args = append(args, string(newID()), keyed(n-left+i), "SIMULATION "+traceID, nothing, "")
 		}
 		calls = append(calls, args)
 	}

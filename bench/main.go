@@ -69,6 +69,12 @@ var benches = []bench{
 		false,
 	},
 	{
+		"lines",
+		"lines: whole lives without a key and with 1 to 5,000 keys; claims where few and many jobs wait in lines",
+		linesBench,
+		false,
+	},
+	{
 		"holds",
 		"a flood of long jobs beside a tier with slots of its own: how long its jobs wait; and how soon a pause holds",
 		holdsBench,

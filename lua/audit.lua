@@ -64,7 +64,10 @@ end
 -- leave_place takes a job out of its queue, or its line.
 local function leave_place(id, places)
   remove_if_misplaced(key_named(places.place), id, places.queue)
-  if places.queue and places.class and places.class.line then touch(places.class) end
+  if places.queue and places.class and places.class.line then
+    local line = touch(places.class)
+    line.change = line.change - 1
+  end
 end
 
 -- leave_sets takes a job out of the sets where jobs wait and run.
@@ -344,7 +347,7 @@ local function audit_line(tier, key, queue_name)
   if counted == size and (size == 0 and not is_in_queue and not is_parked or size > 0 and is_placed) then
     return size == 0 and 'EMPTY' or 'OK'
   end
-  touch(class)
+  touch(class).size = size
   return 'REPAIRED line'
 end
 

@@ -412,6 +412,7 @@ local function hand_out()
     elseif is_expired(class, tried_texts[i], now) then
       expire_waiting(queue, queues, scheduled, expiries, tried, lines, checkpoints, events, id, class, head, started)
       expired_tiers[#expired_tiers + 1] = class.tier
+      taken = line and {} or taken -- it has left its line
     else
       bytes = bytes + #record
       if bytes > max_bytes and #ids > 0 then break end
@@ -447,6 +448,7 @@ local function hand_out()
   for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end
   for _, line in pairs(picks) do
     bulk('ZREM', lines .. 'jobs:' .. line.line_name, line.taken)
+    touch(line).change = touch(line).change - #line.taken
     line.taken = {}
   end
   bulk('ZREM', expiries, claimed_in_time)

@@ -107,11 +107,13 @@ end
 
 -- take_ready takes a job out of its place, and returns whether it was ready.
 local function take_ready(queue, queues, lines, class, id)
+  local was_ready = redis.call('ZREM', ready_key(class, queue, queues, lines), id) == 1
   if class.line then
-    touch(class)
+    local line = touch(class)
     settled[id] = true
+    if was_ready then line.change = line.change - 1 end
   end
-  return redis.call('ZREM', ready_key(class, queue, queues, lines), id) == 1
+  return was_ready
 end
 
 -- end_run counts an attempt that ends, and notes for the key of its line how long it ran. The lease has its charge.
@@ -142,7 +144,7 @@ local function read_line(key, home)
   local tier, queue_name = string.match(home, '^([^:]+):(.+)$')
   return {
     key = key, tier = tier, queue = queue_name, home = home, name = table.concat({tier, key, queue_name}, ':'),
-    member = '@' .. tier .. ':' .. key, entries = {},
+    member = '@' .. tier .. ':' .. key, entries = {}, change = 0,
   }
 end
 
@@ -151,51 +153,86 @@ do
   -- mean_with returns a mean that moves a fifth of the way to a new value.
   local function mean_with(mean, value) return mean and mean + 0.2 * (value - mean) or value end
 
-  -- charge_runs corrects the tags of the lines whose attempts have ended.
+  -- charge_runs corrects the tags of the lines whose attempts have ended, and returns those whose scores differ now, by
+  -- their queues.
   local function charge_runs(lines)
-    local keys_of_home = {}
+    local keys, keys_of_home, moved = {}, {}, {}
     for i = 1, #ended_runs, 3 do
       local class = ended_runs[i]
+      keys[#keys + 1] = class.line
       keys_of_home[class.line_home] = keys_of_home[class.line_home] or {}
       table.insert(keys_of_home[class.line_home], class.line)
-      read_keys(lines, {class.line})
     end
-    for home, keys in pairs(keys_of_home) do read_tags(lines, home, keys) end
+    read_keys(lines, keys)
+    for home, some in pairs(keys_of_home) do read_tags(lines, home, some) end
     for i = 1, #ended_runs, 3 do
       local class, ran, charge = ended_runs[i], ended_runs[i + 1], ended_runs[i + 2]
       local s, v, t = key_states[class.line], virtual_of(lines, class.line_home), tags_of(class.line_home)[class.line]
       s.running, s.is_changed = math.max(s.running - 1, 0), true
       v.mean, v.is_changed = mean_with(v.mean, ran), true
       if t then
-        touch(class).old_tag = touch(class).old_tag or math.floor(t.tag)
+        local of_queue = moved[class.queue] or {}
+        moved[class.queue], of_queue[class.line_name] = of_queue, of_queue[class.line_name] or {
+          class = class, old = math.floor(t.tag),
+        }
         t.tag, t.mean, t.is_changed = t.tag + (ran - charge) / tag_ms / s.weight, mean_with(t.mean, ran), true
+      end
+    end
+    return moved
+  end
+
+  -- The members of queues that the call removes and adds, by the queue: written at once.
+  local removed, added = {}, {} -- name of a queue -> members; -> score, member, score, member, ...
+  local function keep(list, name, ...)
+    list[name] = list[name] or {}
+    for _, value in ipairs({...}) do table.insert(list[name], value) end
+  end
+
+  -- move_lines gives the lines in their queues the scores of their corrected tags, unless the call places them anyway.
+  local function move_lines(queue, queues, moved)
+    for name, of_queue in pairs(moved) do
+      local members, tags = {}, {}
+      for line_name, one in pairs(of_queue) do
+        local class, t = one.class, tags_of(one.class.line_home)[one.class.line]
+        local line, change = touched[line_name], math.floor(t.tag) - one.old
+        if line then
+          line.old_tag = line.old_tag or one.old
+        elseif change ~= 0 then
+          members[#members + 1], tags[#tags + 1] = class.line_member, change
+        end
+      end
+      for i, score in pairs(read_values('ZMSCORE', key_of(name, queue, queues), members)) do
+        if score then keep(added, name, text(score + tags[i]), members[i]) end
       end
     end
   end
 
   -- enter_queue puts a line into its queue, behind what its key was served already. Where no line of the tier waits,
   -- the tags begin anew with the present time.
-  local function enter_queue(queue, queues, doorbell, job, lines, line, now)
-    local id = redis.call('ZRANGE', lines .. 'jobs:' .. line.name, '0', '0')[1]
+  local busy = {} -- tier:queue -> true where the call knows that a line waits
+  local function enter_queue(queue, queues, job, lines, line, now)
     if not line.offset then
+      local id = redis.call('ZRANGE', lines .. 'jobs:' .. line.name, '0', '0')[1]
       local _, head = read_start(job .. (id or ''))
       if not head then return end
       line.offset = offset_of(head)
     end
-    local key = key_of(line.queue, queue, queues)
-    local front = redis.call('ZRANGEBYSCORE', key, text(line.offset), '+inf', 'LIMIT', '0', '1')[1]
-    local v, prefix = virtual_of(lines, line.home), '@' .. line.tier .. ':'
-    if not front or string.sub(front, 1, #prefix) ~= prefix then
-      v.tag, v.is_changed, line_tags[line.home] = now, true, nil
-      redis.call('UNLINK', lines .. 'tags:' .. line.home)
+    local v = virtual_of(lines, line.home)
+    if not busy[line.home] then
+      local key, prefix = key_of(line.queue, queue, queues), '@' .. line.tier .. ':'
+      local front = redis.call('ZRANGEBYSCORE', key, text(line.offset), '+inf', 'LIMIT', '0', '1')[1]
+      if not front or string.sub(front, 1, #prefix) ~= prefix then
+        v.tag, v.is_changed, line_tags[line.home] = now, true, nil
+        redis.call('UNLINK', lines .. 'tags:' .. line.home)
+      end
+      busy[line.home] = true
     end
     read_tags(lines, line.home, {line.key})
     local tags = tags_of(line.home)
     local t = tags[line.key] or {tag = v.tag}
     t.tag, t.is_changed = math.max(t.tag, v.tag), true
     tags[line.key] = t
-    redis.call('ZADD', key, text(line.offset + math.floor(t.tag)), line.member)
-    ring(doorbell, line.queue)
+    keep(added, line.queue, text(line.offset + math.floor(t.tag)), line.member)
   end
 
   -- unpark takes a line off the list of its key's parked lines, and returns whether it was there.
@@ -210,73 +247,95 @@ do
     return false
   end
 
-  -- place_line puts a line where it belongs: nowhere without jobs, else into its queue, or among its key's parked
-  -- lines.
-  local function place_line(queue, queues, doorbell, job, lines, line, now)
-    local s, key = key_states[line.key], key_of(line.queue, queue, queues)
-    local size = redis.call('ZCARD', lines .. 'jobs:' .. line.name)
-    if size == 0 then
-      redis.call('ZREM', key, line.member)
-      redis.call('ZREM', lines .. 'waiting', line.name)
-      unpark(s, line.home)
-      return
+  -- leave_queues takes the lines out of their queues that have no jobs, or whose keys may not run. It returns those
+  -- that enter their queues, and writes how many jobs each line has.
+  local function leave_queues(queue, queues, lines, now)
+    local list, names, by_queue, entering = {}, {}, {}, {}
+    for _, line in pairs(touched) do
+      list[#list + 1], names[#names + 1] = line, line.name
+      keep(by_queue, line.queue, line)
     end
-    redis.call('ZADD', lines .. 'waiting', text(size), line.name)
-    local score, is_parked = redis.call('ZSCORE', key, line.member), unpark(s, line.home)
-    if runs_from(s, now) > now then
-      if score then redis.call('ZREM', key, line.member) end
-      s.parked[#s.parked + 1], s.is_changed = line.home, true
-    elseif is_parked or not score then
-      enter_queue(queue, queues, doorbell, job, lines, line, now)
-    elseif line.old_tag then
-      local t = tags_of(line.home)[line.key]
-      local new = t and tonumber(score) - line.old_tag + math.floor(t.tag)
-      if new and new ~= tonumber(score) then redis.call('ZADD', key, text(new), line.member) end
+    local empty, counts = {}, {}
+    for i, counted in pairs(read_values('ZMSCORE', lines .. 'waiting', names)) do
+      local line = list[i]
+      line.size = line.size or (tonumber(counted) or 0) + line.change
+      if line.size <= 0 and counted then empty[#empty + 1] = line.name end
+      if line.size > 0 and line.size ~= tonumber(counted) then
+        counts[#counts + 1], counts[#counts + 2] = text(line.size), line.name
+      end
     end
+    for name, of_queue in pairs(by_queue) do
+      local members = {}
+      for n, line in ipairs(of_queue) do members[n] = line.member end
+      for n, score in pairs(read_values('ZMSCORE', key_of(name, queue, queues), members)) do
+        local line, s = of_queue[n], key_states[of_queue[n].key]
+        local is_parked = unpark(s, line.home)
+        if line.size <= 0 then
+          if score then keep(removed, name, line.member) end
+        elseif runs_from(s, now) > now then
+          if score then keep(removed, name, line.member) end
+          s.parked[#s.parked + 1], s.is_changed = line.home, true
+        elseif is_parked or not score then
+          entering[#entering + 1] = line
+        else
+          busy[line.home] = true
+          local t = line.old_tag and tags_of(line.home)[line.key]
+          local change = t and math.floor(t.tag) - line.old_tag or 0
+          if change ~= 0 then keep(added, name, text(score + change), line.member) end
+        end
+      end
+    end
+    bulk('ZREM', lines .. 'waiting', empty)
+    bulk('ZADD', lines .. 'waiting', counts)
+    for name, members in pairs(removed) do bulk('ZREM', key_of(name, queue, queues), members) end
+    return entering
   end
 
   -- wake puts the parked lines of a key into their queues if the key may run.
-  local function wake(queue, queues, doorbell, job, lines, key, now)
+  local function wake(queue, queues, job, lines, key, now)
     local s = key_states[key]
+    if #s.parked == 0 and not s.was_parked then return end
     local from = runs_from(s, now)
     if #s.parked > 0 and from > now then
       redis.call('ZADD', lines .. 'parked', from == math.huge and '+inf' or text(math.ceil(from)), key)
       return
     end
-    if #s.parked == 0 and not s.was_parked then return end
-    for _, home in ipairs(s.parked) do
-      enter_queue(queue, queues, doorbell, job, lines, read_line(key, home), now)
-    end
+    for _, home in ipairs(s.parked) do enter_queue(queue, queues, job, lines, read_line(key, home), now) end
     redis.call('ZREM', lines .. 'parked', key)
     if #s.parked > 0 then s.parked, s.is_changed = {}, true end
   end
 
+  -- tag_text writes a tag and a mean.
+  local function tag_text(of)
+    return string.format('%.4f ', of.tag) .. (of.mean and string.format('%.3f', of.mean) or '-')
+  end
+
   -- write_keys writes the states of keys and the tags that the call changed.
   local function write_keys(lines, now)
+    local idle, stored = {}, {}
     for key, s in pairs(key_states) do
       local is_idle = s.running == 0 and #s.parked == 0 and s.behind == '-' and s.next_at <= now
       if s.is_changed and is_idle and s.is_stored then
-        redis.call('HDEL', lines .. 'keys', key)
+        idle[#idle + 1] = key
       elseif s.is_changed and not is_idle then
-        local stored = {text(s.running), string.format('%.3f', s.next_at), s.behind, table.concat(s.parked, ' ')}
-        redis.call('HSET', lines .. 'keys', key, table.concat(stored, ' '))
+        local words = {text(s.running), string.format('%.3f', s.next_at), s.behind, table.concat(s.parked, ' ')}
+        stored[#stored + 1], stored[#stored + 2] = key, table.concat(words, ' ')
       end
-      s.is_stored, s.is_changed = not is_idle, false
     end
+    bulk('HDEL', lines .. 'keys', idle)
+    bulk('HSET', lines .. 'keys', stored)
     for home, tags in pairs(line_tags) do
+      local texts = {}
       for key, t in pairs(tags) do
-        if t and t.is_changed then
-          local mean = t.mean and string.format('%.3f', t.mean) or '-'
-          redis.call('HSET', lines .. 'tags:' .. home, key, string.format('%.4f', t.tag) .. ' ' .. mean)
-        end
+        if t and t.is_changed then texts[#texts + 1], texts[#texts + 2] = key, tag_text(t) end
       end
+      bulk('HSET', lines .. 'tags:' .. home, texts)
     end
+    local texts = {}
     for home, v in pairs(virtuals) do
-      if v.is_changed then
-        local mean = v.mean and string.format('%.3f', v.mean) or '-'
-        redis.call('HSET', lines .. 'virtual', home, string.format('%.4f', v.tag) .. ' ' .. mean)
-      end
+      if v.is_changed then texts[#texts + 1], texts[#texts + 2] = home, tag_text(v) end
     end
+    bulk('HSET', lines .. 'virtual', texts)
   end
 
   -- write_lines puts the lines whose jobs or whose keys the call changed into their places. woken are keys to look at.
@@ -284,8 +343,7 @@ do
     local is_idle = not next(touched) and #ended_runs + #begun + #woken == 0
     if is_idle and not next(backing_off) then return end
     local now = time_ms()
-    charge_runs(lines)
-    local keys = {}
+    local moved, keys = charge_runs(lines), {}
     for _, key in ipairs(woken) do keys[#keys + 1] = key end
     for _, line in pairs(touched) do keys[#keys + 1] = line.key end
     for key in pairs(backing_off) do keys[#keys + 1] = key end
@@ -296,15 +354,24 @@ do
       s.running, s.is_changed = s.running + 1, true
     end
     for _, line in pairs(touched) do
-      bulk('ZADD', lines .. 'jobs:' .. line.name, line.entries)
+      for i = 1, #line.entries, 200 do
+        line.change = line.change + redis.call('ZADD', lines .. 'jobs:' .. line.name, slice(line.entries, i))
+      end
     end
     for key, s in pairs(key_states) do
       if settled[s.behind] then s.behind, s.is_changed = '-', true end
       local id = backing_off[key]
       if id and s.limits and s.limits.strict then s.behind, s.is_changed = id, true end
     end
-    for _, line in pairs(touched) do place_line(queue, queues, doorbell, job, lines, line, now) end
-    for key in pairs(key_states) do wake(queue, queues, doorbell, job, lines, key, now) end
+    move_lines(queue, queues, moved)
+    for _, line in ipairs(leave_queues(queue, queues, lines, now)) do
+      enter_queue(queue, queues, job, lines, line, now)
+    end
+    for key in pairs(key_states) do wake(queue, queues, job, lines, key, now) end
+    for name, members in pairs(added) do
+      bulk('ZADD', key_of(name, queue, queues), members)
+      ring(doorbell, name)
+    end
     write_keys(lines, now)
   end
 end

@@ -229,7 +229,7 @@ local function touch(class)
   if not line then
     line = {
       key = class.line, tier = class.tier, queue = class.queue, name = class.line_name, member = class.line_member,
-      home = class.line_home, entries = {},
+      home = class.line_home, entries = {}, change = 0,
     }
     touched[class.line_name] = line
   end

@@ -176,6 +176,20 @@ local function quota_spent(class)
   return living_before[owner] + (owner_changes[owner] or 0) >= class.quota
 end
 
+-- read_all_keys reads the states of the keys of all lines of the call, once.
+local has_keys = false
+local function read_all_keys()
+  if has_keys then return end
+  local keys, last = {}, nil
+  for i = 5, #ARGV, 5 do
+    local submit_class = ARGV[i + 1]
+    if submit_class ~= last then keys[#keys + 1] = string.match(submit_class, ' line=(%S+)') end
+    last = submit_class
+  end
+  has_keys = true
+  read_keys(lines, keys)
+end
+
 -- read_submit_class parses a submit_class once per call: most jobs of a call share one.
 local submit_classes = {} -- submit_class as text -> its parts
 local function read_submit_class(submit_class)
@@ -197,7 +211,7 @@ local function read_submit_class(submit_class)
   class.due = text(now + class.delay)
   if line_option then
     class.line = parse_class(class_text)
-    read_keys(lines, {class.line.line})
+    read_all_keys()
     class.state = key_states[class.line.line]
   end
   if option then
@@ -211,8 +225,10 @@ end
 
 -- add_now puts a job into its place at once: a later job of the call may replace it.
 local function add_now(class, score, id, head)
-  redis.call('ZADD', ready_key(class, queue, queues, lines), score, id)
-  if class.line then touch(class).offset = offset_of(head) else ring(doorbell, class.queue) end
+  local n = redis.call('ZADD', ready_key(class, queue, queues, lines), score, id)
+  if not class.line then return ring(doorbell, class.queue) end
+  local line = touch(class)
+  line.offset, line.change = offset_of(head), line.change + n
 end
 
 -- replace gives a job that was never claimed another payload, and the time of its new submit. A HELD job gets another

@@ -25,7 +25,7 @@ func TestPoolMutations(t *testing.T) {
 	for _, b := range poolBugs {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			hunt(t, Options{Between: b.between})
+			hunt(t, 0, Options{Between: b.between})
 		})
 	}
 }
@@ -151,7 +151,7 @@ func TestJournalMutations(t *testing.T) {
 	for _, b := range journalBugs {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			hunt(t, Options{Journal: b.bug})
+			hunt(t, 0, Options{Journal: b.bug})
 		})
 	}
 }
