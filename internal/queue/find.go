@@ -205,9 +205,13 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	return attempts, nil
 }
 
-// member returns the id that an entry of a sorted set names. An entry of the outbox names generation and attempt too.
+// member returns the id that an entry of a sorted set names, or the whole member that is a line. An entry of the outbox
+// names generation and attempt too.
 func member(z redis.Z) job.ID {
 	text, _ := z.Member.(string)
+	if isLine(text) {
+		return job.ID(text)
+	}
 	return job.ID(text[:min(len(text), idLength)])
 }
 

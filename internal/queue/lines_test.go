@@ -3,6 +3,7 @@ package queue_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -228,6 +229,54 @@ func TestLines_Rate(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatal("no attempt starts")
 			}
+		}
+	})
+}
+
+// A list, and what a purge reads, have every ready job once: those in lines too, also of a parked line, whatever pages the
+// list is read in.
+func TestLines_Listed(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, declare([]string{"films"}), func(t *testing.T, e *queuetest.Env) {
+		if err := e.SetLimits(t.Context(), 0, []job.LineLimits{{Name: "parked", Paused: &job.LinePause{}}}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[job.ID]bool{}
+		for i := range 250 {
+			s := queuetest.Job([]job.Tier{job.Paid, job.Public}[i%2])
+			s.Line = []string{"", "a.b", "parked", job.LineOf("ü %2E"), fmt.Sprint("k", i)}[i%5]
+			if i%7 == 0 {
+				s.Queue = "films"
+			}
+			want[e.PutAll(t, s)[0]] = true
+		}
+		for _, limit := range []int{1, 7, 1000} {
+			got, cursor := map[job.ID]bool{}, ""
+			for page := 0; page == 0 || cursor != ""; page++ {
+				items, next, err := e.View.List(t.Context(), job.Filter{}, cursor, limit)
+				if err != nil {
+					t.Fatalf("%q: %v", cursor, err)
+				}
+				for _, one := range items {
+					if got[one.ID] || one.Status != job.Pending {
+						t.Errorf("%s twice, or not pending: %s", one.ID, one.Status)
+					}
+					got[one.ID] = true
+				}
+				cursor = next
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("pages of %d: %d of %d jobs", limit, len(got), len(want))
+			}
+		}
+		films, err := e.View.ReadyIn(t.Context(), "films", 1000)
+		main, err2 := e.View.ReadyIn(t.Context(), job.MainQueue, 1000)
+		both := map[job.ID]bool{}
+		for _, id := range append(films, main...) {
+			both[id] = true
+		}
+		if err != nil || err2 != nil || len(films) != 36 || !maps.Equal(both, want) {
+			t.Errorf("%d and %d jobs, %v, %v", len(films), len(main), err, err2)
 		}
 	})
 }

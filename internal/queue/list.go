@@ -15,8 +15,8 @@ import (
 )
 
 // A list reads the sets that hold living jobs one after the other, each in its own order: running jobs, ready
-// jobs, scheduled jobs, and ended jobs that are not in SQL yet. It reads at most maxLook jobs per page, lookStep
-// at once.
+// jobs, those in lines, scheduled jobs, and ended jobs that are not in SQL yet. It reads at most maxLook jobs per page,
+// lookStep at once.
 const (
 	maxLook  = 1000
 	lookStep = 100
@@ -28,6 +28,7 @@ var sources = []struct {
 }{
 	{"run_deadlines", []job.Status{job.Processing}}, // its scores are constant, those of heartbeat_deadlines are not
 	{"queue", []job.Status{job.Pending}},
+	{"lines", []job.Status{job.Pending}},                 // a set for each line
 	{"scheduled", []job.Status{job.Scheduled, job.Held}}, // the HELD ones last
 	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled, job.Expired}},
 }
@@ -37,19 +38,31 @@ type place struct {
 	source, partition int
 	score             float64
 	member            string
-	queue             string // the declared queue whose ready jobs are read; "" = main, or another set
+	// the declared queue whose ready jobs are read, or the name of the line; "" = main, another set, or before the first
+	// line
+	queue string
 }
 
 func (p place) String() string {
-	text := fmt.Sprintf("%d.%d.%s.%s", p.source, p.partition, strconv.FormatFloat(p.score, 'f', -1, 64), p.member)
+	score := strconv.FormatFloat(p.score, 'f', -1, 64)
+	text := fmt.Sprintf("%d.%d.%s.%s", p.source, p.partition, score, strings.ReplaceAll(p.member, ".", dot))
 	if p.queue != "" {
 		text += "." + p.queue
 	}
 	return text
 }
 
+// dot stands for a '.' in a member that is a line. The names of keys do not have it.
+const dot = "%2E"
+
+// isIn says whether the place is in a set, by its name in the scripts.
+func (p place) isIn(set string) bool { return sources[p.source].set == set }
+
 // key returns the key of the place's set.
 func (p place) key() string {
+	if p.isIn("lines") {
+		return LineKey(p.partition, p.queue)
+	}
 	if p.queue != "" {
 		return QueueKey(p.partition, p.queue)
 	}
@@ -73,13 +86,16 @@ func (v *View) readPlace(cursor string) (place, error) {
 		partition < 0 || partition >= v.opts.Partitions {
 		return start, job.ErrBadCursor
 	}
-	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil {
+	p := place{source, partition, score, strings.ReplaceAll(f[3], dot, "."), queue}
+	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil && !(p.isIn("queue") && isLine(f[3])) {
 		return start, job.ErrBadCursor
 	}
-	if queue != "" && (sources[source].set != "queue" || (job.Queue{Name: queue}).Check() != nil) {
+	_, isLineName := readLineName(queue)
+	switch {
+	case queue == "", p.isIn("queue") && (job.Queue{Name: queue}).Check() == nil, p.isIn("lines") && isLineName:
+	default:
 		return start, job.ErrBadCursor
 	}
-	p := place{source, partition, score, f[3], queue}
 	if p.String() != cursor { // only one spelling of each number is accepted
 		return start, job.ErrBadCursor
 	}
@@ -113,6 +129,7 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 	if err != nil {
 		return nil, "", err
 	}
+	names := map[int][]string{} // of the lines of a partition, sorted
 	for looked := 0; looked < maxLook && len(items) < limit; {
 		if at.source == len(sources) {
 			return items, "", nil
@@ -122,7 +139,9 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 			return nil, "", err
 		}
 		if found == nil { // the set has no more entries
-			at = v.after(at)
+			if at, err = v.after(ctx, at, names); err != nil {
+				return nil, "", err
+			}
 			continue
 		}
 		for i := range found {
@@ -142,23 +161,41 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 }
 
 // after returns the beginning of the next set: the same set of the next partition or, after the last partition, the
-// next set of the first one. After the ready jobs of main come those of the declared queues, by name.
-func (v *View) after(p place) place {
+// next set of the first one. After the ready jobs of main come those of the declared queues, by name, and then the lines
+// of each partition, by name.
+func (v *View) after(ctx context.Context, p place, names map[int][]string) (place, error) {
 	p.score, p.member = math.Inf(-1), ""
+	if p.isIn("lines") {
+		if names[p.partition] == nil {
+			found, err := v.redis.Read.ZRange(ctx, lineSetKey(p.partition, lineWaiting), 0, -1).Result()
+			if err != nil {
+				return p, classify("list", err)
+			}
+			slices.Sort(found)
+			names[p.partition] = append(found, "")[:len(found)]
+		}
+		for _, name := range names[p.partition] {
+			if _, ok := readLineName(name); ok && name > p.queue {
+				p.queue = name
+				return p, nil
+			}
+		}
+		p.queue = ""
+	}
 	if p.partition++; p.partition < v.opts.Partitions {
-		return p
+		return p, nil
 	}
 	p.partition = 0
 	if sources[p.source].set == "queue" {
 		for _, name := range v.opts.Queues.Names() {
 			if name > p.queue {
 				p.queue = name
-				return p
+				return p, nil
 			}
 		}
 	}
 	p.source, p.queue = p.source+1, ""
-	return p
+	return p, nil
 }
 
 type listed struct {
@@ -177,6 +214,12 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	if f.Queue != "" && source.set == "queue" && f.Queue != cmp.Or(at.queue, job.MainQueue) {
 		return nil, nil
 	}
+	if source.set == "lines" {
+		l, ok := readLineName(at.queue)
+		if !ok || f.Queue != "" && f.Queue != l.Queue || f.Tier != "" && string(f.Tier) != l.Tier {
+			return nil, nil
+		}
+	}
 	if f.Status == job.Held && at.score < heldFrom {
 		at.score, at.member = heldFrom, ""
 	}
@@ -184,20 +227,26 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
-	ids := make([]job.ID, len(entries))
-	for i := range entries {
-		ids[i] = member(entries[i])
+	found := make([]listed, len(entries))
+	var ids []job.ID
+	for i, e := range entries {
+		found[i] = listed{Job: job.Job{ID: member(e)}, score: e.Score}
+		if !isLine(string(found[i].ID)) {
+			ids = append(ids, found[i].ID)
+		}
 	}
 	jobs, err := v.findMany(ctx, ids)
 	if err != nil {
 		return nil, classify("list", err)
 	}
-	found := make([]listed, len(entries))
-	for i, e := range entries {
-		found[i] = listed{Job: job.Job{ID: ids[i]}, score: e.Score}
-		if jobs[i] != nil {
-			found[i].Job, found[i].there = *jobs[i], true
+	for i := range found {
+		if isLine(string(found[i].ID)) {
+			continue
 		}
+		if jobs[0] != nil {
+			found[i].Job, found[i].there = *jobs[0], true
+		}
+		jobs = jobs[1:]
 	}
 	return found, nil
 }
@@ -253,7 +302,7 @@ func (v *View) crowded(ctx context.Context, key string, at *place) ([]redis.Z, e
 	return nil, fmt.Errorf("list: %w: the set moves too fast", job.ErrUnavailable)
 }
 
-// ReadyIn returns ready jobs of a queue, the best of each partition first, at most limit.
+// ReadyIn returns ready jobs of a queue, the best of each partition first and those in lines last, at most limit.
 func (v *View) ReadyIn(ctx context.Context, queue string, limit int) (ids []job.ID, err error) {
 	for p := range v.opts.Partitions {
 		if len(ids) == limit {
@@ -264,7 +313,27 @@ func (v *View) ReadyIn(ctx context.Context, queue string, limit int) (ids []job.
 			return nil, classify("list", err)
 		}
 		for _, one := range found {
-			ids = append(ids, job.ID(one))
+			if !isLine(one) {
+				ids = append(ids, job.ID(one))
+			}
+		}
+	}
+	for p := range v.opts.Partitions {
+		names, err := v.redis.Main.ZRange(ctx, lineSetKey(p, lineWaiting), 0, -1).Result()
+		if err != nil {
+			return nil, classify("list", err)
+		}
+		for _, name := range names {
+			if l, ok := readLineName(name); !ok || l.Queue != queue || len(ids) == limit {
+				continue
+			}
+			found, err := v.redis.Main.ZRange(ctx, LineKey(p, name), 0, int64(limit-len(ids)-1)).Result()
+			if err != nil {
+				return nil, classify("list", err)
+			}
+			for _, one := range found {
+				ids = append(ids, job.ID(one))
+			}
 		}
 	}
 	return ids, nil
