@@ -25,6 +25,7 @@ type tenant struct {
 // fairness is what tenants got: their shares of the worker time, and how long the jobs of those with a rate waited.
 type fairness struct {
 	shares []float64
+	worked []float64       // seconds
 	waits  []time.Duration // sorted
 }
 
@@ -174,6 +175,7 @@ func share(t *testing.T, slots int, warm, lasts time.Duration, tenants []tenant)
 		f.shares = append(f.shares, n/all)
 	}
 	slices.Sort(f.waits)
+	f.worked = got
 	return f
 }
 
@@ -244,5 +246,39 @@ func TestFairness_Light(t *testing.T) {
 	t.Logf("%d jobs, p50 %s, p99 %s", len(f.waits), p50, p99)
 	if p50 > 100*time.Millisecond || p99 > 4400*time.Millisecond {
 		t.Errorf("p50 %s, p99 %s", p50, p99)
+	}
+}
+
+// Whatever the weights, the keys and how long their jobs run: two keys that always wait have the same worker time per
+// weight, within one job each and what is under way.
+func TestFairness_Random(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 3))
+			slots := 2 + r.IntN(6)
+			tenants := make([]tenant, 2+r.IntN(4))
+			for i := range tenants {
+				tenants[i] = tenant{key: string(rune('a' + i)), weight: 1 + r.IntN(5),
+					mean: time.Duration(200+r.IntN(4800)) * time.Millisecond}
+			}
+			f := shared(t, slots, 30*time.Second, 3*time.Minute, tenants...)
+			perWeight := func(i int) (worked, bound float64) {
+				weight := float64(tenants[i].weight)
+				longest := 1.5 * tenants[i].mean.Seconds()
+				return f.worked[i] / weight, longest * float64(1+slots) / weight
+			}
+			for i := range tenants {
+				for k := range i {
+					a, boundA := perWeight(i)
+					b, boundB := perWeight(k)
+					if math.Abs(a-b) > boundA+boundB {
+						t.Errorf("%d slots, %+v: %s has %.1f s per weight, %s %.1f s; at most %.1f s apart", slots, tenants,
+							tenants[i].key, a, tenants[k].key, b, boundA+boundB)
+					}
+				}
+			}
+		})
 	}
 }
