@@ -218,7 +218,7 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 		return nil, fmt.Errorf("mint an id: %w", err)
 	}
 	e := &entry{submission: *s, home: c, priority: plan.Priority, who: who}
-	e.submission.Line = plan.LineFor(s)
+	e.submission.Line = plan.LineFor(s.Line, s.Owner)
 	if before != nil {
 		e.asked, e.why = before.asked, before.why
 	}

@@ -25,13 +25,14 @@ func (l Lines) known() bool { return l == "" || l == LinesOff || l == LinesKey |
 // On says whether the tier's jobs wait in lines. The zero value is LinesOff.
 func (l Lines) On() bool { return l == LinesKey || l == LinesOwner }
 
-// LineFor returns the name of the line in which a submission to the plan's tier waits; "" = none.
-func (p Plan) LineFor(s *Submission) string {
+// LineFor returns the name of the line in which a job of the plan's tier waits, which named a line or none (""), and
+// has an owner or none; "" = in no line.
+func (p Plan) LineFor(line, owner string) string {
 	switch {
-	case s.Line != "" || !p.Lines.On():
-		return s.Line
+	case line != "" || !p.Lines.On():
+		return line
 	case p.Lines == LinesOwner:
-		return LineOfOwner(s.Owner)
+		return LineOfOwner(owner)
 	}
 	return NoKey
 }

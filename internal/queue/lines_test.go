@@ -280,3 +280,26 @@ func TestLines_Listed(t *testing.T) {
 		}
 	})
 }
+
+// A job that has no line in SQL, such as a callback, comes back in a line if its tier has lines: beside lines it would
+// wait by its arrival, which does not compare with their tags.
+func TestLines_Restored(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		plans := job.DefaultPlans()
+		plans[0].Lines, plans[1].Lines = job.LinesKey, job.LinesOwner
+		e.Plans.Set(plans)
+		rows := []job.JournalRow{living(queuetest.NewID(0)), living(queuetest.NewID(0)), living(queuetest.NewID(0)),
+			living(queuetest.NewID(0))}
+		rows[0].Tier, rows[1].Tier, rows[2].Tier, rows[3].Tier = job.Paid, job.Unpaid, job.Public, job.Paid
+		rows[1].Owner, rows[3].Line = "k1", "a"
+		if words, err := e.Restore(t.Context(), 0, rows, time.Now()); err != nil || slices.Contains(words, job.Busy) {
+			t.Fatal(words, err)
+		}
+		for i, want := range []string{job.NoKey, "@k1", "", "a"} {
+			if j, err := e.View.Find(t.Context(), rows[i].ID); err != nil || j.Line != want {
+				t.Errorf("%s is in the line %q, not %q: %v", j.Tier, j.Line, want, err)
+			}
+		}
+	})
+}

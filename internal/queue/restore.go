@@ -31,6 +31,9 @@ func (q *Queue) Restore(
 	for i := range batch {
 		l := &batch[i]
 		options := l.Options
+		if plan, known := q.plans.Plan(l.Tier); known { // a callback, or a job from before its tier had lines
+			options.Line = plan.LineFor(options.Line, l.Owner)
+		}
 		if l.Generation > 1 { // an operator, who asked for this generation, wants it to run
 			options.ExpiresMs = 0
 		}
