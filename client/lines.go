@@ -39,6 +39,15 @@ type Line struct {
 	Until   time.Time // with Parked: when it may; zero: when one of its attempts ends, or an operator allows it
 }
 
+// LinePlace is the place of a job in the line of its key.
+type LinePlace struct {
+	LineKey
+	Ahead   int64     // jobs of the line before it
+	Running int       // attempts of the key, in all its lines
+	Parked  bool      // the key may not start an attempt now
+	Until   time.Time // with Parked: as in Line
+}
+
 // Lines are the longest lines, how many lines there are, and how many attempts of keys of lines run.
 type Lines struct {
 	Items   []Line
@@ -99,6 +108,22 @@ func (l *Line) UnmarshalJSON(text []byte) error {
 	if w.Until != nil {
 		l.Until = *w.Until
 	}
+	return nil
+}
+
+// UnmarshalJSON decodes the place as the server encodes it.
+func (p *LinePlace) UnmarshalJSON(text []byte) error {
+	var w struct {
+		wireLineKey
+		Ahead   int64     `json:"ahead"`
+		Running int       `json:"running"`
+		Parked  bool      `json:"parked"`
+		Until   time.Time `json:"until"` // null leaves the zero time
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*p = LinePlace{w.read(), w.Ahead, w.Running, w.Parked, w.Until}
 	return nil
 }
 
