@@ -51,6 +51,7 @@ func (s samples) plans() []Plan {
 			Tier: s.text(tier), Priority: priority, MaxRetries: retries, HeartbeatTimeout: beat, MaxProcessingTime: most,
 			Share:       share,
 			BackoffBase: 2 * time.Second, BackoffFactor: 2, BackoffCap: 5 * time.Minute, BackoffJitter: 0.2, Version: 3,
+			Lines: s.text("key"),
 		}
 	}
 	return []Plan{
@@ -289,7 +290,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		query = Query{hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile}
 	}
 	plan := s.plans()[0]
-	planValues := PlanValues{"1", "7", "4", "15", "50", "100", "2", "2", "300", s.text("0.2")}
+	planValues := PlanValues{"1", "7", "4", "15", "50", "100", "2", "2", "300", s.text("0.2"), s.text("key")}
 	title := strings.TrimSpace
 	return map[string]func(io.Writer) error{
 		"overview": func(w io.Writer) error {
