@@ -19,7 +19,8 @@ type LineKey struct {
 
 const linesPath = "admin/lines"
 
-func (k LineKey) query() url.Values {
+// Query returns the query that names the key in the API's addresses.
+func (k LineKey) Query() url.Values {
 	if k.Owner != "" {
 		return url.Values{"owner": {k.Owner}}
 	}
@@ -139,6 +140,38 @@ type wireLimits struct {
 	Version int64      `json:"version,omitempty"`
 }
 
+// MarshalJSON encodes the limits as the server does.
+func (l LineLimits) MarshalJSON() ([]byte, error) {
+	w := struct {
+		Key   string `json:"key,omitempty"`
+		Owner string `json:"owner,omitempty"`
+		wireLimits
+	}{l.Key, l.Owner, wireLimits{Running: l.Running, Weight: l.Weight, Rate: l.Rate, Burst: l.Burst, Waiting: l.Waiting,
+		Strict: l.Strict, Version: l.Version}}
+	if p := l.Paused; p != nil {
+		w.Paused = &linePause{ForSeconds: wholeSeconds(p.For), Reason: p.Reason}
+		if !p.Since.IsZero() {
+			w.Paused.Since = &p.Since
+		}
+		if !p.Until.IsZero() {
+			w.Paused.Until = &p.Until
+		}
+		if p.By != "" {
+			w.Paused.By = &p.By
+		}
+	}
+	return json.Marshal(w)
+}
+
+// Wanted returns the limits without what a server sets by itself: the body of a PUT, which SetLineLimits sends.
+func (l LineLimits) Wanted() LineLimits {
+	l.LineKey, l.Version = LineKey{}, 0
+	if l.Paused != nil {
+		l.Paused = &Pause{Until: l.Paused.Until, For: l.Paused.For, Reason: l.Paused.Reason}
+	}
+	return l
+}
+
 // linePause is the pause of a key on the wire.
 type linePause struct {
 	Since      *time.Time `json:"since,omitempty"`
@@ -193,7 +226,7 @@ func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, 
 	got, _, err := fetch[struct {
 		Items  []Line     `json:"items"`
 		Limits LineLimits `json:"limits"`
-	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: linesPath, query: key.query()})
+	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: linesPath, query: key.Query()})
 	return got.Items, got.Limits, err
 }
 
@@ -201,20 +234,12 @@ func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, 
 // LineLimits.ETag that the change is based on: SetLineLimits returns ErrChanged if the limits have changed since. With ""
 // it replaces any. The client does not repeat a call whose answer was lost.
 func (c *Client) SetLineLimits(ctx context.Context, l LineLimits, etag string) (LineLimits, error) {
-	w := wireLimits{Running: l.Running, Weight: l.Weight, Rate: l.Rate, Burst: l.Burst, Waiting: l.Waiting,
-		Strict: l.Strict}
-	if p := l.Paused; p != nil {
-		w.Paused = &linePause{ForSeconds: wholeSeconds(p.For), Reason: p.Reason}
-		if !p.Until.IsZero() {
-			w.Paused.Until = &p.Until
-		}
-	}
-	body, err := json.Marshal(w)
+	body, err := json.Marshal(l.Wanted())
 	if err != nil {
 		return l, fmt.Errorf("set line limits: %w", err)
 	}
 	k := call{
-		verb: "set line limits", method: http.MethodPut, path: linesPath, query: l.query(), header: http.Header{},
+		verb: "set line limits", method: http.MethodPut, path: linesPath, query: l.Query(), header: http.Header{},
 		body: body, changes: true, once: true,
 	}
 	if etag != "" {

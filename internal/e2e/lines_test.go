@@ -157,7 +157,7 @@ func TestLines(t *testing.T) {
 			})
 			order, most := lineRuns(t, heavyRuns, from, false)
 			if at := slices.Index(ids, order[0]); most > 1 || at < 0 || !slices.Equal(order, ids[at:at+len(order)]) {
-				t.Errorf("with a limit of 1 %d heavy jobs ran at once, in the order %q, not %q", most, order, ids[max(at, 0):])
+				t.Errorf("with a limit of 1 %d heavy jobs ran at once, in the order %q", most, order)
 			}
 			s.limit("heavy", `{"running":3}`)
 			s.settlesAt("heavy", 3)
