@@ -258,6 +258,8 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			"dead":    func(w io.Writer) error { return p.Dead(w, DeadView{Frame: f("/dashboard/dead"), Base: base}) },
 			"tiers":   func(w io.Writer) error { return p.Tiers(w, TiersView{Frame: f("/dashboard/tiers")}) },
 			"tier":    func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
+			"lines":   func(w io.Writer) error { return p.Lines(w, LinesView{Frame: f("/dashboard/lines")}) },
+			"line":    func(w io.Writer) error { return p.Line(w, LineView{Frame: f("/dashboard/lines/key")}) },
 			"demo":    func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) },
 			"about":   func(w io.Writer) error { return p.About(w, AboutView{Frame: f("/about")}) },
 			"login":   func(w io.Writer) error { return p.Login(w, LoginView{Frame: f("/login")}) },
@@ -320,6 +322,15 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			return p.Tier(w, TierView{s.frame("/dashboard/tiers/PAID"), plan, planValues, wrong,
 				[]Change{{"Retries", "5", s.text("7"), s.text("jobs that wait keep theirs")},
 					{"Share of capacity", "90 %", "100 %", ""}}, true})
+		},
+		"lines": func(w io.Writer) error {
+			return p.Lines(w, LinesView{s.frame("/dashboard/lines"), s.lines(), 90210, 50, true})
+		},
+		"line": func(w io.Writer) error { return p.Line(w, s.line()) },
+		"read line": func(w io.Writer) error {
+			v := s.line()
+			v.Caller.Change = false
+			return p.Line(w, v)
 		},
 		"demo": func(w io.Writer) error {
 			return p.Demo(

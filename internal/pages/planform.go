@@ -146,16 +146,15 @@ func (f *planField) read(text string, c *client.Plan) (reason string) {
 		return ""
 	}
 	if f.whole != nil {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > math.MaxInt32 {
-			return "must be a whole number, 0 or more"
+		n, reason := wholeNumber(text)
+		if reason == "" {
+			*f.whole(c) = n
 		}
-		*f.whole(c) = n
-		return ""
+		return reason
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0 && n <= longest.Seconds()) {
-		return "must be a number, 0 or more"
+	n, reason := number(text)
+	if reason != "" {
+		return reason
 	}
 	if f.part != nil {
 		*f.part(c) = n
@@ -167,6 +166,24 @@ func (f *planField) read(text string, c *client.Plan) (reason string) {
 	}
 	*f.span(c) = time.Duration(ms) * time.Millisecond
 	return ""
+}
+
+// wholeNumber reads what was typed as a whole number. The reason says what is wrong with it; "" = nothing.
+func wholeNumber(text string) (n int, reason string) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return 0, "must be a whole number, 0 or more"
+	}
+	return n, ""
+}
+
+// number is wholeNumber for numbers that need not be whole.
+func number(text string) (n float64, reason string) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= longest.Seconds()) {
+		return 0, "must be a number, 0 or more"
+	}
+	return n, ""
 }
 
 // compare writes into a view how its values would change the present plan, and returns the changed plan. Settings
