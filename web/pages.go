@@ -29,8 +29,8 @@ type Set struct {
 }
 
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
-var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line", "demo", "about",
-	"login", "error", "confirm"}
+var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line",
+	"demo", "about", "login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
 func NewSet() *Set {

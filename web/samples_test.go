@@ -281,6 +281,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		running.CanStop = "PROCESSING", time.Time{}, nil, "", "", false, true
 	running.Attempts[2].FinishedAt, running.Attempts[2].Outcome, running.Attempts[2].Cause,
 		running.Attempts[2].Error = time.Time{}, "RUNNING", "", ""
+	running.Key, running.KeyLinks, running.Line = s.text("acme"), true, s.text("It waits in the line of the key acme")
 	running.Why, running.Follow = []string{"it is running: attempt 3"}, "/api/jobs/"+running.ID+"/events"
 	if s.evil {
 		values = SubmitValues{hostile, hostile, hostile, hostile, hostile, hostile, hostile}

@@ -160,7 +160,8 @@ func FuzzForms(f *testing.F) {
 		"scope=all&confirmed=yes&expected=3&cause="+url.QueryEscape(hostileText), plan3().Encode(),
 		plan3("share", "50", "confirmed", "yes").Encode(),
 		plan3("priority", "NaN", "backoffJitter", "1e309", "version", hostileText).Encode(), "scenario=happy", "%zz", "a;b",
-		"key=acme&version=0&do=store&running=5&rate=1e309&strict=yes", "owner="+url.QueryEscape(hostileText)+"&version=0&do=pause",
+		"key=acme&version=0&do=store&running=5&rate=1e309&strict=yes",
+		"owner="+url.QueryEscape(hostileText)+"&version=0&do=pause",
 		"key=%ff&version=0&do=pause&minutes=1e300&reason="+url.QueryEscape(hostileText), "version=0&do=resume&key=%26x",
 		"")
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -45,6 +46,24 @@ func shownAs(lines []client.Line) []web.Line {
 		}
 	}
 	return list
+}
+
+// lineWords says in which line a job waits, and how many attempts of the line's key run; "" = in none.
+func lineWords(l *client.LinePlace) string {
+	if l == nil {
+		return ""
+	}
+	line := "the line of the jobs without a key"
+	switch {
+	case l.Key != "":
+		line = "the line of the key " + l.Key
+	case l.Owner != "":
+		line = "the line of the API key " + l.Owner
+	}
+	if l.Running == 1 {
+		return "It waits in " + line + ", of which 1 attempt runs"
+	}
+	return fmt.Sprintf("It waits in %s, of which %d attempts run", line, l.Running)
 }
 
 // lineOf is what the API says about one key.
@@ -128,8 +147,8 @@ func (p *Pages) postLine(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-const otherLimits = "Another caller changed these limits in the meantime, and your changes are not stored. Compare them " +
-	"with what is stored now before you store yours."
+const otherLimits = "Another caller changed these limits in the meantime, and your changes are not stored. Compare " +
+	"them with what is stored now before you store yours."
 
 // storeLimits stores limits in place of the version before them. After any error the form keeps the typed values.
 func (p *Pages) storeLimits(w http.ResponseWriter, r *http.Request, v *web.LineView, before *client.LineLimits,

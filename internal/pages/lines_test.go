@@ -26,8 +26,8 @@ func newLines() *ops {
 
 // limits7 is the form of version 7 as it is stored, with changes.
 func limits7(changes ...string) url.Values {
-	form := url.Values{"key": {"a&b"}, "version": {"7"}, "do": {"store"}, "running": {"5"}, "weight": {"2"}, "rate": {"0.5"},
-		"burst": {"4"}, "waiting": {""}, "strict": {"yes"}}
+	form := url.Values{"key": {"a&b"}, "version": {"7"}, "do": {"store"}, "running": {"5"}, "weight": {"2"},
+		"rate": {"0.5"}, "burst": {"4"}, "waiting": {""}, "strict": {"yes"}}
 	for i := 0; i+1 < len(changes); i += 2 {
 		form.Set(changes[i], changes[i+1])
 	}
@@ -159,4 +159,34 @@ func TestLine_AStaleVersion(t *testing.T) {
 	o.refuses("PUT /admin/lines", 412, "PRECONDITION_FAILED", "Another caller changed it in the meantime.")
 	holds(t, o.open(t, "/dashboard/lines/key", limits7("running", "9")), 412, "Another caller changed these limits",
 		`name="running" value="9"`, `name="version" value="8"`, "What is stored now", "<dt>Running at once</dt><dd>6</dd>")
+}
+
+// A job's page shows the key of its line, with a link for operators, and says in which line the job waits.
+func TestPoll_Line(t *testing.T) {
+	for name, c := range map[string]struct {
+		key, line, want string
+	}{
+		"key": {`"a&b"`, `{"key":"a&b","owner":null,"ahead":3,"running":2,"parked":true,"until":null}`,
+			"3 ahead of it in its line. It waits in the line of the key a&b, of which 2 attempts run. its key may run no more."},
+		"owner": {"null", `{"key":null,"owner":"k1","ahead":3,"running":1,"parked":true,"until":null}`,
+			"It waits in the line of the API key k1, of which 1 attempt runs."},
+		"none": {"null", `{"key":null,"owner":null,"ahead":3,"running":0,"parked":true,"until":null}`,
+			"It waits in the line of the jobs without a key, of which 0 attempts run."},
+	} {
+		for who, links := range map[string]int{readerMe: 1, submitMe: 0} {
+			f := newFace(t, who).say("GET /api/jobs/"+jobID, ok(aJob("PENDING", `,"key":`+c.key))).
+				say("GET /api/jobs/"+jobID+"/why", ok(`{"status":"PENDING","position":3,"line":`+c.line+
+					`,"reasons":["its key may run no more"]}`))
+			page := f.get(pollJob).status(200)
+			page.shows(page.main(), c.want)
+			if c.key == "null" {
+				links = 0
+			} else {
+				page.shows(page.main(), "Key a&b")
+			}
+			if got := len(page.all("a", "href", "/dashboard/lines/key?key=a%26b")); got != links {
+				t.Errorf("%s: %d links", name, got)
+			}
+		}
+	}
 }
