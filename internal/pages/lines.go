@@ -60,7 +60,10 @@ func lineWords(l *client.LinePlace) string {
 	case l.Owner != "":
 		line = "the line of the API key " + l.Owner
 	}
-	if l.Running == 1 {
+	switch l.Running {
+	case 0:
+		return "It waits in " + line
+	case 1:
 		return "It waits in " + line + ", of which 1 attempt runs"
 	}
 	return fmt.Sprintf("It waits in %s, of which %d attempts run", line, l.Running)

@@ -41,7 +41,7 @@ func TestLines_AreShown(t *testing.T) {
 	w := o.open(t, "/dashboard/lines", nil)
 	o.did(t, "GET /admin/lines?limit=20")
 	holds(t, w, 200, "4,321", "50 running attempts", "90,210", "80 %", "noisy", "parked", "20:30:00",
-		"until one of its attempts ends", `href="/dashboard/lines/key?key=a%26b">a&amp;b<`,
+		"until an operator allows it", `href="/dashboard/lines/key?key=a%26b">a&amp;b<`,
 		`href="/dashboard/lines/key?owner=k1"`, `href="/dashboard/lines/key?key="`, "no key", "/dashboard/lines?sort=running")
 	o.open(t, "/dashboard/lines?sort=running", nil)
 	o.did(t, "GET /admin/lines?limit=20&sort=running")
@@ -171,7 +171,7 @@ func TestPoll_Line(t *testing.T) {
 		"owner": {"null", `{"key":null,"owner":"k1","ahead":3,"running":1,"parked":true,"until":null}`,
 			"It waits in the line of the API key k1, of which 1 attempt runs."},
 		"none": {"null", `{"key":null,"owner":null,"ahead":3,"running":0,"parked":true,"until":null}`,
-			"It waits in the line of the jobs without a key, of which 0 attempts run."},
+			"It waits in the line of the jobs without a key. its key"},
 	} {
 		for who, links := range map[string]int{readerMe: 1, submitMe: 0} {
 			f := newFace(t, who).say("GET /api/jobs/"+jobID, ok(aJob("PENDING", `,"key":`+c.key))).
