@@ -263,6 +263,7 @@ type Why struct {
 	Workers       int            `json:"workers"`
 	Gate          Gate           `json:"gate"`
 	ETASeconds    *int64         `json:"etaSeconds"`
+	Line          *LinePlace     `json:"line"` // of a PENDING job in a line
 	RunAt         time.Time      `json:"runAt,omitzero"`
 	ExpiresAt     time.Time      `json:"expiresAt,omitzero"` // of a job that was never claimed
 	Reasons       []string       `json:"reasons"`            // in words, for people

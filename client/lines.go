@@ -19,7 +19,8 @@ type LineKey struct {
 
 const linesPath = "admin/lines"
 
-func (k LineKey) query() url.Values {
+// Query returns the query that names the key in the API's addresses.
+func (k LineKey) Query() url.Values {
 	if k.Owner != "" {
 		return url.Values{"owner": {k.Owner}}
 	}
@@ -37,6 +38,15 @@ type Line struct {
 	Noisy   bool      // the key has more than a tenth of them, and thirty or more
 	Parked  bool      // the key may not start an attempt now
 	Until   time.Time // with Parked: when it may; zero: when one of its attempts ends, or an operator allows it
+}
+
+// LinePlace is the place of a job in the line of its key.
+type LinePlace struct {
+	LineKey
+	Ahead   int64     // jobs of the line before it
+	Running int       // attempts of the key, in all its lines
+	Parked  bool      // the key may not start an attempt now
+	Until   time.Time // with Parked: as in Line
 }
 
 // Lines are the longest lines, how many lines there are, and how many attempts of keys of lines run.
@@ -102,6 +112,22 @@ func (l *Line) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// UnmarshalJSON decodes the place as the server encodes it.
+func (p *LinePlace) UnmarshalJSON(text []byte) error {
+	var w struct {
+		wireLineKey
+		Ahead   int64     `json:"ahead"`
+		Running int       `json:"running"`
+		Parked  bool      `json:"parked"`
+		Until   time.Time `json:"until"` // null leaves the zero time
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*p = LinePlace{w.read(), w.Ahead, w.Running, w.Parked, w.Until}
+	return nil
+}
+
 // wireLimits are LineLimits on the wire.
 type wireLimits struct {
 	Running int        `json:"running"`
@@ -112,6 +138,38 @@ type wireLimits struct {
 	Strict  bool       `json:"strict"`
 	Paused  *linePause `json:"paused,omitempty"`
 	Version int64      `json:"version,omitempty"`
+}
+
+// MarshalJSON encodes the limits as the server does.
+func (l LineLimits) MarshalJSON() ([]byte, error) {
+	w := struct {
+		Key   string `json:"key,omitempty"`
+		Owner string `json:"owner,omitempty"`
+		wireLimits
+	}{l.Key, l.Owner, wireLimits{Running: l.Running, Weight: l.Weight, Rate: l.Rate, Burst: l.Burst, Waiting: l.Waiting,
+		Strict: l.Strict, Version: l.Version}}
+	if p := l.Paused; p != nil {
+		w.Paused = &linePause{ForSeconds: wholeSeconds(p.For), Reason: p.Reason}
+		if !p.Since.IsZero() {
+			w.Paused.Since = &p.Since
+		}
+		if !p.Until.IsZero() {
+			w.Paused.Until = &p.Until
+		}
+		if p.By != "" {
+			w.Paused.By = &p.By
+		}
+	}
+	return json.Marshal(w)
+}
+
+// Wanted returns the limits without what a server sets by itself: the body of a PUT, which SetLineLimits sends.
+func (l LineLimits) Wanted() LineLimits {
+	l.LineKey, l.Version = LineKey{}, 0
+	if l.Paused != nil {
+		l.Paused = &Pause{Until: l.Paused.Until, For: l.Paused.For, Reason: l.Paused.Reason}
+	}
+	return l
 }
 
 // linePause is the pause of a key on the wire.
@@ -168,7 +226,7 @@ func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, 
 	got, _, err := fetch[struct {
 		Items  []Line     `json:"items"`
 		Limits LineLimits `json:"limits"`
-	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: linesPath, query: key.query()})
+	}](ctx, c, call{verb: "lines", method: http.MethodGet, path: linesPath, query: key.Query()})
 	return got.Items, got.Limits, err
 }
 
@@ -176,20 +234,12 @@ func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, 
 // LineLimits.ETag that the change is based on: SetLineLimits returns ErrChanged if the limits have changed since. With ""
 // it replaces any. The client does not repeat a call whose answer was lost.
 func (c *Client) SetLineLimits(ctx context.Context, l LineLimits, etag string) (LineLimits, error) {
-	w := wireLimits{Running: l.Running, Weight: l.Weight, Rate: l.Rate, Burst: l.Burst, Waiting: l.Waiting,
-		Strict: l.Strict}
-	if p := l.Paused; p != nil {
-		w.Paused = &linePause{ForSeconds: wholeSeconds(p.For), Reason: p.Reason}
-		if !p.Until.IsZero() {
-			w.Paused.Until = &p.Until
-		}
-	}
-	body, err := json.Marshal(w)
+	body, err := json.Marshal(l.Wanted())
 	if err != nil {
 		return l, fmt.Errorf("set line limits: %w", err)
 	}
 	k := call{
-		verb: "set line limits", method: http.MethodPut, path: linesPath, query: l.query(), header: http.Header{},
+		verb: "set line limits", method: http.MethodPut, path: linesPath, query: l.Query(), header: http.Header{},
 		body: body, changes: true, once: true,
 	}
 	if etag != "" {

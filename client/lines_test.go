@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -48,7 +49,12 @@ func TestLines(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(items, []client.Line{line}) || !reflect.DeepEqual(limits, want) {
 		t.Errorf("%+v, %+v, %v", items, limits, err)
 	}
-	want.Paused = &client.Pause{For: 90 * time.Second, Reason: "a fire"}
+	text, err := json.Marshal(want)
+	var again client.LineLimits
+	if err != nil || json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("%s is read as %+v, %v", text, again, err)
+	}
+	want.Paused = &client.Pause{By: "eve", Since: since, For: 90 * time.Second, Reason: "a fire"}
 	if stored, err := c.SetLineLimits(t.Context(), want, want.ETag()); err != nil || stored.Version != 7 {
 		t.Errorf("%+v, %v", stored, err)
 	}

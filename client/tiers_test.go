@@ -120,11 +120,13 @@ func TestWhy(t *testing.T) {
 	s, c := newServer(t)
 	answers(s, "GET /api/jobs/"+unknownID+"/why", 200,
 		`{"jobId":"`+unknownID+`","status":"PENDING","position":3,"aheadByTier":{"PAID":3},"runningByTier":null,`+
+			`"line":{"key":"a b","owner":null,"ahead":3,"running":2,"parked":true,"until":"2026-05-01T11:31:57Z"},`+
 			`"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"redis"},"etaSeconds":null,"runAt":null,`+
 			`"reasons":["3 PAID jobs are ahead"]}`)
 	w, err := c.Why(soon(t), unknownID)
 	if err != nil || *w.Position != 3 || w.AheadByTier[Paid] != 3 || w.Workers != 1 || w.Gate.Reason != "redis" ||
-		w.ETASeconds != nil || len(w.Reasons) != 1 || w.Raw == nil {
+		w.ETASeconds != nil || w.Line == nil || *w.Line != (LinePlace{LineKey{Key: "a b"}, 3, 2, true,
+		time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC)}) || len(w.Reasons) != 1 || w.Raw == nil {
 		t.Errorf("%+v, %v", w, err)
 	}
 }

@@ -81,6 +81,7 @@ type Job struct {
 	UpdatedAt       time.Time `json:"updatedAt,omitzero"`
 	// Owner is the id of the API key that submitted the job, for operators; absent in lists.
 	Owner string `json:"owner,omitempty"`
+	Key   string `json:"key,omitempty"` // of its line: see WithKey
 	// Payload is absent in lists, and nil unless PayloadKept or in an export of dead letters.
 	Payload      json.RawMessage `json:"payload,omitempty"`
 	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED, CANCELLED or EXPIRED

@@ -29,8 +29,8 @@ type Set struct {
 }
 
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
-var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "demo", "about",
-	"login", "error", "confirm"}
+var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line",
+	"demo", "about", "login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
 func NewSet() *Set {
@@ -195,6 +195,12 @@ func (s *Set) Tiers(w io.Writer, v TiersView) error { return s.write(w, "tiers",
 
 // Tier writes /dashboard/tiers/<TIER>.
 func (s *Set) Tier(w io.Writer, v TierView) error { return s.write(w, "tier", v) }
+
+// Lines writes /dashboard/lines.
+func (s *Set) Lines(w io.Writer, v LinesView) error { return s.write(w, "lines", v) }
+
+// Line writes /dashboard/lines/key.
+func (s *Set) Line(w io.Writer, v LineView) error { return s.write(w, "line", v) }
 
 // Demo writes /demo.
 func (s *Set) Demo(w io.Writer, v DemoView) error { return s.write(w, "demo", v) }

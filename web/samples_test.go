@@ -51,6 +51,7 @@ func (s samples) plans() []Plan {
 			Tier: s.text(tier), Priority: priority, MaxRetries: retries, HeartbeatTimeout: beat, MaxProcessingTime: most,
 			Share:       share,
 			BackoffBase: 2 * time.Second, BackoffFactor: 2, BackoffCap: 5 * time.Minute, BackoffJitter: 0.2, Version: 3,
+			Lines: s.text("key"),
 		}
 	}
 	return []Plan{
@@ -257,6 +258,8 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			"dead":    func(w io.Writer) error { return p.Dead(w, DeadView{Frame: f("/dashboard/dead"), Base: base}) },
 			"tiers":   func(w io.Writer) error { return p.Tiers(w, TiersView{Frame: f("/dashboard/tiers")}) },
 			"tier":    func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
+			"lines":   func(w io.Writer) error { return p.Lines(w, LinesView{Frame: f("/dashboard/lines")}) },
+			"line":    func(w io.Writer) error { return p.Line(w, LineView{Frame: f("/dashboard/lines/key")}) },
 			"demo":    func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) },
 			"about":   func(w io.Writer) error { return p.About(w, AboutView{Frame: f("/about")}) },
 			"login":   func(w io.Writer) error { return p.Login(w, LoginView{Frame: f("/login")}) },
@@ -278,6 +281,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		running.CanStop = "PROCESSING", time.Time{}, nil, "", "", false, true
 	running.Attempts[2].FinishedAt, running.Attempts[2].Outcome, running.Attempts[2].Cause,
 		running.Attempts[2].Error = time.Time{}, "RUNNING", "", ""
+	running.Key, running.KeyLinks, running.Line = s.text("acme"), true, s.text("It waits in the line of the key acme")
 	running.Why, running.Follow = []string{"it is running: attempt 3"}, "/api/jobs/"+running.ID+"/events"
 	if s.evil {
 		values = SubmitValues{hostile, hostile, hostile, hostile, hostile, hostile, hostile}
@@ -289,7 +293,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		query = Query{hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile}
 	}
 	plan := s.plans()[0]
-	planValues := PlanValues{"1", "7", "4", "15", "50", "100", "2", "2", "300", s.text("0.2")}
+	planValues := PlanValues{"1", "7", "4", "15", "50", "100", "2", "2", "300", s.text("0.2"), s.text("key")}
 	title := strings.TrimSpace
 	return map[string]func(io.Writer) error{
 		"overview": func(w io.Writer) error {
@@ -319,6 +323,15 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			return p.Tier(w, TierView{s.frame("/dashboard/tiers/PAID"), plan, planValues, wrong,
 				[]Change{{"Retries", "5", s.text("7"), s.text("jobs that wait keep theirs")},
 					{"Share of capacity", "90 %", "100 %", ""}}, true})
+		},
+		"lines": func(w io.Writer) error {
+			return p.Lines(w, LinesView{s.frame("/dashboard/lines"), s.lines(), 90210, 50, true})
+		},
+		"line": func(w io.Writer) error { return p.Line(w, s.line()) },
+		"read line": func(w io.Writer) error {
+			v := s.line()
+			v.Caller.Change = false
+			return p.Line(w, v)
 		},
 		"demo": func(w io.Writer) error {
 			return p.Demo(

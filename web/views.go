@@ -42,7 +42,8 @@ type Plan struct {
 	Tier              string
 	Priority          int
 	MaxRetries        int
-	OwnSlots          int // of each process
+	OwnSlots          int    // of each process
+	Lines             string // which jobs wait in lines by key: off, key or owner; "" = off
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the tier is refused

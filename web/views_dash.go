@@ -250,7 +250,7 @@ type TierView struct {
 // PlanValues are what was typed, in the form's units: seconds, percent, a fraction.
 type PlanValues struct {
 	Priority, MaxRetries, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor,
-	BackoffCap, BackoffJitter string
+	BackoffCap, BackoffJitter, Lines string
 }
 
 // Change is one line of the difference.

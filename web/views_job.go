@@ -23,6 +23,8 @@ type Job struct {
 	CancelRequested bool
 	Worker          string
 	Owner           string
+	Key             string // of its line; "" = its submit said none
+	KeyLinks        bool   // the caller may see the page of the key
 	TraceID         string
 	CallbackURL     string
 	ArrivedAt       time.Time
@@ -42,6 +44,7 @@ type Job struct {
 	Reasons         []Reason
 	Why             []string // why it has not ended
 	Holder          string   // of a HELD job: the job that has its unique key; "" = not known
+	Line            string   // in words, where a PENDING job waits in a line; "" = in none
 	Position        int64    // jobs before it; -1 = not known, or it does not wait
 	ETA             time.Duration
 	Redis           []Field // the texts that Redis has of it; nil = not shown

@@ -25,6 +25,7 @@ type Job struct {
 	ExpiresAt      time.Time // with an ExpiresIn it is the time of the submit plus ExpiresIn; zero = never
 	CallbackURL    string
 	Queue          string
+	LineKey        string         // see client.WithKey
 	Unique         *client.Unique // nil = none; While and On are set where the submit left them out
 	TraceID        string
 
@@ -50,7 +51,7 @@ func jobOf(j fake.Job) Job {
 	return Job{
 		ID: j.ID, Tier: client.Tier(j.Tier), Type: j.Type, Payload: j.Payload, IdempotencyKey: j.Key,
 		MaxRetries: j.MaxRetries, Delay: j.Delay, RunAt: j.RunAt, CallbackURL: j.CallbackURL, Queue: j.Queue,
-		Unique: unique, ExpiresAt: j.ExpiresAt,
+		LineKey: j.LineKey, Unique: unique, ExpiresAt: j.ExpiresAt,
 		TraceID: j.Trace, Status: client.Status(j.Status), CancelRequested: j.CancelRequested,
 		Result: json.RawMessage(j.Result), Error: j.Error,
 	}

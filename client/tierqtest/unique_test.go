@@ -111,3 +111,12 @@ func TestUnique_HeldIsNotEnded(t *testing.T) {
 		t.Errorf("%q", r.errors)
 	}
 }
+
+// The fake keeps the key of a job's line.
+func TestLineKey(t *testing.T) {
+	s := tierqtest.New(t)
+	id, err := s.Client().Submit(soon(t), client.Paid, "REPORT", nil, client.WithKey("acme"))
+	if err != nil || s.Job(id).LineKey != "acme" {
+		t.Errorf("%+v, %v", s.Job(id), err)
+	}
+}

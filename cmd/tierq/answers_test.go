@@ -66,7 +66,7 @@ func row(id, status string) obj {
 // whole returns a job with its attempts, and a member that this client does not know.
 func whole(id, status string) obj {
 	r := row(id, status)
-	r["generation"], r["news"] = 2, true
+	r["generation"], r["news"], r["key"] = 2, true, "shop 7"
 	r["history"] = []obj{
 		{
 			"attempt":    1,

@@ -174,7 +174,8 @@ func (s *session) showJob(j *client.Job) error {
 	err := s.fields(
 		field{name: "JOB", value: j.JobID}, status(j.Status), field{name: "", value: stop},
 		field{name: "TIER", value: string(j.Tier)},
-		field{name: "TYPE", value: j.Type}, field{name: "RETRIES", value: retries(j.RetryCount, j.MaxRetries)},
+		field{name: "TYPE", value: j.Type}, field{name: "KEY", value: j.Key},
+		field{name: "RETRIES", value: retries(j.RetryCount, j.MaxRetries)},
 		field{name: "ATTEMPTS", value: strconv.Itoa(j.Attempts)}, field{name: "LIFE", value: life(j.Generation)},
 		field{name: "CREATED", value: s.time(j.CreatedAt)}, field{name: "DUE", value: s.moment(j.RunAt)},
 		field{name: "EXPIRES", value: s.moment(j.ExpiresAt)},

@@ -193,6 +193,7 @@ func TestSubmitOne(t *testing.T) {
 		"--unique 'shop 7' --unique-while waiting --on replace": `{"unique":{"key":"shop 7","while":"waiting",` +
 			`"on":"replace"}}`,
 		"--unique shop --unique-while 10m": `{"unique":{"key":"shop","while":600}}`,
+		"--key 'shop 7'":                   `{"key":"shop 7"}`,
 		"--idempotency-key order7":         `{}`,
 	} {
 		end := f.cli(t, world{stdin: "[1]\n"}, append([]string{"submit", "Paid"}, split(args)...)...)

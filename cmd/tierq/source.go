@@ -89,6 +89,7 @@ func readLine(text []byte) (client.Submission, error) {
 		Until    time.Time       `json:"expiresAt"`
 		Callback string          `json:"callbackUrl"`
 		Queue    string          `json:"queue"`
+		LineKey  string          `json:"key"`
 		Unique   *uniqueLine     `json:"unique"`
 		Key      string          `json:"idempotencyKey"`
 	}
@@ -113,7 +114,7 @@ func readLine(text []byte) (client.Submission, error) {
 	job := client.Submission{
 		Type: line.Type, MaxRetries: line.Retries, Delay: time.Duration(line.Delay * float64(time.Second)), RunAt: line.RunAt,
 		CallbackURL: line.Callback, IdempotencyKey: line.Key, Queue: line.Queue,
-		ExpiresIn: time.Duration(line.Expires * float64(time.Second)), ExpiresAt: line.Until,
+		LineKey: line.LineKey, ExpiresIn: time.Duration(line.Expires * float64(time.Second)), ExpiresAt: line.Until,
 	}
 	if line.Unique != nil {
 		var err error

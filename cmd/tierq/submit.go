@@ -23,7 +23,7 @@ const maxData = 1 << 20
 type asked struct {
 	typ, data, key, runAt, callback, file string
 	expiresAt                             string
-	queue                                 string
+	queue, lineKey                        string
 	unique, uniqueWhile, uniqueOn         string
 	retries, count                        int
 	delay, expiresIn                      time.Duration
@@ -37,7 +37,7 @@ func (p program) submitCommand() *cobra.Command {
 		ValidArgs: []string{"paid", "unpaid", "public"},
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
 			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
-			"\"expiresIn\", \"expiresAt\",\n\"callbackUrl\", \"queue\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
+			"\"expiresIn\", \"expiresAt\",\n\"callbackUrl\", \"queue\", \"key\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
 			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +
@@ -62,6 +62,7 @@ func (p program) submitCommand() *cobra.Command {
 	f.StringVar(&a.expiresAt, "expires-at", "", "the same by this `moment`, such as 2026-12-01T08:00:00Z")
 	f.StringVar(&a.callback, "callback", "", "`URL` that is told of the job's end by a signed POST")
 	f.StringVar(&a.queue, "queue", "", "let it wait in this `queue` (default: main)")
+	f.StringVar(&a.lineKey, "key", "", "in a tier with lines, let it wait in the line of this `key`")
 	f.StringVar(&a.unique, "unique", "", "unique `key`: of the jobs with it only one lives at a time")
 	f.StringVar(&a.uniqueWhile, "unique-while", "",
 		"how long it holds the unique key: waiting, living or a `time` such as 10m (default: living)")
@@ -73,7 +74,7 @@ func (p program) submitCommand() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
 	cmd.MarkFlagsMutuallyExclusive("expires-in", "expires-at")
 	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "expires-in", "expires-at", "callback",
-		"queue", "unique", "count"} {
+		"queue", "key", "unique", "count"} {
 		cmd.MarkFlagsMutuallyExclusive("file", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -120,7 +121,7 @@ func (a *asked) check(bounded bool) error {
 // submission returns the job that the flags describe.
 func (s *session) submission(a *asked, bounded bool) (client.Submission, error) {
 	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, ExpiresIn: a.expiresIn,
-		CallbackURL: a.callback, Queue: a.queue}
+		CallbackURL: a.callback, Queue: a.queue, LineKey: a.lineKey}
 	if bounded {
 		job.MaxRetries = &a.retries
 	}

@@ -54,6 +54,7 @@ func TestSubmitUniqueMisused(t *testing.T) {
 		"--unique x --unique-while 10ms":     "is not waiting, living or a time of a second or more",
 		"--unique x --unique-while sometime": "is not waiting, living or a time of a second or more",
 		"--unique x --file jobs.ndjson":      "none of the others can be",
+		"--key x --file jobs.ndjson":         "none of the others can be",
 	} {
 		f := newFake(t)
 		end := f.cli(t, world{}, append([]string{"submit", "paid"}, split(args)...)...)
@@ -88,5 +89,20 @@ func TestSubmitUniqueLines(t *testing.T) {
 	end = k.cli(t, world{}, "submit", "paid", "--file", write(t, `{"unique": {"key": "a", "while": true}}`))
 	if end.code != exitUsage || !strings.Contains(end.stderr, "unique.while is neither a text nor a number of seconds") {
 		t.Errorf("%v", end)
+	}
+}
+
+// Many jobs have the key of the command, and a line of a file has its own.
+func TestSubmitLineKeys(t *testing.T) {
+	k := newTaker(t, nil)
+	one := k.cli(t, world{}, "submit", "paid", "--count", "2", "--key", "acme")
+	other := k.cli(t, world{}, "submit", "paid", "--file", write(t, `{"key": "shop 7"}`, `{}`))
+	if one.code != 0 || other.code != 0 || len(k.bodies) != 4 {
+		t.Fatalf("%v, %v", one, other)
+	}
+	for i, want := range []any{"acme", "acme", "shop 7", nil} {
+		if got := k.bodies[i]["key"]; got != want {
+			t.Errorf("job %d has the key %v, not %v", i+1, got, want)
+		}
 	}
 }

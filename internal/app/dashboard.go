@@ -70,7 +70,7 @@ func (o *overview) gauges() (web.Snapshot, error) {
 			Plan: &web.Plan{
 				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
 				MaxProcessingTime: p.MaxProcessingTime, OwnSlots: p.OwnSlots, Share: p.Share,
-				Version: p.Version,
+				Lines: string(p.Lines), Version: p.Version,
 			},
 		})
 	}

@@ -25,6 +25,9 @@ func (p *Pages) dashboards() []Page {
 		{http.MethodPost, "/dashboard/dead/dismiss", http.HandlerFunc(p.postDeadDismiss)},
 		{http.MethodGet, "/dashboard/tiers", http.HandlerFunc(p.getTiers)},
 		{http.MethodGet, "/dashboard/tiers/:tier", http.HandlerFunc(p.getTier)},
+		{http.MethodGet, linesPath, http.HandlerFunc(p.getLines)},
+		{http.MethodGet, lineAddr, http.HandlerFunc(p.getLine)},
+		{http.MethodPost, lineAddr, http.HandlerFunc(p.postLine)},
 		{http.MethodPost, "/dashboard/tiers/:tier", http.HandlerFunc(p.postTier)},
 	}
 }

@@ -218,13 +218,14 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 	o.says("GET /api/me", 200, `{"open":false,"name":null,"role":null}`)
 	o.refuses("GET /api/stats", 401, "UNAUTHORIZED", "This needs an API key")
 	for _, path := range []string{"/dashboard", "/dashboard/jobs?tier=PAID", "/dashboard/dead", "/dashboard/tiers",
-		"/dashboard/tiers/PAID"} {
-		for _, address := range []string{"GET /api/jobs", "GET /admin/dead", "GET /admin/tiers", "GET /admin/tiers/PAID"} {
+		"/dashboard/tiers/PAID", "/dashboard/lines", "/dashboard/lines/key?owner=k1"} {
+		for _, address := range []string{"GET /api/jobs", "GET /admin/dead", "GET /admin/tiers", "GET /admin/tiers/PAID",
+			"GET /admin/lines"} {
 			o.refuses(address, 401, "UNAUTHORIZED", "This needs an API key")
 		}
 		goes(t, o.open(t, path, nil), "/login", "next", path)
 	}
-	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID"} {
+	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/dashboard/lines/key"} {
 		o.refuses("POST /jobs/"+opsID+"/retry", 401, "UNAUTHORIZED", "This needs an API key")
 		goes(t, o.open(t, path, url.Values{"one": {opsID}}), "/login", "next", "/dashboard/")
 	}
@@ -233,10 +234,11 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 // A form of another site's page changes nothing, whatever cookie it comes with.
 func TestDashboard_FormsOfOtherSites(t *testing.T) {
 	t.Attr("proves", "A45")
-	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/dashboard/workers"} {
+	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/dashboard/workers",
+		"/dashboard/lines/key"} {
 		o := newOps()
 		p := New(Options{Sessions: &logins{}, API: o, Set: theSet(), Now: func() time.Time { return opsNow }})
-		r := httptest.NewRequest("POST", path, strings.NewReader("confirmed=yes&quiet=w1&one="+opsID))
+		r := httptest.NewRequest("POST", path, strings.NewReader("confirmed=yes&quiet=w1&version=0&one="+opsID))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		w := httptest.NewRecorder()

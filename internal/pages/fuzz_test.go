@@ -65,7 +65,7 @@ type answering struct{ t *testing.T }
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
 	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue|` +
 	`admin/jobs/[0-9a-f-]{36}/(kill|hasten)|admin/dead/[0-9a-f-]{36}/dismiss|` +
-	`admin/workers/[A-Za-z0-9._-]{1,100}/(quiet|resume|terminate))|GET /admin/workers|PUT ` +
+	`admin/workers/[A-Za-z0-9._-]{1,100}/(quiet|resume|terminate))|GET /admin/workers|(GET|PUT) /admin/lines|PUT ` +
 	`/admin/tiers/PAID)$`)
 
 func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -160,6 +160,9 @@ func FuzzForms(f *testing.F) {
 		"scope=all&confirmed=yes&expected=3&cause="+url.QueryEscape(hostileText), plan3().Encode(),
 		plan3("share", "50", "confirmed", "yes").Encode(),
 		plan3("priority", "NaN", "backoffJitter", "1e309", "version", hostileText).Encode(), "scenario=happy", "%zz", "a;b",
+		"key=acme&version=0&do=store&running=5&rate=1e309&strict=yes",
+		"owner="+url.QueryEscape(hostileText)+"&version=0&do=pause",
+		"key=%ff&version=0&do=pause&minutes=1e300&reason="+url.QueryEscape(hostileText), "version=0&do=resume&key=%26x",
 		"")
 }
 

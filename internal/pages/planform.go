@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"math"
 	"net/url"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// planField is one setting of a plan in the form. Exactly one of whole, span and part is set.
+// planField is one setting of a plan in the form. Exactly one of whole, span, part and lines is set.
 type planField struct {
 	name, title, unit, effect string
 
@@ -20,6 +21,7 @@ type planField struct {
 	whole func(*client.Plan) *int
 	span  func(*client.Plan) *time.Duration // in seconds in the form
 	part  func(*client.Plan) *float64
+	lines func(*client.Plan) *string // one of off, key and owner
 }
 
 const nextWait = "waits that have begun do not change"
@@ -39,6 +41,11 @@ var planFields = []planField{
 		name: "ownSlots", title: "Own slots", effect: "applies to claims from now on; running jobs run on",
 		value: func(v *web.PlanValues) *string { return &v.OwnSlots },
 		whole: func(p *client.Plan) *int { return &p.OwnSlots },
+	},
+	{
+		name: "lines", title: "Lines", effect: "applies to submits from now on; jobs that wait keep the place they have",
+		value: func(v *web.PlanValues) *string { return &v.Lines },
+		lines: func(p *client.Plan) *string { return &p.Lines },
 	},
 	{
 		name: "heartbeatTimeout", title: "Heartbeat timeout", effect: "applies to a running job from its next heartbeat on",
@@ -79,7 +86,7 @@ var planFields = []planField{
 func planOf(c *client.Plan) web.Plan {
 	return web.Plan{
 		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
-		MaxProcessingTime: c.MaxProcessingTime, OwnSlots: c.OwnSlots,
+		MaxProcessingTime: c.MaxProcessingTime, OwnSlots: c.OwnSlots, Lines: cmp.Or(c.Lines, string(job.LinesOff)),
 		Share: c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap,
 		BackoffJitter: c.Backoff.Jitter,
 		TypeBackoffs:  len(c.TypeBackoff), Version: c.Version,
@@ -108,6 +115,8 @@ func (f *planField) text(c *client.Plan) string {
 		return strconv.Itoa(*f.whole(c))
 	case f.span != nil:
 		return strconv.FormatFloat(f.span(c).Seconds(), 'f', -1, 64)
+	case f.lines != nil:
+		return cmp.Or(*f.lines(c), string(job.LinesOff))
 	}
 	return strconv.FormatFloat(*f.part(c), 'f', -1, 64)
 }
@@ -124,17 +133,28 @@ const longest = 365 * 24 * time.Hour
 
 // read sets the setting to the typed text. The reason says what is wrong with the text; "" = nothing.
 func (f *planField) read(text string, c *client.Plan) (reason string) {
-	if f.whole != nil {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > math.MaxInt32 {
-			return "must be a whole number, 0 or more"
+	if f.lines != nil {
+		switch job.Lines(text) {
+		case "": // the form of an older page does not have it: it stays as it is
+		case job.LinesOff, job.LinesKey, job.LinesOwner:
+			if text != f.text(c) {
+				*f.lines(c) = text
+			}
+		default:
+			return "must be off, key or owner"
 		}
-		*f.whole(c) = n
 		return ""
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0 && n <= longest.Seconds()) {
-		return "must be a number, 0 or more"
+	if f.whole != nil {
+		n, reason := wholeNumber(text)
+		if reason == "" {
+			*f.whole(c) = n
+		}
+		return reason
+	}
+	n, reason := number(text)
+	if reason != "" {
+		return reason
 	}
 	if f.part != nil {
 		*f.part(c) = n
@@ -146,6 +166,24 @@ func (f *planField) read(text string, c *client.Plan) (reason string) {
 	}
 	*f.span(c) = time.Duration(ms) * time.Millisecond
 	return ""
+}
+
+// wholeNumber reads what was typed as a whole number. The reason says what is wrong with it; "" = nothing.
+func wholeNumber(text string) (n int, reason string) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return 0, "must be a whole number, 0 or more"
+	}
+	return n, ""
+}
+
+// number is wholeNumber for numbers that need not be whole.
+func number(text string) (n float64, reason string) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= longest.Seconds()) {
+		return 0, "must be a number, 0 or more"
+	}
+	return n, ""
 }
 
 // compare writes into a view how its values would change the present plan, and returns the changed plan. Settings
@@ -178,7 +216,7 @@ func check(c *client.Plan) error {
 	return job.Plan{
 		Tier: job.Tier(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
 		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, OwnSlots: c.OwnSlots,
-		Backoff: job.Backoff(c.Backoff),
+		Lines: job.Lines(c.Lines), Backoff: job.Backoff(c.Backoff),
 	}.Check()
 }
 

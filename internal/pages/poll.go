@@ -48,6 +48,7 @@ func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	}
 	j := jobOf(&is)
 	me := p.who(r)
+	j.KeyLinks = me.Operator
 	j.CanRetry = me.Submits && j.Status == string(client.Failed)
 	j.CanDismiss = me.Admin && j.Status == string(client.Failed)
 	if j.Ended() {
@@ -67,7 +68,7 @@ func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 	if p.ask(r, http.MethodGet, path+"/why", nil, &why) != nil || string(why.Status) != j.Status {
 		return
 	}
-	j.Why, j.Holder = why.Reasons, why.Holder
+	j.Why, j.Holder, j.Line = why.Reasons, why.Holder, lineWords(why.Line)
 	if why.Position != nil {
 		j.Position = *why.Position
 	}
@@ -81,7 +82,7 @@ func jobOf(is *client.Job) *web.Job {
 		ID: is.JobID, Generation: is.Generation, Tier: string(is.Tier), Type: is.Type, Status: string(is.Status),
 		Attempt:    is.Attempts,
 		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner,
-		TraceID:     is.TraceID,
+		Key: is.Key, TraceID: is.TraceID,
 		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt,
 		RunAt: is.RunAt, ExpiresAt: is.ExpiresAt,
 		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,

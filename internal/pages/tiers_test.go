@@ -76,6 +76,25 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 			`"factor":1,"capMs":60000,"jitter":0.1}}}`)
 }
 
+// The form has which jobs wait in lines. A form that does not have it leaves it as it is.
+func TestTier_Lines(t *testing.T) {
+	o := newTiers()
+	stored := strings.Replace(opsPlan(3), `"priority"`, `"lines":"key","priority"`, 1)
+	o.says("GET /admin/tiers/PAID", 200, stored)
+	o.says("PUT /admin/tiers/PAID", 200, stored)
+	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 200, "<option selected>key</option>")
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("lines", "owner")), 200, "<del>key</del>", "<ins>owner</ins>",
+		"submits from now on", `type="hidden" name="lines" value="owner"`)
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("lines", "some", "confirmed", "yes")), 400,
+		"lines: must be off, key or owner")
+	for lines, want := range map[string]string{"owner": "owner", "off": "off", "": "key", "key": "key"} {
+		o.open(t, "/dashboard/tiers/PAID", plan3("lines", lines, "maxRetries", "7", "confirmed", "yes"))
+		if put := o.asked[len(o.asked)-1]; !strings.HasPrefix(put, "PUT") || !strings.Contains(put, `"lines":"`+want+`"`) {
+			t.Errorf("%q: %s", lines, put)
+		}
+	}
+}
+
 // If another version was stored meanwhile, the user sees it beside the typed values, and nothing is stored.
 func TestTier_AStaleVersionShowsBoth(t *testing.T) {
 	o := newTiers()

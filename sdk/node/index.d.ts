@@ -55,6 +55,11 @@ export interface SubmitOptions {
   maxProcessingSeconds?: number;
   callbackUrl?: string;
   unique?: Unique;
+  /**
+   * 1 to 128 bytes: in a tier whose plan has lines the job waits in the line of this key. The lines share the worker
+   * time, and a key may have limits. A tier without lines refuses it.
+   */
+  key?: string;
   /** The same key within an hour makes no second job. By default each submit has a key of its own. */
   idempotencyKey?: string;
 }

@@ -21,6 +21,7 @@ type Job struct {
 	Delay                      time.Duration
 	RunAt                      time.Time // of a job with a delay too; zero = it may run at once
 	CallbackURL, Queue         string
+	LineKey                    string    // the key of its line; "" = none
 	Unique                     *Unique   // nil = none
 	ExpiresAt                  time.Time // of a job with an expiresIn too; zero = it does not expire
 
@@ -134,6 +135,7 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		RunAt        time.Time       `json:"runAt"`
 		CallbackURL  string          `json:"callbackUrl"`
 		Queue        string          `json:"queue"`
+		LineKey      string          `json:"key"`
 		Unique       *wireUnique     `json:"unique"`
 		ExpiresIn    float64         `json:"expiresIn"`
 		ExpiresAt    time.Time       `json:"expiresAt"`
@@ -149,7 +151,7 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier,
 		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
 		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
-		CallbackURL: asked.CallbackURL, Queue: asked.Queue, Unique: asked.Unique.read(), Status: "PENDING",
+		CallbackURL: asked.CallbackURL, Queue: asked.Queue, LineKey: asked.LineKey, Unique: asked.Unique.read(), Status: "PENDING",
 		Arrived:   time.Now(),
 		ExpiresAt: asked.ExpiresAt,
 	}

@@ -39,6 +39,14 @@ func (s *site) jobs() jobs {
 	return j
 }
 
+// line lets a job of PUBLIC wait in the line of the key acme, which is paused.
+func (s *site) line() {
+	s.t.Helper()
+	s.tune("PUBLIC", map[string]any{"lines": "key"})
+	s.want(http.StatusOK, nil, http.MethodPut, "/admin/lines?key=acme", `{"running":2,"paused":{"reason":"a fire"}}`)
+	s.await(s.submit("public", `{"key":"acme"}`), "PENDING")
+}
+
 const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
 
 // page is an address and its answer. Shows is a part of the text in the page's main element. Words from a list of
@@ -67,6 +75,8 @@ func (j jobs) pages() []page {
 		{"/dashboard/tiers", http.StatusOK, "UNPAID"},
 		{"/dashboard/tiers/PAID", http.StatusOK, "Show what changes"},
 		{"/dashboard/tiers/GOLD", http.StatusNotFound, "This page does not exist"},
+		{"/dashboard/lines", http.StatusOK, "acme"},
+		{"/dashboard/lines/key?key=acme", http.StatusOK, "Store the limits"},
 		{"/demo", http.StatusOK, ""},
 		{"/about", http.StatusOK, ""},
 		{"/login", http.StatusOK, "Log in"},
@@ -83,9 +93,11 @@ func TestPages(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)
 		j := s.jobs()
+		s.line()
 		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
 			"/dashboard/jobs", "/dashboard/dead",
-			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/demo", "/about")
+			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/dashboard/lines",
+			"/dashboard/lines/key?key=acme", "/demo", "/about")
 		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // an open server has no login
 		look(t, s, b.Tab(t), seen, false)
 	})
@@ -93,6 +105,7 @@ func TestPages(t *testing.T) {
 		t.Parallel()
 		s := newKeyedSite(t)
 		j, reads := s.jobs(), s.newKey(`"role":"read-only"`)
+		s.line()
 		t.Run("stranger", func(t *testing.T) {
 			t.Parallel()
 			private := page{status: http.StatusOK, shows: "With an API key"}
@@ -108,7 +121,7 @@ func TestPages(t *testing.T) {
 		t.Run("read-only", func(t *testing.T) {
 			t.Parallel()
 			seen := of(withKeys(j.pages()), "/", "/submit", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
-				"/dashboard/jobs", "/dashboard/dead", "/dashboard/tiers", "/demo")
+				"/dashboard/jobs", "/dashboard/dead", "/dashboard/tiers", "/dashboard/lines", "/demo")
 			seen = append(seen, page{"/dashboard/tiers/PAID", http.StatusForbidden, "You may not do this"})
 			tab := b.Tab(t)
 			login(tab, s, reads)

@@ -6,7 +6,7 @@ import { JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavai
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
 const MOST_BATCH = 1000;
 const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'expiresIn', 'expiresAt', 'maxRetries', 'maxProcessingSeconds',
-  'callbackUrl', 'unique'];
+  'callbackUrl', 'unique', 'key'];
 
 export class Client {
   #server;

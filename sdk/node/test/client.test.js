@@ -37,6 +37,14 @@ test('a unique key', async (t) => {
     (e) => e instanceof TierqError && e.code === 'UNIQUE_TAKEN' && e.jobId === 'job-7');
 });
 
+test('the key of a line', async (t) => {
+  const { fake, client } = await started(t);
+  await client.submit('paid', 'RESIZE', {}, { key: 'acme' });
+  await client.submitMany('paid', [{ type: 'RESIZE', key: 'globex', idempotencyKey: 'order-7' }]);
+  assert.deepEqual(fake.bodies, [{ type: 'RESIZE', payload: {}, key: 'acme' },
+    [{ type: 'RESIZE', key: 'globex', idempotencyKey: 'order-7' }]]);
+});
+
 test('a submit in doubt says so', async (t) => {
   const { fake, client } = await started(t);
   fake.fault = (verb, n) => [0, 1, 503, 503, 503][n];

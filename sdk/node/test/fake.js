@@ -17,7 +17,7 @@ export class Fake {
   state = 'run';
   leaseMs = 30_000;
   keys = new Map(); // submitted jobs, by Idempotency-Key
-  bodies = []; // of submits
+  bodies = []; // of submits and batches
   polls = []; // the answers to polls, in their order; the last one repeats
   copies = new Set(); // of claims: their ids and repeats
   wrong = [];
@@ -121,7 +121,7 @@ export class Fake {
       if (!this.keys.has(key)) this.keys.set(key, `job-${this.keys.size}`);
       return this.keys.get(key);
     };
-    if (verb.endsWith('/submit')) this.bodies.push(JSON.parse(body));
+    if (/\/submit(\/batch)?$/.test(verb)) this.bodies.push(JSON.parse(body));
     if (verb.endsWith('/submit')) return { apiResponseData: { jobId: idOf(q.headers['idempotency-key']) } };
     if (verb.endsWith('/submit/batch')) {
       return {

@@ -27,7 +27,7 @@ class Fake:
         self.fault = lambda verb, n, body: 0
         self.wrong = []
         self.refusal = {}  # more members of a refusal
-        self.bodies = []  # of submits
+        self.bodies = []  # of submits and batches
         self.copies = set()  # of claims: their ids and repeats
         fake = self
 
@@ -149,9 +149,10 @@ class Fake:
 
     def client(self, request, verb, body):
         with self.lock:
+            if verb.endswith(("/submit", "/submit/batch")):
+                self.bodies.append(json.loads(body))
             if verb.endswith("/submit"):
                 key = request.headers["Idempotency-Key"]
-                self.bodies.append(json.loads(body))
                 id = self.keys.setdefault(key, "job-%d" % len(self.keys))
                 return 202, {"apiResponseData": {"jobId": id, "currentJobStatus": "PENDING"}}
             if verb.endswith("/submit/batch"):

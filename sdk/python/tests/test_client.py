@@ -38,6 +38,12 @@ class ClientTest(unittest.TestCase):
             self.client.submit("paid", "RESIZE", {}, unique=unique)
         self.assertEqual((refused.exception.code, refused.exception.job_id), ("UNIQUE_TAKEN", "job-7"))
 
+    def test_key_of_a_line(self):
+        self.client.submit("paid", "RESIZE", {}, key="acme")
+        self.client.submit_many("paid", [{"type": "RESIZE", "key": "globex", "idempotency_key": "order-7"}])
+        self.assertEqual(self.fake.bodies, [{"type": "RESIZE", "payload": {}, "key": "acme"},
+                                            [{"type": "RESIZE", "key": "globex", "idempotencyKey": "order-7"}]])
+
     def test_submit_in_doubt(self):
         self.fake.fault = lambda verb, n, body: (0, 1, 503, 503, 503)[n]
         with self.assertRaises(OutcomeUnknown):

@@ -72,7 +72,8 @@ class Client:
 
         options are queue, delay_seconds, run_at (an RFC 3339 text), expires_in (seconds within which a worker must
         claim the job, or it ends EXPIRED), expires_at (the same as a text), max_retries, max_processing_seconds,
-        callback_url, key (of the job's line) and unique: a dict with key, while, on and maxWait. If another job holds
+        callback_url, key (in a tier whose plan has lines the job waits in the line of this key; the lines share the
+        worker time, and a key may have limits) and unique: a dict with key, while, on and maxWait. If another job holds
         the unique key, the id may be that job's, or that of the job that waits for it; with on "refuse" the error is a
         TierqError with the code UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have
         been accepted; any other means that it was not.
@@ -185,7 +186,7 @@ OPTIONS = {
     "expires_at": "expiresAt",
     "max_retries": "maxRetries",
     "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
-    "unique": "unique",
+    "unique": "unique", "key": "key",
 }
 
 
