@@ -20,6 +20,7 @@
 //	loss.go       a Redis that forgets everything
 //	client.go     clients that submit, cancel and requeue; poll.go: polls; audit.go: audits
 //	unique.go     unique keys, and rule S25; shadow_unique.go: what submits with them may answer, and who waits for whom
+//	lines.go      lines, the limits of their keys, and rule S27; shadow_lines.go: what claims may do with jobs in lines
 //	outsider.go   workers of other programs, which claim by id; shadow_outsider.go: what their claims may answer
 //	handler.go    the job type whose attempts the seed decides
 //	writer.go     the stand-in for the archive's writer

@@ -46,7 +46,8 @@ type process struct {
 	held    map[string]time.Time // since when it knows of each pause, by scope
 	ownAt   time.Time            // since when it knows of the own slots; zero = there are none
 	ledger  *ledger.Ledger
-	parts   []service // in the order of their start
+	limits  *ledger.Lines // nil = the seed has no lines
+	parts   []service     // in the order of their start
 
 	dead      bool          // guarded by gate.mu: its calls fail at once
 	died      chan struct{} // closed when dead is set
@@ -100,10 +101,13 @@ func newProcess(w *World, slot int) *process {
 	if w.plan.journal {
 		journal = sql
 	}
+	if w.plan.lines != nil {
+		p.limits = &ledger.Lines{SQL: sql, Redis: p.queue, Partitions: partitions, Log: log}
+	}
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
-		Journal: journal,
-		Plans:   plans, Queues: queues, Partitions: partitions, Log: log,
+		Journal: journal, Lines: p.limits,
+		Plans: plans, Queues: queues, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue
