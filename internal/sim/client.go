@@ -74,6 +74,8 @@ func (c *client) run() {
 		c.change()
 	case "pause", "own":
 		c.hold()
+	case "damage":
+		c.step("damages a line", func() { c.world.damageLine(c.tries) })
 	case "limit":
 		c.limit(p)
 	case "work":

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
-	"github.com/tierq/tierq/internal/queue"
 )
 
 // This file has lines: which seeds have tiers with lines, the keys of their jobs, the limits that operators set, and
-// SQL's table of limits. shadow_lines.go has what the scripts may do with jobs in lines: rule S27.
+// SQL's table of limits. shadow_lines.go and shadow_limits.go have what the scripts may do with jobs in lines: rule S27.
 //
 // S27: a claim takes the better tiers first, also where their jobs wait in lines. In each line jobs start in the order
 // of arrival. No attempt of a key starts that its limits forbid: not more at once than running says, with strict one
@@ -62,6 +61,9 @@ func (p *plan) linesOf(r *rand.Rand) {
 			o.length, o.limits.Paused = ticks(r, 5, 60), &job.LinePause{}
 		}
 		p.orders = append(p.orders, o)
+	}
+	for range r.IntN(4) {
+		p.orders = append(p.orders, order{at: ticks(r, 1, 60), what: "damage", tries: r.IntN(4)})
 	}
 }
 
@@ -148,7 +150,7 @@ func (w *World) unsynced() (keys []string) {
 	}
 	client := w.direct()
 	defer func() { _ = client.Close() }()
-	q := queue.New(queue.Clients{Main: client}, &job.PlanBook{}, queue.Options{Partitions: w.plan.partitions})
+	q := w.queueOn(client)
 	other, err := q.OtherLimits(context.Background(), 0, w.sql.lineLimits())
 	if err != nil {
 		w.fail("S27", "%v", err)
@@ -159,8 +161,8 @@ func (w *World) unsynced() (keys []string) {
 	return keys
 }
 
-// onlyRates says whether the keys of lines have nothing but the time of a rate: Redis keeps that until the next event of
-// the key.
+// onlyRates says whether the keys of lines have nothing but the time of a rate: Redis keeps that until the next event
+// of the key.
 func (w *World) onlyRates(key string) bool {
 	pairs, _ := w.store.do("HGETALL", key)
 	for texts := strs(pairs); len(texts) > 1; texts = texts[2:] {

@@ -170,7 +170,8 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 	queues := strings.Fields(argv[5])
 	if s.meetsLines(partition, queues) {
 		s.claimLines(partition, queues, most, limits, ids, reply)
-	} else if want := s.inTimeOnly(s.best(partition, queues, argv[10], bound, most, limits), reply); !slices.Equal(ids, want) {
+	} else if want := s.inTimeOnly(s.best(partition, queues, argv[10], bound, most, limits), reply); !slices.Equal(ids,
+		want) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
 	last.number, last.ids = n, ids

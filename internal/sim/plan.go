@@ -67,7 +67,7 @@ type storm struct {
 // order is one task of a client.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, limit, forget, work
+	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, limit, damage, forget, work
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -79,7 +79,8 @@ type order struct {
 	quota   int    // jobs that the owner may have in flight; 0 = any number
 	queue   string // "" = main
 	request string
-	tries   int           // how often a submit is sent until an answer comes, a poll asks, a worker claims
+	tries   int // how often a submit is sent until an answer comes, a poll asks, a worker claims;
+	// which damage a line gets
 	running bool          // a cancel of a running job, if there is one
 	again   bool          // a cancel of a requeued job, if there is one
 	tiers   []job.Plan    // the plans that all processes get, one process after the other

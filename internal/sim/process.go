@@ -78,8 +78,7 @@ func newProcess(w *World, slot int) *process {
 	plans := &job.PlanBook{}
 	plans.Set(w.tiers)
 	p.plans = plans
-	queues := &job.QueueBook{}
-	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}})
+	queues := declared()
 	serves := []string{job.MainQueue, otherQueue}
 	if slot%2 == 1 {
 		slices.Reverse(serves)
@@ -138,6 +137,13 @@ func newProcess(w *World, slot int) *process {
 		_ = p.pool.Start(context.Background())
 	})
 	return p
+}
+
+// declared returns the queues that are declared in every run.
+func declared() *job.QueueBook {
+	queues := &job.QueueBook{}
+	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}})
+	return queues
 }
 
 // redis brings a call of go-redis to the gate.

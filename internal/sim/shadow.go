@@ -81,7 +81,7 @@ type shadow struct {
 	inputOver map[job.ID]bool        // by submit: a job with its input was claimed since, or was cancelled or killed
 	lines     map[string]*keyOfLines // by name of the key
 	promoted  map[int]int64          // ms, of the last promotion, by partition
-	lost      map[job.ID]*known      // jobs that Redis had and lost, each in its last state; also jobs that Redis has again
+	lost      map[job.ID]*known      // what Redis had and lost, each in its last state; also what Redis has again
 }
 
 // kept is the job that an Idempotency-Key stands for; Key has the job's id here.
