@@ -22,7 +22,8 @@ func (w *World) damageLine(kind int) {
 		member, state := "@"+tier+":"+key, strings.Fields(w.text("HGET", lines+"keys", key))
 		switch {
 		case kind == 0 && w.did("ZREM", queue.QueueKey(0, in), member):
-		case kind == 1 && len(state) > 3 && w.did("ZREM", lines+"parked", key):
+		case kind == 1 && len(state) > 3 && slices.Contains(state[3:], tier+":"+in) &&
+			w.did("ZREM", lines+"parked", key):
 		case kind == 2 && len(state) > 2:
 			w.did("HSET", lines+"keys", key, strings.Join(append([]string{"7"}, state[1:]...), " "))
 		case kind == 3 && len(state) > 2 && state[2] == "-":
