@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -28,6 +29,11 @@ func (c *client) audit(p *process) {
 
 // suspects returns all jobs, each with its outcomes in SQL.
 func (w *World) suspects() (all []job.Suspected) {
+	for name := range w.shadow.lineNames() {
+		tier, rest, _ := strings.Cut(name, ":")
+		key, queue, _ := strings.Cut(rest, ":")
+		all = append(all, job.Suspected{ID: job.ID("@" + tier + ":" + key), MetIn: queue})
+	}
 	for id := range w.shadow.jobs {
 		s := job.Suspected{ID: id, Partition: id.Partition()}
 		for g := 1; ; g++ {
@@ -39,6 +45,8 @@ func (w *World) suspects() (all []job.Suspected) {
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b job.Suspected) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(all, func(a, b job.Suspected) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.MetIn, b.MetIn))
+	})
 	return all
 }

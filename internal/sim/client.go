@@ -74,6 +74,10 @@ func (c *client) run() {
 		c.change()
 	case "pause", "own":
 		c.hold()
+	case "damage":
+		c.step("damages a line", func() { c.world.damageLine(c.tries) })
+	case "limit":
+		c.limit(p)
 	case "work":
 		c.work()
 	case "forget":
@@ -106,7 +110,8 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
-		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key, ExpiresMs: o.by},
+		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key, ExpiresMs: o.by,
+			Line: o.line},
 		UniqueOn: o.on, MaxWait: o.maxWait}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {

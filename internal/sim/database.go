@@ -26,7 +26,8 @@ type database struct {
 	keys      map[string]*keyHeld
 	written   map[job.ID]time.Time // when submits wrote their rows
 	seen      map[sight]bool
-	outliving map[job.ID]bool // see client.outliving
+	outliving map[job.ID]bool           // see client.outliving
+	limits    map[string]job.LineLimits // of keys of lines
 }
 
 // row is a journal row: a job that has not ended and that Redis must have.

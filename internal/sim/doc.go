@@ -20,12 +20,15 @@
 //	loss.go       a Redis that forgets everything
 //	client.go     clients that submit, cancel and requeue; poll.go: polls; audit.go: audits
 //	unique.go     unique keys, and rule S25; shadow_unique.go: what submits with them may answer, and who waits for whom
+//	lines.go      lines, the limits of their keys, and rule S27; shadow_lines.go: what claims may do with
+//	              jobs in lines; shadow_limits.go: whether a key may run
 //	outsider.go   workers of other programs, which claim by id; shadow_outsider.go: what their claims may answer
 //	handler.go    the job type whose attempts the seed decides
 //	writer.go     the stand-in for the archive's writer
 //	shadow.go     a second state machine, in Go, with which every answer of the store is compared; moves.go,
 //	              endings.go, restores.go: script by script
 //	punctual.go   what has to happen in time, and what excuses a process that is late
+//	damage.go     lines that are damaged by hand, which the audit repairs
 //	check.go      what has to hold during a run and at its end
 //	trace.go      what happened, call by call
 //

@@ -41,6 +41,7 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 				s.letsGo(k)
 			} else {
 				s.takesAgain(k)
+				s.backsOff(k)
 			}
 		case k != nil && strings.HasPrefix(k.ending, key):
 			if k.ending != key+text {
@@ -165,6 +166,7 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 
 func (s *shadow) promote(partition, n int) {
 	now := s.w.ms()
+	s.promoted[partition] = now
 	due := 0
 	for _, k := range s.waiting(partition, job.Scheduled, func(k *known) float64 { return float64(k.due) }) {
 		if k.due <= now {

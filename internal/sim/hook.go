@@ -158,6 +158,12 @@ func give(cmd redis.Cmder, reply any) error {
 		c.SetVal(strs(reply))
 	case *redis.StringCmd:
 		c.SetVal(reply.(string))
+	case *redis.MapStringStringCmd:
+		pairs := map[string]string{}
+		for texts := strs(reply); len(texts) > 1; texts = texts[2:] {
+			pairs[texts[0]] = texts[1]
+		}
+		c.SetVal(pairs)
 	case *redis.BoolCmd:
 		c.SetVal(reply == int64(1))
 	case *redis.IntCmd:

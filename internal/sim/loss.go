@@ -36,6 +36,7 @@ func (s *shadow) lose() {
 	clear(s.elsewhere)
 	clear(s.once)
 	clear(s.unique)
+	clear(s.lines)
 }
 
 // of returns a job in its state, or in the state in which Redis lost it; nil = the job was not submitted.

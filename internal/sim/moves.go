@@ -17,7 +17,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		id, text := job.ID(argv[i]), texts[(i-4)/5]
 		word, rest, _ := strings.Cut(text, " ")
 		// tier queue max_retries owner max_run_ms priority limit delay_ms quota queue_limit
-		kind := strings.Fields(argv[i+1])
+		line, kind := takeLine(strings.Fields(argv[i+1]))
 		delay, quota := number(kind[7]), strings.TrimPrefix(kind[8], "-")
 		key, body, _ := strings.Cut(argv[i+4], " ")
 		owner := strings.TrimPrefix(kind[3], "-")
@@ -30,6 +30,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		asks := readAsking(kind)
 		k := &known{
 			id: id, tier: planKept(kind), owner: owner, queue: kind[1], generation: 1, status: status, unique: asks.unique,
+			line:   line,
 			starts: map[int]bool{}, size: len(argv[i+3]), weight: len(argv[i+3]), input: inputOf(argv[i+3]),
 			expires: expiryOf(kind[10:]), there: now,
 		}
@@ -166,8 +167,11 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 		s.wrong("S7", "claim %d of %s has the bound %q", n, argv[0], argv[3])
 	}
 	limits := readLimits(argv[11], argv[12])
-	want := s.inTimeOnly(s.best(partition, strings.Fields(argv[5]), argv[10], bound, most, limits), reply)
-	if !slices.Equal(ids, want) {
+	queues := strings.Fields(argv[5])
+	if s.meetsLines(partition, queues) {
+		s.claimLines(partition, queues, most, limits, ids, reply)
+	} else if want := s.inTimeOnly(s.best(partition, queues, argv[10], bound, most, limits), reply); !slices.Equal(ids,
+		want) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
 	last.number, last.ids = n, ids
@@ -177,7 +181,7 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 		}
 		s.claimedOne(p, argv[0]+":"+argv[1], argv, &jobs[i])
 	}
-	s.passedOver(partition, strings.Fields(argv[5]), limits, reply.([]any))
+	s.passedOver(partition, queues, limits, reply.([]any))
 }
 
 // best returns the jobs that a claim over some queues takes. The queue with the best job comes first, or in the order
@@ -228,8 +232,9 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	k.attempt++
 	k.costs++
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
-	class += k.classOption() + k.option()
+	class += k.lineOption() + k.classOption() + k.option()
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
+	text += s.charge(k, h.lease)
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)
 	}
@@ -241,6 +246,7 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 		s.wrong("S18 S25", "%s: claimed with the payload {%s, not that of %s", k, text, k.input)
 	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
+	s.startsOf(k)
 	s.onlyHolder(k)
 	if s.inputOver[k.input] = true; k.while() == job.WhileWaiting {
 		s.letsGo(k)

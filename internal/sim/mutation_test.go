@@ -200,7 +200,7 @@ var bugs = []bug{
 // hundredth.
 func TestMutations(t *testing.T) {
 	t.Parallel()
-	for i, b := range slices.Concat(bugs, uniqueBugs) {
+	for i, b := range slices.Concat(bugs, uniqueBugs, lineBugs) {
 		source := lua.Prelude
 		if b.script != "prelude" {
 			source = lua.Source(b.script)

@@ -52,8 +52,9 @@ type plan struct {
 	retention  time.Duration // of ended jobs, with any outcome
 	full       time.Duration // from when Redis has no memory for new jobs, until all else rests; 0 = never
 	orders     []order
-	journal    bool // SQL has the row of a submit before Redis is called
-	stamps     bool // SQL is told at once when Redis has the job
+	lines      map[job.Tier]bool // which tiers have lines; nil = the seed has no lines
+	journal    bool              // SQL has the row of a submit before Redis is called
+	stamps     bool              // SQL is told at once when Redis has the job
 }
 
 // storm is a fault that begins at a time and does not belong to a call.
@@ -66,7 +67,7 @@ type storm struct {
 // order is one task of a client.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, forget, work
+	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, limit, damage, forget, work
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -78,17 +79,20 @@ type order struct {
 	quota   int    // jobs that the owner may have in flight; 0 = any number
 	queue   string // "" = main
 	request string
-	tries   int           // how often a submit is sent until an answer comes, a poll asks, a worker claims
+	tries   int // how often a submit is sent until an answer comes, a poll asks, a worker claims;
+	// which damage a line gets
 	running bool          // a cancel of a running job, if there is one
 	again   bool          // a cancel of a requeued job, if there is one
 	tiers   []job.Plan    // the plans that all processes get, one process after the other
 	pause   time.Duration // between two polls, or between two processes that hear of a change
 	scope   string        // of a pause
 	own     []int         // own slots by priority
-	length  time.Duration // of a pause, or of own slots
+	length  time.Duration // of a pause, also of a key of lines, or of own slots
 	key     string        // of a submit: its unique key, and while what it holds the key; "" = none
 	on      job.UniqueOn
 	maxWait time.Duration
+	line    string         // of a submit: the name of its line; "" = none
+	limits  job.LineLimits // of a key of lines
 
 	// The fields below belong to a submit with the journal.
 	turned   bool          // admission refuses it after its row was written
@@ -143,6 +147,7 @@ func newPlan(seed uint64) plan {
 	p.journals(rand.New(rand.NewPCG(seed, 8)))
 	p.uniques(rand.New(rand.NewPCG(seed, 13)))
 	p.expiries(rand.New(rand.NewPCG(seed, 17)))
+	p.linesOf(rand.New(rand.NewPCG(seed, 18)))
 	if p.calm {
 		return p
 	}

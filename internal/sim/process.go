@@ -46,7 +46,8 @@ type process struct {
 	held    map[string]time.Time // since when it knows of each pause, by scope
 	ownAt   time.Time            // since when it knows of the own slots; zero = there are none
 	ledger  *ledger.Ledger
-	parts   []service // in the order of their start
+	limits  *ledger.Lines // nil = the seed has no lines
+	parts   []service     // in the order of their start
 
 	dead      bool          // guarded by gate.mu: its calls fail at once
 	died      chan struct{} // closed when dead is set
@@ -77,8 +78,7 @@ func newProcess(w *World, slot int) *process {
 	plans := &job.PlanBook{}
 	plans.Set(w.tiers)
 	p.plans = plans
-	queues := &job.QueueBook{}
-	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}})
+	queues := declared()
 	serves := []string{job.MainQueue, otherQueue}
 	if slot%2 == 1 {
 		slices.Reverse(serves)
@@ -100,10 +100,13 @@ func newProcess(w *World, slot int) *process {
 	if w.plan.journal {
 		journal = sql
 	}
+	if w.plan.lines != nil {
+		p.limits = &ledger.Lines{SQL: sql, Redis: p.queue, Partitions: partitions, Log: log}
+	}
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
-		Journal: journal,
-		Plans:   plans, Queues: queues, Partitions: partitions, Log: log,
+		Journal: journal, Lines: p.limits,
+		Plans: plans, Queues: queues, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue
@@ -134,6 +137,13 @@ func newProcess(w *World, slot int) *process {
 		_ = p.pool.Start(context.Background())
 	})
 	return p
+}
+
+// declared returns the queues that are declared in every run.
+func declared() *job.QueueBook {
+	queues := &job.QueueBook{}
+	queues.Set([]job.Queue{{Name: otherQueue, Limit: 1_000_000, Version: 1}})
+	return queues
 }
 
 // redis brings a call of go-redis to the gate.

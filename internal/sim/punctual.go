@@ -48,6 +48,7 @@ func (w *World) punctual() {
 	since, promoting := w.watched("reclaim"), w.watched("expire", "promote")
 	for _, k := range w.shadow.jobs {
 		w.endsInTime(k, now, promoting)
+		w.wakesInTime(k, now, promoting)
 		if k.status == job.Processing {
 			w.inTime(k, now, since)
 		}

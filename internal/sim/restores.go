@@ -44,6 +44,9 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		if option := optionOf(argv[i+4]); option != k.unique {
 			s.wrong("S25", "%s: requeued with the unique key %q, not %q", k, option, k.unique)
 		}
+		if line := lineIn(argv[i+4]); line != k.line {
+			s.wrong("S27", "%s: requeued into the line of %q, not %q", k, line, k.line)
+		}
 		if argv[i+15] != k.queue {
 			s.wrong("S3", "%s: requeued into the queue %s, not %s", k, argv[i+15], k.queue)
 		}
@@ -52,7 +55,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		}
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
-			id: k.id, owner: k.owner, queue: k.queue, unique: k.unique, input: k.input, generation: generation,
+			id: k.id, owner: k.owner, queue: k.queue, line: k.line, unique: k.unique, input: k.input, generation: generation,
 			status: job.Pending, arrived: s.clock[partition],
 			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts,
 			size: len(argv[i+7]), weight: len(argv[i+7]),
@@ -80,7 +83,7 @@ func (s *shadow) given(partition int, e []string) {
 		status: job.Pending, arrived: arrived,
 		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15], input: inputOf(e[7]),
-		unique: optionOf(e[4]), expires: expiryOf(strings.Fields(e[4])), there: now,
+		line: lineIn(e[4]), unique: optionOf(e[4]), expires: expiryOf(strings.Fields(e[4])), there: now,
 		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {

@@ -30,7 +30,7 @@ type lease struct {
 type known struct {
 	id                   job.ID
 	tier                 job.Plan
-	owner, queue         string
+	owner, queue, line   string // line is the name of the key of its line; "" = none
 	unique               string // its unique key, and while what it holds the key; "" = none
 	input                job.ID // the submit whose payload it has
 	generation           int
@@ -76,10 +76,12 @@ type shadow struct {
 	elsewhere map[string]*byID
 	once      map[string]*kept // by partition and key
 	unique    map[string]*holding
-	freed     []*known          // jobs that let go of their unique keys in this call
-	lastInput map[string]job.ID // by unique key: the submit whose input was accepted last with on after or replace
-	inputOver map[job.ID]bool   // by submit: a job with its input was claimed since, or was cancelled or killed
-	lost      map[job.ID]*known // jobs that Redis had and lost, each in its last state; also jobs that Redis has again
+	freed     []*known               // jobs that let go of their unique keys in this call
+	lastInput map[string]job.ID      // by unique key: the submit whose input was accepted last with on after or replace
+	inputOver map[job.ID]bool        // by submit: a job with its input was claimed since, or was cancelled or killed
+	lines     map[string]*keyOfLines // by name of the key
+	promoted  map[int]int64          // ms, of the last promotion, by partition
+	lost      map[job.ID]*known      // what Redis had and lost, each in its last state; also what Redis has again
 }
 
 // kept is the job that an Idempotency-Key stands for; Key has the job's id here.
@@ -137,10 +139,13 @@ func (s *shadow) heard(c *call, reply any) {
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)
+	case "limit_keys":
+		s.limitKeys(argv)
 	case "forget":
 		s.forgot(argv, texts)
 	}
 	s.freeKeys()
+	s.noteRetries()
 	s.noteEnds()
 }
 

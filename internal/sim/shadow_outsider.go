@@ -51,9 +51,11 @@ func (s *shadow) claimElsewhere(partition int, argv []string, reply any) {
 	for i := range jobs {
 		ids = append(ids, jobs[i].id)
 	}
-	best := s.inTimeOnly(s.best(partition, strings.Fields(argv[5]), argv[10], maxScore, int(number(argv[2])),
-		readLimits(argv[11], argv[12])), reply)
-	if !slices.Equal(ids, best) {
+	queues, most, limits := strings.Fields(argv[5]), int(number(argv[2])), readLimits(argv[11], argv[12])
+	if s.meetsLines(partition, queues) {
+		s.claimLines(partition, queues, most, limits, ids, reply)
+	} else if best := s.inTimeOnly(s.best(partition, queues, argv[10], maxScore, most, limits), reply); !slices.Equal(ids,
+		best) {
 		s.wrong("S7 S8", "claim %s of %s takes %v, the best are %v", id, argv[0], ids, best)
 	}
 	for i := range jobs {
@@ -93,7 +95,7 @@ func (s *shadow) claimedAgain(last *byID, token string, argv []string, jobs []ha
 	}
 	for i := range jobs {
 		k := s.jobs[jobs[i].id]
-		text := strings.TrimSuffix(k.lease.text, before) + token
+		text := strings.Replace(k.lease.text, " "+before, " "+token, 1)
 		if jobs[i].lease != text || jobs[i].checkpoint != string(k.saved) {
 			s.wrong("F27", "%s: asked for again it has the lease %q, not %q", k, jobs[i].lease, text)
 		}

@@ -102,6 +102,7 @@ func (s *shadow) replace(old, k *known, a asking, delay int64) string {
 		due = 0
 	}
 	old.tier, old.queue, old.owner, old.unique, old.input = k.tier, k.queue, k.owner, k.unique, k.input
+	old.line = k.line
 	old.size, old.weight = k.size, k.weight
 	s.inputCame(old, a.on)
 	s.w.report.Faults["replaced"]++

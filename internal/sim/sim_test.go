@@ -69,7 +69,7 @@ func (s *sum) String() string {
 }
 
 // TestSimulation plays -seeds seeds, or a single one with its whole trace: go test ./internal/sim -run
-// TestSimulation -v -seed 7. It checks S1 to S16, S18, S19, S24 to S26, L1 to L3, L7 and X2. Its faults are those of
+// TestSimulation -v -seed 7. It checks S1 to S16, S18, S19, S24 to S27, L1 to L3, L7 and X2. Its faults are those of
 // F01..F07, F09..F14, F20, F21, F24..F28, F36, F40, F46, F47 and F56, as far as a failed call can stand for them.
 func TestSimulation(t *testing.T) {
 	t.Attr("proves", "S2-S5 S12 S14 L1 F07 F27")

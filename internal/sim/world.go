@@ -82,16 +82,17 @@ func Run(seed uint64, o Options) Report {
 		sql: &database{
 			outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}, rows: map[job.ID]*row{},
 			keys: map[string]*keyHeld{}, written: map[job.ID]time.Time{}, seen: map[sight]bool{}, outliving: map[job.ID]bool{},
+			limits: map[string]job.LineLimits{},
 		},
 		ackFirst: o.AckFirst,
 		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(),
 		report: Report{Seed: seed, Faults: map[string]int{}},
 	}
-	w.storms = w.plan.storms
+	w.storms, w.tiers = w.plan.storms, w.plan.withLines(w.tiers)
 	w.shadow = &shadow{
 		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, elsewhere: map[string]*byID{},
 		once: map[string]*kept{}, lost: map[job.ID]*known{}, unique: map[string]*holding{}, lastInput: map[string]job.ID{},
-		inputOver: map[job.ID]bool{},
+		inputOver: map[job.ID]bool{}, lines: map[string]*keyOfLines{}, promoted: map[int]int64{},
 	}
 	var err error
 	if w.store, err = newStore(o.OwnEngine); err != nil {

@@ -45,7 +45,8 @@ type Op struct {
 	Fails, Crashes int
 	Hangs          bool
 	Unique         Unique
-	Generation     int // of a requeue: the dead generation; 0 = unknown
+	Line           string // of a submit: the key of its line; "" = none
+	Generation     int    // of a requeue: the dead generation; 0 = unknown
 }
 
 // Poll is the answer to one poll of a job.
@@ -167,9 +168,11 @@ type Evidence struct {
 	// Outside has the times of the jobs of the type Elsewhere: HeartbeatTimeout is the length of a lease,
 	// MaxProcessingTime that of their queue. The rest is their tier's.
 	Outside job.Plan
-	Quiet   time.Time     // when the last fault was over
-	Rested  time.Time     // when everything was at rest; zero = it never was
-	Bound   time.Duration // how long after Quiet everything has to be at rest
+	// Lines are the limits that keys of lines have from before the first submit on.
+	Lines  map[string]job.LineLimits
+	Quiet  time.Time     // when the last fault was over
+	Rested time.Time     // when everything was at rest; zero = it never was
+	Bound  time.Duration // how long after Quiet everything has to be at rest
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = the checker does not know when a key expires.
 	KeyLife time.Duration
 }

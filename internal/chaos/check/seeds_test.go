@@ -57,7 +57,7 @@ func (e *Evidence) add(n int, sent float64, change func(*Op, *Run, *Outcome)) {
 func allSeeds() []seed {
 	return slices.Concat(
 		seedsOfAccepted, seedsOfRuns, seedsOfExcuses, seedsOfTimes, seedsOfSight, seedsAtRest, seedsOfKept,
-		seedsOfFrozen, seedsOfFirstEnd, seedsOfOutside, seedsOfFaktory, seedsOfUnique,
+		seedsOfFrozen, seedsOfFirstEnd, seedsOfOutside, seedsOfFaktory, seedsOfUnique, seedsOfLines,
 	)
 }
 

@@ -1,0 +1,86 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// queueing adds jobs with keys of lines: 30 and 31 of "pair" run from 21.1 to 21.5 and from 21.2 to 21.6, 32 after them;
+// 33 of "solo" fails once and is tried again from 23.5, 34 runs when it has ended.
+func (e *Evidence) queueing() {
+	of := func(line string) func(*Op, *Run, *Outcome) {
+		return func(op *Op, _ *Run, _ *Outcome) { op.Line = line }
+	}
+	e.Lines = map[string]job.LineLimits{"pair": {Running: 2}, "solo": {Strict: true}}
+	e.add(30, 21, of("pair"))
+	e.add(31, 21.1, of("pair"))
+	e.add(32, 21.5, of("pair"))
+	e.add(33, 22, func(op *Op, r *Run, o *Outcome) {
+		op.Line, op.Fails, r.Result, r.Ended, r.Began = "solo", 1, "", at(22.5), at(22.1)
+		o.Attempt, o.RetryCount, o.StartedAt, o.EndedAt = 2, 1, at(23.5), at(24)
+		o.Tries = []job.Attempt{{Number: 1, Outcome: "HANDLER_ERROR", StartedAt: at(22.1), FinishedAt: at(22.5)}}
+	})
+	e.Runs = append(e.Runs, ran(33, 1, 2, "10", 23.5, 24, "result"))
+	e.add(34, 22.3, func(op *Op, r *Run, o *Outcome) {
+		op.Line, r.Began, r.Ended = "solo", at(24), at(24.4)
+		o.FirstTriedAt, o.StartedAt, o.EndedAt = at(24), at(24), at(24.4)
+	})
+	e.Quiet, e.Rested = at(30), at(31)
+}
+
+// Jobs in lines that keep to their limits break no rule.
+func TestSoundLines(t *testing.T) {
+	e := sound()
+	e.queueing()
+	if r := Check(e); len(r.Violations) > 0 {
+		t.Error(r.Violations)
+	}
+}
+
+// A loss of Redis excuses attempts beyond a limit for a while, and those of the jobs that Redis lost.
+func TestSoundLines_Forgotten(t *testing.T) {
+	e := sound()
+	e.queueing()
+	e.Lines["pair"] = job.LineLimits{Running: 1}
+	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(20.5, 20.6))
+	if r := Check(e); len(r.Violations) > 0 {
+		t.Error(r.Violations)
+	}
+}
+
+// queued returns a seed that changes queueing.
+func queued(change func(*Evidence)) func(*Evidence) {
+	return func(e *Evidence) {
+		e.queueing()
+		change(e)
+	}
+}
+
+var seedsOfLines = []seed{
+	{"S27", "more attempts of a key than may", queued(func(e *Evidence) {
+		e.Lines["pair"] = job.LineLimits{Running: 1}
+	})},
+	{"S27", "a third attempt began before one of two had ended", queued(func(e *Evidence) {
+		e.outcome(32, 1).FirstTriedAt, e.outcome(32, 1).StartedAt = at(21.45), at(21.45)
+		e.submit(32).Sent, e.outcome(32, 1).ArrivedAt = at(21.4), at(21.4)
+	})},
+	{"S27", "a lease that was not taken back is an attempt that runs", queued(func(e *Evidence) {
+		o := e.outcome(30, 1)
+		o.Attempt, o.StartedAt, o.RetryCount = 2, at(22.9), 1
+		o.EndedAt = at(23)
+		o.Tries = []job.Attempt{{Number: 1, Outcome: "HANDLER_ERROR", StartedAt: at(21.1), FinishedAt: at(22.8)}}
+		e.run(30, 1).Result = ""
+		e.submit(30).Fails = 1
+		e.Runs = append(e.Runs, ran(30, 1, 2, "10", 22.9, 23, "result"))
+		e.outcome(32, 1).FirstTriedAt, e.outcome(32, 1).StartedAt = at(21.55), at(21.55)
+	})},
+	{"S27", "a job of a strict key did not wait for a retry", queued(func(e *Evidence) {
+		o, r := e.outcome(34, 1), e.run(34, 1)
+		o.FirstTriedAt, o.StartedAt, o.EndedAt, r.Began, r.Ended = at(22.6), at(22.6), at(23), at(22.6), at(23)
+	})},
+	{"S27", "two jobs of a strict key came in the other order", queued(func(e *Evidence) {
+		o := e.outcome(34, 1)
+		o.ArrivedAt, e.submit(34).Sent, e.submit(34).Answered = at(21.9), at(21.85), at(21.95)
+	})},
+}
