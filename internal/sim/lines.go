@@ -86,7 +86,7 @@ func (p *plan) lineFor(tier job.Tier, key string) string {
 	} else {
 		key = ""
 	}
-	return of.LineFor(&job.Submission{Options: job.Options{Line: job.LineOf(key)}})
+	return of.LineFor(job.LineOf(key), "")
 }
 
 // withLines returns plans of which those tiers have lines that have them in the seed.
