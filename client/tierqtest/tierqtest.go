@@ -29,8 +29,8 @@
 //
 // # What the fake cannot show
 //
-//   - Order and time. The fake starts no job because of its tier, its delay, its queue or the key of its line, keeps no capacity, and ends
-//     no job that runs too long. A job with a delay stays SCHEDULED until Begin.
+//   - Order and time. The fake starts no job because of its tier, its delay, its queue or the key of its line,
+//     keeps no capacity, and ends no job that runs too long. A job with a delay stays SCHEDULED until Begin.
 //   - Retries. The first failure of a job is its last.
 //   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types. All callers
 //     share their unique keys.

@@ -37,7 +37,8 @@ func (p program) submitCommand() *cobra.Command {
 		ValidArgs: []string{"paid", "unpaid", "public"},
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
 			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
-			"\"expiresIn\", \"expiresAt\",\n\"callbackUrl\", \"queue\", \"key\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
+			"\"expiresIn\", \"expiresAt\",\n" +
+			"\"callbackUrl\", \"queue\", \"key\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
 			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +

@@ -41,7 +41,7 @@ func TestLines_AreShown(t *testing.T) {
 	w := o.open(t, "/dashboard/lines", nil)
 	o.did(t, "GET /admin/lines?limit=20")
 	holds(t, w, 200, "4,321", "50 running attempts", "90,210", "80 %", "noisy", "parked", "20:30:00",
-		"until an operator allows it", `href="/dashboard/lines/key?key=a%26b">a&amp;b<`,
+		"an operator allows it", `href="/dashboard/lines/key?key=a%26b">a&amp;b<`,
 		`href="/dashboard/lines/key?owner=k1"`, `href="/dashboard/lines/key?key="`, "no key", "/dashboard/lines?sort=running")
 	o.open(t, "/dashboard/lines?sort=running", nil)
 	o.did(t, "GET /admin/lines?limit=20&sort=running")

@@ -151,9 +151,8 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier,
 		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
 		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
-		CallbackURL: asked.CallbackURL, Queue: asked.Queue, LineKey: asked.LineKey, Unique: asked.Unique.read(), Status: "PENDING",
-		Arrived:   time.Now(),
-		ExpiresAt: asked.ExpiresAt,
+		CallbackURL: asked.CallbackURL, Queue: asked.Queue, LineKey: asked.LineKey, Status: "PENDING",
+		Unique: asked.Unique.read(), Arrived: time.Now(), ExpiresAt: asked.ExpiresAt,
 	}
 	if asked.ExpiresIn > 0 {
 		j.ExpiresAt = j.Arrived.Add(milliseconds(asked.ExpiresIn))

@@ -128,16 +128,22 @@ func TestTiers_AChange(t *testing.T) {
 	tab.WaitText("h1", "version 1", alive)
 	tab.Type("#maxRetries", "7")
 	tab.Type("#share", "55")
+	choose(t, tab, "#lines", "owner")
+	tab.WaitText("#plan-changes", "3 changed", alive)
+	tab.WaitText("#plan-changes", "Lines", alive)
 	tab.Click("#plan button")
 	tab.WaitText(".diff", "55", alive)
 	var changes [][2]string
 	tab.Eval(`[...document.querySelectorAll(".diff tbody tr")].map(r => [r.querySelector("del").textContent, `+
 		`r.querySelector("ins").textContent])`, &changes)
-	if len(changes) != 2 || !strings.Contains(fmt.Sprint(changes), "[1 7]") ||
-		!strings.Contains(changes[0][0]+changes[1][0], "60") {
+	if len(changes) != 3 || !strings.Contains(fmt.Sprint(changes), "[1 7]") ||
+		!strings.Contains(fmt.Sprint(changes), "[60 %") || !strings.Contains(fmt.Sprint(changes), "[off owner]") {
 		t.Errorf("what changes: %v", changes)
 	}
-	plan := func() (p struct{ Version, MaxRetries, Share int }) {
+	plan := func() (p struct {
+		Version, MaxRetries, Share int
+		Lines                      string
+	}) {
 		s.want(http.StatusOK, &p, http.MethodGet, "/admin/tiers/PUBLIC", "")
 		return p
 	}
@@ -147,7 +153,7 @@ func TestTiers_AChange(t *testing.T) {
 	tab.Click(`button[name="confirmed"]`)
 	tab.WaitText(".note", "The plan is stored as version 2.", alive)
 	tab.WaitText(".t-public", "55 %", alive)
-	if p := plan(); p.Version != 2 || p.MaxRetries != 7 {
+	if p := plan(); p.Version != 2 || p.MaxRetries != 7 || p.Lines != "owner" {
 		t.Errorf("stored: %+v", p)
 	}
 	// The dashboard's lanes use the new plan.

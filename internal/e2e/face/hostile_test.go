@@ -190,6 +190,7 @@ func TestFace_Markup(t *testing.T) {
 		"/submit?type=" + at + "&tier=" + at + "&payload=" + at:                        "",
 		"/login?next=" + url.QueryEscape(script):                                       "",
 		"/dashboard/tiers/" + url.PathEscape(tag) + "?trouble=" + url.QueryEscape(tag): "",
+		"/dashboard/lines/key?key=" + url.QueryEscape(tag):                             "h1",
 		"/demo?done=" + url.QueryEscape(tag):                                           "",
 		"/about?done=" + url.QueryEscape(tag):                                          "",
 		"/" + url.PathEscape(tag):                                                      "",
@@ -215,6 +216,9 @@ func TestFace_Markup(t *testing.T) {
 	tab.Open(base + "/dashboard/tiers/PUBLIC")
 	send(t, tab, "/dashboard/tiers/PUBLIC", "priority", markup, "maxRetries", markup, "version", markup)
 	shows(t, tab, "a plan", "#plan input")
+	tab.Open(base + "/dashboard/lines/key?key=acme")
+	send(t, tab, "/dashboard/lines/key", "key", tag, "running", markup, "rate", markup, "version", markup)
+	shows(t, tab, "limits of a key", "input")
 	send(t, tab, "/dashboard/dead/requeue", "scope", "all", "type", markup, "tier", markup)
 	harmless(t, tab, "a requeue of all")
 	send(t, tab, "/dashboard/dead/requeue", "one", markup)
