@@ -16,7 +16,8 @@ func lineLimits() map[string]job.LineLimits {
 	return map[string]job.LineLimits{client.LineSolo: {Strict: true}, client.LinePair: {Running: 2}}
 }
 
-// limitLines gives the keys of lines their limits, as an operator does. It asks the first server until that has done so.
+// limitLines gives the keys of lines their limits, as an operator does. It asks the first server until that has done
+// so.
 func (c *cluster) limitLines(ctx context.Context) error {
 	for key, l := range lineLimits() {
 		path, status := "/admin/lines?key="+url.QueryEscape(key), 0
