@@ -226,6 +226,10 @@ func TestMutations(t *testing.T) {
 		t.Parallel()
 		hunt(t, Options{AckFirst: true})
 	})
+	t.Run("limits do not come back", func(t *testing.T) {
+		t.Parallel()
+		hunt(t, Options{NoLimits: true})
+	})
 	t.Run("an acknowledge waits for a full Redis", func(t *testing.T) {
 		t.Parallel()
 		hunt(t, Options{OwesFirst: true})

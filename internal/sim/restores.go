@@ -94,6 +94,9 @@ func (s *shadow) given(partition int, e []string) {
 	case due > now:
 		k.status, k.due = job.Scheduled, due
 	}
+	if had := s.lost[k.id]; had != nil && k.unique == "" && k.line != had.line {
+		s.wrong("S27", "%s: it is given back into the line of %q, not %q", k, k.line, had.line)
+	}
 	s.jobs[k.id] = k
 	s.requeued(k)
 	s.w.report.Faults["given"]++
