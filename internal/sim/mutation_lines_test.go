@@ -35,6 +35,7 @@ var lineBugs = []bug{
 		"if limits ~= '' then redis.call('HSET', lines .. 'limits', key, limits) end", ""},
 	{"no limits leave the old ones", "limit_keys", "redis.call('HDEL', lines .. 'limits', key)", ""},
 	{"a replaced job stays in its line", "submit", "elseif old.line ~= class.unique.line then", "elseif false then"},
+	{"restore counts no attempt", "prelude", "s.running, s.is_changed = s.running + 1, true\n    end", "end"},
 	{"a cancel looks at no line", "prelude", "    touch(class)\n    settled[id] = true", "    settled[id] = true"},
 	{"a retry stands in no line", "prelude", "bulk('ZADD', lines .. 'jobs:' .. line.name, line.entries)", ""},
 }
