@@ -29,8 +29,8 @@ func (w *World) forgetAll() {
 // gone is the holder of the attempts that noteRunning notes.
 const gone = "gone"
 
-// noteRunning notes in the rows which jobs run when Redis forgets everything, if the seed does so: in an embedded server
-// each claim is in the journal. Jobs with a unique key are left out.
+// noteRunning notes in the rows which jobs run when Redis forgets everything, if the seed does so: in an embedded
+// server each claim is in the journal. Jobs with a unique key are left out.
 func (w *World) noteRunning() {
 	for id, r := range w.sql.rows {
 		k := w.shadow.jobs[id]
