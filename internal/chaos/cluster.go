@@ -71,11 +71,15 @@ func plans() []job.Plan {
 	for i := range all {
 		all[i].HeartbeatTimeout, all[i].MaxProcessingTime = 1200*time.Millisecond, 2*time.Second
 		all[i].Backoff = job.Backoff{Base: 100 * time.Millisecond, Factor: 2, Cap: time.Second, Jitter: 0.2}
+		if all[i].Tier == client.LineTier {
+			all[i].Lines = job.LinesKey
+		}
 	}
 	return all
 }
 
-// startCluster starts the stores, kills some first starts, starts the servers, and makes the clients' API keys.
+// startCluster starts the stores, kills some first starts, starts the servers, makes the clients' API keys and
+// gives the keys of lines their limits.
 // The first server that serves is given the plans. On an error startCluster stops what it has started.
 func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	c = &cluster{Options: o, counts: map[string]*tally{}, born: map[string]int{}, put: map[job.Tier]put{}}
@@ -121,7 +125,7 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, errors.Join(c.makeKeys(ctx), c.declareQueue(ctx))
+	return c, errors.Join(c.makeKeys(ctx), c.declareQueue(ctx), c.limitLines(ctx))
 }
 
 // startStores starts Redis and MariaDB, and makes the servers' database and user.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ type planBody struct {
 	HeartbeatTimeoutMs  int64           `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64           `json:"maxProcessingTimeMs"`
 	Share               int             `json:"share"`
+	Lines               job.Lines       `json:"lines"`
 	Backoff             backoffBody     `json:"backoff"`
 	TypeBackoff         json.RawMessage `json:"typeBackoff,omitempty"`
 }
@@ -43,6 +45,7 @@ func bodyOf(p *job.Plan) string {
 		Priority: p.Priority, MaxRetries: p.MaxRetries,
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share,
+		Lines:   cmp.Or(p.Lines, job.LinesOff),
 		Backoff: backoffBody{p.Backoff.Base.Milliseconds(), p.Backoff.Factor, p.Backoff.Cap.Milliseconds(), p.Backoff.Jitter},
 	})
 	return string(text)

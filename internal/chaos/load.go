@@ -115,7 +115,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 			e.Plans[tier] = p
 		}
 	}
-	e.KeyLife, e.Outside = keyLife, outsideTimes
+	e.KeyLife, e.Outside, e.Lines = keyLife, outsideTimes, lineLimits()
 	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
 		return err
 	}
@@ -171,6 +171,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	}
 	report.Fact("unique keys", "%d submits, %d answered with another job, %d refused", c.load.Unique.Load(), stands,
 		codes["UNIQUE_TAKEN"])
+	report.Fact("keys of lines", "%d submits", c.load.InLines.Load())
 	c.full = codes["QUEUE_FULL"]
 	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])
 	report.Fact("looks at the living Redis", "%d", len(w.Looks))

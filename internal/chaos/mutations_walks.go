@@ -70,6 +70,26 @@ var mutationsOfWalks = []mutation{
 		edits: []edit{{"lua/submit.lua", "redis.call('SET', job .. id, class.class_line .. head .. '\\n' .. payload)\n", ""}},
 	},
 	{
+		name:  "running is no limit of a key",
+		want:  "S27",
+		sleep: 1000 * time.Millisecond,
+		mix:   func(m *client.Mix) { m.Line, m.Unique = 1, 0 },
+		edits: []edit{{"lua/lines.lua", "s.running >= l.running then", "false then"}},
+	},
+	{
+		name:  "a strict key does not wait for a retry",
+		want:  "S27",
+		mix:   func(m *client.Mix) { m.Line, m.Unique, m.Fail = 1, 0, 0.5 },
+		edits: []edit{{"lua/lines.lua", "(s.running > 0 or s.behind ~= '-')", "s.running > 0"}},
+	},
+	{
+		name:  "an end frees the attempts of a whole key",
+		want:  "S27",
+		sleep: 1000 * time.Millisecond,
+		mix:   func(m *client.Mix) { m.Line, m.Unique = 1, 0 },
+		edits: []edit{{"lua/lines.lua", "math.max(s.running - 1, 0), true", "0, true"}},
+	},
+	{
 		name: "a late end of another program's worker counts",
 		want: "S23",
 		over: 14 * time.Second,

@@ -47,6 +47,7 @@ func (p *plan) linesOf(r *rand.Rand) {
 		}
 	}
 	p.moreInLines(r, jobs, keys)
+	p.notes = p.journal && r.IntN(2) == 0
 	for range r.IntN(7) {
 		key := job.LineOf(keys[r.IntN(len(keys))])
 		if key == "" {

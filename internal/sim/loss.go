@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -21,7 +22,28 @@ func (w *World) forgetAll() {
 	}
 	w.ghosts = kept
 	w.excuseInputs()
+	w.noteRunning()
 	w.shadow.lose()
+}
+
+// gone is the holder of the attempts that noteRunning notes.
+const gone = "gone"
+
+// noteRunning notes in the rows which jobs run when Redis forgets everything, if the seed does so: in an embedded
+// server each claim is in the journal. Jobs with a unique key are left out.
+func (w *World) noteRunning() {
+	for id, r := range w.sql.rows {
+		k := w.shadow.jobs[id]
+		if !w.plan.notes || k == nil || k.unique != "" || k.generation != max(r.Generation, 1) {
+			continue
+		}
+		if k.status == job.Processing {
+			r.Worker, r.Attempt, r.RetryCount = gone, k.attempt, k.retries
+			r.FirstTriedAt, r.StartedAt = time.UnixMilli(k.first), time.UnixMilli(k.lease.since)
+		} else if r.Worker == gone {
+			r.Worker, r.Attempt, r.RetryCount, r.FirstTriedAt, r.StartedAt = "", 0, 0, time.Time{}, time.Time{}
+		}
+	}
 }
 
 // lose handles a Redis that forgot everything.

@@ -37,4 +37,5 @@ var lineBugs = []bug{
 	{"a cancelled job is counted in its line", "prelude", "if was_ready then line.change = line.change - 1 end", ""},
 	{"a retry stands in no line", "prelude",
 		"line.change = line.change + redis.call('ZADD', lines .. 'jobs:' .. line.name, slice(line.entries, i))", ""},
+	{"restore counts no attempt", "prelude", "s.running, s.is_changed = s.running + 1, true\n    end", "end"},
 }

@@ -229,6 +229,10 @@ func TestMutations(t *testing.T) {
 		t.Parallel()
 		hunt(t, 0, Options{AckFirst: true})
 	})
+	t.Run("limits do not come back", func(t *testing.T) {
+		t.Parallel()
+		hunt(t, 0, Options{NoLimits: true})
+	})
 	t.Run("an acknowledge waits for a full Redis", func(t *testing.T) {
 		t.Parallel()
 		hunt(t, 0, Options{OwesFirst: true})

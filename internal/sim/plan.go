@@ -53,6 +53,7 @@ type plan struct {
 	full       time.Duration // from when Redis has no memory for new jobs, until all else rests; 0 = never
 	orders     []order
 	lines      map[job.Tier]bool // which tiers have lines; nil = the seed has no lines
+	notes      bool              // SQL knows which jobs run when Redis forgets
 	journal    bool              // SQL has the row of a submit before Redis is called
 	stamps     bool              // SQL is told at once when Redis has the job
 }

@@ -103,9 +103,13 @@ func newProcess(w *World, slot int) *process {
 	if w.plan.lines != nil {
 		p.limits = &ledger.Lines{SQL: sql, Redis: p.queue, Partitions: partitions, Log: log}
 	}
+	given := p.limits
+	if w.NoLimits {
+		given = nil
+	}
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
-		Journal: journal, Lines: p.limits,
+		Journal: journal, Lines: given,
 		Plans: plans, Queues: queues, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -87,12 +88,20 @@ func (s *shadow) given(partition int, e []string) {
 		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
-	case e[12] != "":
-		s.wrong("S1", "%s: it is given back as running, and nothing notes who runs it", k)
+	case e[12] != "" && e[12] != gone:
+		s.wrong("S1", "%s: it is given back as running by %q, and nothing notes that", k, e[12])
+	case e[12] == gone && e[14] != string(job.NeedDiscard):
+		k.status, k.cancel = job.Processing, e[14] != ""
+		k.lease = &lease{token: gone + ":0", attempt: k.attempt, since: number(e[13]), beaten: now, beatEnd: now,
+			maxEnd: now + time.Hour.Milliseconds()}
+		s.w.fault("given as running")
 	case e[14] != "": // its cancel or kill was recorded before
 		k.status, k.killed, s.inputOver[k.input] = job.Status(e[14]), e[14] == string(job.NeedDiscard), true
 	case due > now:
 		k.status, k.due = job.Scheduled, due
+	}
+	if had := s.lost[k.id]; had != nil && k.unique == "" && k.line != had.line {
+		s.wrong("S27", "%s: it is given back into the line of %q, not %q", k, k.line, had.line)
 	}
 	s.jobs[k.id] = k
 	s.requeued(k)

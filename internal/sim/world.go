@@ -18,6 +18,7 @@ type Options struct {
 	Mutate    map[string]string   // the sources of scripts with a seeded bug, by name
 	AckFirst  bool                // acknowledge before the SQL commit: another seeded bug
 	OwesFirst bool                // no acknowledge while Redis is full: a third seeded bug
+	NoLimits  bool                // the reconciler gives Redis no limits of keys of lines: a fourth seeded bug
 	Between   func(Leases) Leases // wraps the queue of each pool; nil = no wrapper
 	Journal   JournalBugs
 	OwnEngine bool // run scripts in the embedded server's own engine: the same result, and slower

@@ -29,6 +29,7 @@ type body struct {
 	Call    string          `json:"callbackUrl,omitempty"`
 	Queue   string          `json:"queue,omitempty"`
 	Unique  *unique         `json:"unique,omitempty"`
+	Line    string          `json:"key,omitempty"`
 }
 
 const (
@@ -55,7 +56,8 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 		if n == 1 && dice.Float64() < l.Mix.Unique {
 			wishes[0] = l.uniqueWish(tier, key, dice)
 		}
-		if n == 1 && wishes[0].body.Unique == nil && l.pushes(&wishes[0], dice) {
+		if n == 1 && wishes[0].body.Unique == nil && wishes[0].body.Line == "" &&
+			l.pushes(&wishes[0], dice) {
 			l.push(ctx, &wishes[0], dice)
 		} else if n == 1 {
 			l.single(ctx, &wishes[0], dice)
@@ -125,6 +127,9 @@ func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	}
 	if elsewhere && is(0.5) { // else the type alone names the queue
 		w.body.Queue = check.Queue
+	}
+	if l.lined(&w, dice) {
+		return w
 	}
 	if is(l.Mix.Delay) {
 		w.op.Delay = time.Duration(1+dice.IntN(int(l.MaxDelay.Milliseconds()))) * time.Millisecond
