@@ -66,6 +66,15 @@ func (p *plan) linesOf(r *rand.Rand) {
 	for range r.IntN(4) {
 		p.orders = append(p.orders, order{at: ticks(r, 1, 60), what: "damage", tries: r.IntN(4)})
 	}
+	for _, s := range p.storms {
+		if s.what != "Redis forgets" {
+			continue
+		}
+		for range 3 { // jobs that wait in lines are killed, and Redis forgets that before SQL has their ends
+			p.orders = append(p.orders, order{at: max(s.at-ticks(r, 0, 6), 0), what: "kill", process: r.IntN(len(p.slots)),
+				id: jobs[r.IntN(len(jobs))].id})
+		}
+	}
 }
 
 // moreInLines adds submits soon after others, so that more than one job of a key waits.
