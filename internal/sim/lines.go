@@ -13,7 +13,7 @@ import (
 )
 
 // This file has lines: which seeds have tiers with lines, the keys of their jobs, the limits that operators set, and
-// SQL's table of limits. shadow_lines.go and shadow_limits.go have what the scripts may do with jobs in lines: rule S27.
+// SQL's table of limits. shadow_lines.go and shadow_limits.go have what the scripts may do with jobs in lines.
 //
 // S27: a claim takes the better tiers first, also where their jobs wait in lines. In each line jobs start in the order
 // of arrival. No attempt of a key starts that its limits forbid: not more at once than running says, with strict one
