@@ -13,7 +13,7 @@ import (
 )
 
 // This file has lines: which seeds have tiers with lines, the keys of their jobs, the limits that operators set, and
-// SQL's table of limits. shadow_lines.go and shadow_limits.go have what the scripts may do with jobs in lines: rule S27.
+// SQL's table of limits. shadow_lines.go and shadow_limits.go have what the scripts may do with jobs in lines.
 //
 // S27: a claim takes the better tiers first, also where their jobs wait in lines. In each line jobs start in the order
 // of arrival. No attempt of a key starts that its limits forbid: not more at once than running says, with strict one
@@ -65,6 +65,15 @@ func (p *plan) linesOf(r *rand.Rand) {
 	}
 	for range r.IntN(4) {
 		p.orders = append(p.orders, order{at: ticks(r, 1, 60), what: "damage", tries: r.IntN(4)})
+	}
+	for _, s := range p.storms {
+		if s.what != "Redis forgets" {
+			continue
+		}
+		for range 3 { // jobs that wait in lines are killed, and Redis forgets that before SQL has their ends
+			p.orders = append(p.orders, order{at: max(s.at-ticks(r, 0, 6), 0), what: "kill", process: r.IntN(len(p.slots)),
+				id: jobs[r.IntN(len(jobs))].id})
+		}
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// queueing adds jobs with keys of lines: 30 and 31 of "pair" run from 21.1 to 21.5 and from 21.2 to 21.6, 32 after them;
-// 33 of "solo" fails once and is tried again from 23.5, 34 runs when it has ended.
+// queueing adds jobs with keys of lines: 30 and 31 of "pair" run from 21.1 to 21.5 and from 21.2 to 21.6, 32 after
+// them; 33 of "solo" fails once and is tried again from 23.5, 34 runs when it has ended.
 func (e *Evidence) queueing() {
 	of := func(line string) func(*Op, *Run, *Outcome) {
 		return func(op *Op, _ *Run, _ *Outcome) { op.Line = line }
