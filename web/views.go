@@ -42,6 +42,7 @@ type Plan struct {
 	Tier              string
 	Priority          int
 	MaxRetries        int
+	MaxCrashes        int
 	OwnSlots          int // of each process
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration

@@ -249,7 +249,7 @@ type TierView struct {
 
 // PlanValues are what was typed, in the form's units: seconds, percent, a fraction.
 type PlanValues struct {
-	Priority, MaxRetries, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor,
+	Priority, MaxRetries, MaxCrashes, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor,
 	BackoffCap, BackoffJitter string
 }
 

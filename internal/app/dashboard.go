@@ -69,8 +69,8 @@ func (o *overview) gauges() (web.Snapshot, error) {
 			OldestAgeSeconds: v.age(p.Tier).Seconds(), Paused: paused,
 			Plan: &web.Plan{
 				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
-				MaxProcessingTime: p.MaxProcessingTime, OwnSlots: p.OwnSlots, Share: p.Share,
-				Version: p.Version,
+				MaxProcessingTime: p.MaxProcessingTime, MaxCrashes: p.MaxCrashes, OwnSlots: p.OwnSlots,
+				Share: p.Share, Version: p.Version,
 			},
 		})
 	}
