@@ -11,6 +11,7 @@ import (
 
 // crashMutations are faults that only jobs show whose workers die.
 var crashMutations = []mutation{
+	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)", false},
 	{"a crash spends a retry", "reclaim", "is_crash and lease.retries or", "", false},
 	{"a crash is not counted", "reclaim", "t.crashes = t.crashes + 1", "", false},
 	{"a stuck run counts as a crash", "reclaim", "cause == 'HEARTBEAT_STOPPED'", "true", false},
@@ -73,6 +74,7 @@ func (s *telling) tellCrashes() {
 	s.look(job.Stuck)
 	s.age("suspects:stuck", time.Minute)
 	s.look(job.Stuck)
+	s.next(1)
 	s.drain(true)
 	// Rows of 5, which waits, and of 6, which ran: both have crashed before.
 	rows := []job.JournalRow{living(s.ids[5], tried), living(s.ids[6], ran)}
