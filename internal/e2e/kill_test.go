@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,8 +148,7 @@ func TestKilledWhileDiscarding(t *testing.T) {
 			c := newCluster(t)
 			api := c.start("TIERQ_ROLES=api")
 			doomed := c.start("TIERQ_ROLES=worker,recovery", "TIERQ_FAILPOINTS="+tc.point+"=kill")
-			id := api.submit("public", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":%d}`,
-				tc.attempts-1))
+			id := api.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 			doomed.waitFor("failpoint "+tc.point+" hit", 10*time.Second)
 			if _, err := doomed.WaitExit(t.Context()); err != nil {
 				t.Fatal(err)
