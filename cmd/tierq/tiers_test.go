@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-const everyPlanFlag = "--priority 9 --max-retries 1 --max-crashes 0 --heartbeat-timeout 5s --max-processing-time 1m --share 40 " +
-	"--own-slots 4 --backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
+const everyPlanFlag = "--priority 9 --max-retries 1 --max-crashes 0 --heartbeat-timeout 5s --max-processing-time 1m " +
+	"--share 40 --own-slots 4 --backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
 
 // tiers create stores a whole plan, only if no tier has this name, with the flags' values and defaults for the
 // rest.

@@ -175,7 +175,8 @@ func TestJournalRow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
 		row := fresh(1, map[string]any{
 			"generation": int64(2), "priority": int64(7), "run_id": "run-3", "attempt": int64(3), "retry_count": int64(2),
-			"crash_count": int64(1), "worker": "host:3", "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000",
+			"crash_count": int64(1), "worker": "host:3",
+			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000",
 			"idempotency_key": nil, "idempotency_body": nil,
 		})
 		check(t, "the next generation", accepted(t, s, 1), row)

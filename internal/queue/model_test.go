@@ -443,7 +443,8 @@ func (w *walk) compare() {
 	for _, j := range w.model.Jobs {
 		h := snap.Jobs[string(j.ID)]
 		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v crashes %d", j.ID, h["generation"],
-			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != "", count(h["crashes"])),
+			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != "",
+			count(h["crashes"])),
 			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v crashes %d", j.ID, j.Generation, j.State, j.Attempt,
 				j.Retries, j.Cancel && !j.State.Ended(), j.Tried, j.LivingCrashes()))
 	}

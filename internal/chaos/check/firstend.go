@@ -43,8 +43,8 @@ func (r *Run) madeAgain(p *Poll, o *Outcome) bool {
 }
 
 // endedUnrun says whether the end that a poll showed may have come without another run, after a loss of Redis: by a
-// cancel that a client had sent, or by a watch. The watch fails a job if the lease of SQL's last attempt is back in Redis
-// and no retry is left, or no crash. It needs two looks for that.
+// cancel that a client had sent, or by a watch. The watch fails a job if the lease of SQL's last attempt is back in
+// Redis and no retry is left, or no crash. It needs two looks for that.
 func (b *book) endedUnrun(j *entry, p *Poll, o *Outcome) bool {
 	switch p.Status {
 	case job.Cancelled:

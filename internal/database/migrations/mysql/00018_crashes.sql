@@ -1,5 +1,5 @@
--- How many attempts of a job's generation lost their worker before the last claim. A process of an earlier version writes
--- rows without it.
+-- How many attempts of a job's generation lost their worker before the last claim. A process of an earlier version
+-- writes rows without it.
 -- What is there already is left out, so that a migration that was cut off goes on.
 
 -- +goose NO TRANSACTION
