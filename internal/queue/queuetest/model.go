@@ -406,7 +406,7 @@ func (m *Model) Promote() int {
 
 // LivingCrashes returns the crashes that Redis has of the job: none once it has ended.
 func (j *ModelJob) LivingCrashes() int {
-	if j.State.Ended() || j.State == job.NeedDiscard {
+	if j.State.Ended() {
 		return 0
 	}
 	return j.Crashes
