@@ -12,9 +12,12 @@ import (
 
 // Plan is the configuration of a tier. Times have a resolution of one millisecond.
 type Plan struct {
-	Tier              Tier
-	Priority          int // 1 goes first
-	MaxRetries        int
+	Tier       Tier
+	Priority   int // 1 goes first
+	MaxRetries int
+	// MaxCrashes is how many attempts of a job may lose their worker (it died, or was silent for too long). The next
+	// crash makes a dead letter; with 0 the first one does. Servers and new plans have 3.
+	MaxCrashes        int
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the server refuses this tier
@@ -39,20 +42,24 @@ type Backoff struct {
 // ETag returns the tag of this version of the plan, for SetTier.
 func (p Plan) ETag() string { return `"` + strconv.FormatInt(p.Version, 10) + `"` }
 
+const defaultMaxCrashes = 3 // of a plan that does not say it
+
 // The JSON forms, with times in milliseconds.
 type (
 	wirePlan struct {
-		Tier                Tier                   `json:"tier,omitempty"`
-		Priority            int                    `json:"priority"`
-		MaxRetries          int                    `json:"maxRetries"`
-		HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
-		MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
-		Share               int                    `json:"share"`
-		OwnSlots            int                    `json:"ownSlots,omitempty"` // an older server does not know it
-		Lines               string                 `json:"lines,omitempty"`    // the same
-		Backoff             wireBackoff            `json:"backoff"`
-		TypeBackoff         map[string]wireBackoff `json:"typeBackoff,omitempty"`
-		Version             int64                  `json:"version,omitempty"`
+		Tier                Tier  `json:"tier,omitempty"`
+		Priority            int   `json:"priority"`
+		MaxRetries          int   `json:"maxRetries"`
+		HeartbeatTimeoutMs  int64 `json:"heartbeatTimeoutMs"`
+		MaxProcessingTimeMs int64 `json:"maxProcessingTimeMs"`
+		Share               int   `json:"share"`
+		// An older server does not know these. Without maxCrashes a plan has defaultMaxCrashes.
+		MaxCrashes  *int                   `json:"maxCrashes,omitempty"`
+		OwnSlots    int                    `json:"ownSlots,omitempty"`
+		Lines       string                 `json:"lines,omitempty"`
+		Backoff     wireBackoff            `json:"backoff"`
+		TypeBackoff map[string]wireBackoff `json:"typeBackoff,omitempty"`
+		Version     int64                  `json:"version,omitempty"`
 	}
 	wireBackoff struct {
 		BaseMs int64   `json:"baseMs"`
@@ -68,6 +75,9 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(),
 		OwnSlots: p.OwnSlots, Lines: p.Lines, Version: p.Version,
+	}
+	if p.MaxCrashes != defaultMaxCrashes {
+		w.MaxCrashes = &p.MaxCrashes
 	}
 	for typ, b := range p.TypeBackoff {
 		if w.TypeBackoff == nil {
@@ -87,7 +97,10 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	*p = Plan{
 		Tier: w.Tier, Priority: w.Priority, MaxRetries: w.MaxRetries, HeartbeatTimeout: ms(w.HeartbeatTimeoutMs),
 		MaxProcessingTime: ms(w.MaxProcessingTimeMs), Share: w.Share, Backoff: w.Backoff.read(), Version: w.Version,
-		OwnSlots: w.OwnSlots, Lines: w.Lines,
+		MaxCrashes: defaultMaxCrashes, OwnSlots: w.OwnSlots, Lines: w.Lines,
+	}
+	if w.MaxCrashes != nil {
+		p.MaxCrashes = *w.MaxCrashes
 	}
 	for typ, b := range w.TypeBackoff {
 		if p.TypeBackoff == nil {

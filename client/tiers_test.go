@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestPlan_IsAsOnTheWire(t *testing.T) {
 	}
 	want := Plan{
 		Tier: "GOLD", Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
-		Share:       100,
+		MaxCrashes: 3, Share: 100,
 		Backoff:     Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.1},
 		TypeBackoff: map[string]Backoff{"REPORT": {Factor: 1}}, Version: 3,
 	}
@@ -33,6 +34,14 @@ func TestPlan_IsAsOnTheWire(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if text, err := json.Marshal(p); err != nil || string(text) != aPlan {
+		t.Errorf("%s, %v", text, err)
+	}
+	// A server of an earlier version has no maxCrashes and does not take it: the default is not sent.
+	strict := strings.Replace(aPlan, `"share":100,`, `"share":100,"maxCrashes":0,`, 1)
+	if err := json.Unmarshal([]byte(strict), &p); err != nil || p.MaxCrashes != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if text, err := json.Marshal(p); err != nil || string(text) != strict {
 		t.Errorf("%s, %v", text, err)
 	}
 }

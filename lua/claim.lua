@@ -27,7 +27,8 @@
 -- REPLY  next (score of the best job left that this caller may get, or ''), then four lists: the different leases of
 --        the call, and of each job which of them it has, its id and its record; then the checkpoints, an id and a text
 --        in turn; then '1' if jobs were passed over for want of slots, else ''; then the tiers of the jobs that the
---        call ended, because nobody had claimed them by their time | EMPTY | LATE (not_after has passed)
+--        call ended, because nobody had claimed them by their time; then the jobs that have crashed, an id and how
+--        often in turn | EMPTY | LATE (not_after has passed)
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. So does the last
 --        delivery of a claim by id, and an earlier one: one that was answered before, or that has a lower repeat.
 --        Another delivery of an id that found jobs within 60 s answers those that still run: with new tokens, so that a
@@ -338,6 +339,12 @@ local function read_records(job_ids)
   return found, i - 1
 end
 
+-- note_crashes tells the caller how often a job that it gets has crashed.
+local crashed = {}
+local function note_crashes(id, t)
+  if t.crashes > 0 then crashed[#crashed + 1], crashed[#crashed + 2] = id, text(t.crashes) end
+end
+
 -- answer_again answers the leases of the last answer that still run. Another delivery gets them under its own token.
 local function answer_again()
   read_heads()
@@ -357,6 +364,9 @@ local function answer_again()
       renewed_leases[#renewed_leases + 1] = id
       renewed_leases[#renewed_leases + 1] = new .. (lease.cancel and ' cancel' or '') .. '\n' .. head
     end
+  end
+  for i, stored in pairs(read_column(tried, ids)) do
+    if stored then note_crashes(ids[i], parse_tried(stored)) end
   end
   -- The first write succeeds in a full Redis too.
   redis.call('PEXPIRE', claims, '60000')
@@ -419,7 +429,9 @@ local function hand_out()
       local lease, attempt, is_first = nil, '1', true
       if line then charge = charge_job(line) end
       if tried_texts[i] then
-        local run = parse_tried(tried_texts[i]).run
+        local t = parse_tried(tried_texts[i])
+        local run = t.run
+        note_crashes(id, t)
         attempt, is_first = text(run.attempt + 1), run.first_claim == '0'
         local first_claim = is_first and started or run.first_claim
         local new_run = format_run(attempt, run.retries, first_claim, started, run.due, token)
@@ -476,4 +488,7 @@ local best = best_two(true)
 for _, place in ipairs(places) do
   if place.head or place.is_passed_over then ring(doorbell, place.name) end
 end
-return {best and best.head or '', lease_texts, which, ids, records, saved, was_passed_over and '1' or '', expired_tiers}
+return {
+  best and best.head or '', lease_texts, which, ids, records, saved, was_passed_over and '1' or '', expired_tiers,
+  crashed,
+}

@@ -2,7 +2,8 @@
 --
 -- A job is spread over a few keys, so that a script reads and writes the jobs of a call with one command per key:
 --   job .. id       STRING "class\nhead\npayload": a living job; also an ended one until SQL has it, unless COMPLETED
---   tried           HASH id -> "run laters unknowns since report word at cause error": a job that was tried or delayed
+--   tried           HASH id -> "run laters unknowns since crashes report word at cause error": a job that was tried or
+--                   delayed
 --   leases          HASH id -> "lease\nhead": a running job
 --   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
 --   ended .. slice  HASH id -> "state ended report class run\nhead\ncause n\n", then the error of n bytes, then the
@@ -131,15 +132,19 @@ local function read_start(key)
   return class, head
 end
 
--- parse_tried parses what tried has of a job. A job that it does not have was neither claimed nor delayed.
-local untried = '0 0 0 0 0 - 0 0 0 - - 0 - '
+-- parse_tried parses what tried has of a job. A job that it does not have was neither claimed nor delayed. A text of an
+-- earlier version lacks the crashes, and has the report, which is no number, in their place.
+local untried = '0 0 0 0 0 - 0 0 0 0 - - 0 - '
 local function parse_tried(stored)
-  local run, laters, unknowns, since, report, word, at, cause, err =
-    string.match(stored or untried, '^(%d+ %d+ %d+ %d+ %d+ %S+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%S+) (.*)$')
-  if not run then return parse_tried(nil) end
+  local run, laters, unknowns, since, crashes, report, word, at, cause, err = string.match(stored or untried,
+    '^(%d+ %d+ %d+ %d+ %d+ %S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%S+) (.*)$')
+  if not run then
+    local start, rest = string.match(stored, '^(%d+ %d+ %d+ %d+ %d+ %S+ %d+ %d+ %d+) (%D.*)$')
+    return parse_tried(start and start .. ' 0 ' .. rest)
+  end
   return {
     run = parse_run(run), laters = tonumber(laters), unknowns = tonumber(unknowns), since = tonumber(since),
-    report = report, word = word, at = at, cause = cause, error = err,
+    crashes = tonumber(crashes), report = report, word = word, at = at, cause = cause, error = err,
   }
 end
 
@@ -147,7 +152,8 @@ end
 -- holder got; another run has none.
 local function format_tried(t, run, report, word, at)
   return table.concat({
-    run, text(t.laters), text(t.unknowns), text(t.since), report or '-', word or '-', at or '0', t.cause, t.error,
+    run, text(t.laters), text(t.unknowns), text(t.since), text(t.crashes), report or '-', word or '-', at or '0',
+    t.cause, t.error,
   }, ' ')
 end
 

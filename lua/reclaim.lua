@@ -6,12 +6,18 @@
 -- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them
 -- ARGV[3] limit: how many expired jobs to look at
 -- ARGV[4] patience_ms: how long after its first look a job is taken back at the earliest
+-- per tier (n = 5, 7, ...):
+-- ARGV[n+0] tier: the name of the tier | '*' any tier that has no argument of its own
+-- ARGV[n+1] max_crashes: how many crashes a generation may have
 -- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier (''
 --        with SUSPECT and QUARANTINED)
 -- TWICE  the script acts on what it finds: it does not find a job again that it took back
+-- A job whose holder sent no heartbeats has crashed: it spends a crash. A stuck job spends a retry.
 local watched, other, suspects, queue, queues, scheduled, outbox, counters, owners, doorbell, quarantine, job, tried,
   leases, checkpoints, ended, unacked, attempts, unique, events, alarms, lines = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local is_crash, max_crashes = cause == 'HEARTBEAT_STOPPED', {}
+for i = 5, #ARGV, 2 do max_crashes[ARGV[i]] = tonumber(ARGV[i + 1]) end
 local now = time_ms()
 local at = text(now)
 local reply = {}
@@ -37,7 +43,12 @@ local function take_back(id)
   end_run(lease, now)
   record_attempt(attempts .. id, attempt, lease.started, at, cause, lease.token, '')
   t.cause, t.error, t.unknowns = cause, '', 0
-  if lease.cancel or retries >= class.max_retries then
+  local is_spent = retries >= class.max_retries
+  if is_crash then
+    t.crashes = t.crashes + 1
+    is_spent = t.crashes > (max_crashes[tier] or max_crashes['*'])
+  end
+  if lease.cancel or is_spent then
     local run = format_run(attempt, lease.retries, lease.first_claim, lease.started, lease.due, '-')
     local line = end_line(lease.cancel and 'CANCELLED' or 'NEED_DISCARD', at, '-', class, run)
     end_with_record(checkpoints, id, class, attempt, line, at, head, t)
@@ -46,7 +57,8 @@ local function take_back(id)
     note_alarm(alarms, id, tier, word, attempt, cause)
     return word, tier
   end
-  local run = format_run(attempt, text(retries + 1), lease.first_claim, lease.started, lease.due, '-')
+  local retries_spent = is_crash and lease.retries or text(retries + 1)
+  local run = format_run(attempt, retries_spent, lease.first_claim, lease.started, lease.due, '-')
   redis.call('HSET', tried, id, format_tried(t, run))
   take_unique_again(unique, id, class, now)
   add_entry(class, score_of(head), id, head)

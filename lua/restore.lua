@@ -4,7 +4,7 @@
 --        tried leases checkpoints ended unacked attempts unique events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
--- per job (n = 3, 20, ...):
+-- per job (n = 3, 21, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: the generation to put in
 -- ARGV[n+2] tier: the name of the tier
@@ -23,12 +23,13 @@
 --        job with its attempt | 'NEED_DISCARD' a kill was answered: the job ends at once
 -- ARGV[n+15] queue_name: the queue in which the job waits
 -- ARGV[n+16] reason: why the job was killed
+-- ARGV[n+17] crashes: how many attempts of the generation lost their worker before the last one
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job whose unique key another living job holds comes back as HELD, behind the jobs that are HELD already.
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
--- counts the retry.
+-- counts the crash.
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
   job, tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -52,12 +53,14 @@ local function find_earlier(id, generation)
   return nil, tonumber(e.run.attempt)
 end
 
-for i = 3, #ARGV, 17 do
+for i = 3, #ARGV, 18 do
   local id, generation, tier, priority = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local class_rest, arrived, descriptor, payload = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local attempt, retries, first_claim, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
   local holder, started, end_state, queue_name = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 15]
   local is_killed, reason, bytes = end_state == 'NEED_DISCARD', ARGV[i + 16], #payload
+  local t = parse_tried(nil)
+  t.crashes = tonumber(ARGV[i + 17])
   local is_cancelled = end_state ~= '' and not is_killed
   local word, earlier_attempt = find_earlier(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
@@ -84,6 +87,7 @@ for i = 3, #ARGV, 17 do
       count_living(class, 1, bytes)
       local lease = class.text .. ' ' .. format_run(attempt, retries, first_claim, started, '0', holder .. ':0')
       redis.call('HSET', leases, id, lease .. (is_cancelled and ' cancel' or '') .. '\n' .. head)
+      if t.crashes > 0 then redis.call('HSET', tried, id, format_tried(t, run)) end
       heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
       run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
       begin_run(class)
@@ -109,7 +113,7 @@ for i = 3, #ARGV, 17 do
       end
       count_living(class, 1, bytes)
       count_waiting(class, state == 'PENDING', is_fresh, 1, bytes)
-      if attempt ~= '0' then redis.call('HSET', tried, id, format_tried(parse_tried(nil), run)) end
+      if attempt ~= '0' then redis.call('HSET', tried, id, format_tried(t, run)) end
     end
     note_event(events, id, tier, state, attempt, cause)
   end

@@ -42,6 +42,7 @@ type Plan struct {
 	Tier              string
 	Priority          int
 	MaxRetries        int
+	MaxCrashes        int
 	OwnSlots          int    // of each process
 	Lines             string // which jobs wait in lines by key: off, key or owner; "" = off
 	HeartbeatTimeout  time.Duration

@@ -249,8 +249,8 @@ type TierView struct {
 
 // PlanValues are what was typed, in the form's units: seconds, percent, a fraction.
 type PlanValues struct {
-	Priority, MaxRetries, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor,
-	BackoffCap, BackoffJitter, Lines string
+	Priority, MaxRetries, MaxCrashes, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase,
+	BackoffFactor, BackoffCap, BackoffJitter, Lines string
 }
 
 // Change is one line of the difference.

@@ -56,6 +56,7 @@ func (s *session) showPlans(plans []client.Plan) error {
 		column[client.Plan]{head: "TIER", cell: func(p client.Plan) string { return string(p.Tier) }},
 		column[client.Plan]{head: "PRIORITY", cell: func(p client.Plan) string { return strconv.Itoa(p.Priority) }},
 		column[client.Plan]{head: "RETRIES", cell: func(p client.Plan) string { return strconv.Itoa(p.MaxRetries) }},
+		column[client.Plan]{head: "CRASHES", cell: func(p client.Plan) string { return strconv.Itoa(p.MaxCrashes) }},
 		column[client.Plan]{head: "HEARTBEAT", cell: func(p client.Plan) string { return short(p.HeartbeatTimeout) }},
 		column[client.Plan]{head: "MAX TIME", cell: func(p client.Plan) string { return short(p.MaxProcessingTime) }},
 		column[client.Plan]{head: "SHARE", cell: func(p client.Plan) string { return strconv.Itoa(p.Share) + "%" }},
@@ -94,6 +95,7 @@ func backoff(b client.Backoff) string {
 func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	f.IntVar(&a.Priority, "priority", a.Priority, "the tier's place `n` in the order: 1 goes first")
 	f.IntVar(&a.MaxRetries, "max-retries", a.MaxRetries, "retry a job `n` times after its first attempt")
+	f.IntVar(&a.MaxCrashes, "max-crashes", a.MaxCrashes, "a job may lose its worker `n` times; then it is a dead letter")
 	f.IntVar(&a.OwnSlots, "own-slots", a.OwnSlots, "keep `n` slots of each process for jobs of the tier's priority")
 	f.StringVar(&a.Lines, "lines", a.Lines,
 		"which jobs wait in lines by key, which share the worker time: `off`, key or owner (without a key, by API key)")
@@ -165,6 +167,7 @@ func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next
 	}{
 		{"priority", was.Priority, a.Priority, func() { next.Priority = a.Priority }},
 		{"max-retries", was.MaxRetries, a.MaxRetries, func() { next.MaxRetries = a.MaxRetries }},
+		{"max-crashes", was.MaxCrashes, a.MaxCrashes, func() { next.MaxCrashes = a.MaxCrashes }},
 		{"own-slots", was.OwnSlots, a.OwnSlots, func() { next.OwnSlots = a.OwnSlots }},
 		{"lines", was.Lines, a.Lines, func() { next.Lines = a.Lines }},
 		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout,

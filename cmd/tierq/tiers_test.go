@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-const everyPlanFlag = "--priority 9 --max-retries 1 --heartbeat-timeout 5s --max-processing-time 1m --share 40 " +
-	"--own-slots 4 --backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
+const everyPlanFlag = "--priority 9 --max-retries 1 --max-crashes 0 --heartbeat-timeout 5s --max-processing-time 1m " +
+	"--share 40 --own-slots 4 --backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
 
 // tiers create stores a whole plan, only if no tier has this name, with the flags' values and defaults for the
 // rest.
@@ -28,7 +28,8 @@ func TestTiersCreate(t *testing.T) {
 		}
 	}
 	created("Gold -o json "+everyPlanFlag, `{"priority":9,"maxRetries":1,"heartbeatTimeoutMs":5000,`+
-		`"maxProcessingTimeMs":60000,"share":40,"ownSlots":4,"backoff":{"baseMs":1000,"factor":3,"capMs":9000,"jitter":0.5}}`,
+		`"maxProcessingTimeMs":60000,"share":40,"maxCrashes":0,"ownSlots":4,`+
+		`"backoff":{"baseMs":1000,"factor":3,"capMs":9000,"jitter":0.5}}`,
 		`"tier": "GOLD"`)
 	created("gold --priority 2", `{"priority":2,"maxRetries":2,"heartbeatTimeoutMs":6000,"maxProcessingTimeMs":20000,`+
 		`"share":85,"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2}}`, "GOLD  2 ")

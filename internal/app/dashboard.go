@@ -69,7 +69,7 @@ func (o *overview) gauges() (web.Snapshot, error) {
 			OldestAgeSeconds: v.age(p.Tier).Seconds(), Paused: paused,
 			Plan: &web.Plan{
 				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
-				MaxProcessingTime: p.MaxProcessingTime, OwnSlots: p.OwnSlots, Share: p.Share,
+				MaxProcessingTime: p.MaxProcessingTime, MaxCrashes: p.MaxCrashes, OwnSlots: p.OwnSlots, Share: p.Share,
 				Lines: string(p.Lines), Version: p.Version,
 			},
 		})

@@ -27,6 +27,7 @@ var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.Journa
 	{"due_at", func(l *job.JournalRow) any { return database.OrNull(l.RunAt) }},
 	{"attempt", func(l *job.JournalRow) any { return l.Attempt }},
 	{"retry_count", func(l *job.JournalRow) any { return l.RetryCount }},
+	{"crash_count", func(l *job.JournalRow) any { return l.Crashes }},
 	{"first_tried_at", func(l *job.JournalRow) any { return database.OrNull(l.FirstTriedAt) }},
 	{"started_at", func(l *job.JournalRow) any { return database.OrNull(l.StartedAt) }},
 	{"worker", func(l *job.JournalRow) any { return l.Worker }},
@@ -70,7 +71,7 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner,
 			TraceID: r.TraceID,
 			Payload: r.Payload, Status: job.Pending, Attempt: r.Attempt, RetryCount: r.RetryCount, MaxRetries: r.MaxRetries,
-			CancelRequested: r.CancelRequested, Worker: r.Worker,
+			Crashes: r.CrashCount, CancelRequested: r.CancelRequested, Worker: r.Worker,
 			ArrivedAt: database.OrZero(r.ArrivedAt), FirstTriedAt: database.OrZero(r.FirstTriedAt),
 			StartedAt: database.OrZero(r.StartedAt), RunAt: database.OrZero(r.DueAt),
 		},
@@ -99,8 +100,8 @@ const (
 	noteHasten = "UPDATE accepted_jobs SET due_at = NULL, arrived_at = COALESCE(arrived_at, ?), submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
 	// A claim proves that Redis has the job, and gives its arrival. A late or repeated claim changes nothing.
-	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, first_tried_at = ?, started_at " +
-		"= ?, worker = ?, " +
+	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, crash_count = ?, " +
+		"first_tried_at = ?, started_at = ?, worker = ?, " +
 		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
 		"WHERE job_id = ? AND generation = ? AND attempt < ?"
 	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND (EXISTS " +

@@ -81,7 +81,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 			}
 			one := []any{string(id(1))}
 			queries := map[string]query{
-				"claim":         {noteClaim, []any{nil, 1, 0, nil, nil, "w", "run-1", string(id(1)), 1, 1}},
+				"claim":         {noteClaim, []any{nil, 1, 0, 0, nil, nil, "w", "run-1", string(id(1)), 1, 1}},
 				"holder":        {holderOf(a.db.Dialect), []any{fmt.Sprintf("%032x", 1)}},
 				"waits":         {noteWaits, []any{1, nil, string(id(1)), 1}},
 				"cancel":        {noteCancel, []any{"run-1", string(id(1))}},

@@ -49,6 +49,7 @@ func lease(n, generation, attempt int) job.Lease {
 	j := living(n).Job
 	j.Generation, j.Status, j.Attempt, j.RetryCount, j.Worker = generation, job.Processing, attempt, attempt-1,
 		fmt.Sprint("host:", attempt)
+	j.Crashes = attempt / 2
 	j.FirstTriedAt, j.StartedAt = arrival.Add(time.Second), arrival.Add(time.Duration(attempt)*time.Second)
 	return job.Lease{Job: j, Token: "t"}
 }
@@ -101,6 +102,7 @@ func fresh(n int, changes map[string]any) map[string]any {
 		"payload": `{"steps":[]}`, "options": `{"callbackUrl":"https://example.com/"}`, "max_retries": int64(5),
 		"arrived_at": "2025-11-24 16:00:00.123000",
 		"due_at":     nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil,
+		"crash_count":      int64(0),
 		"worker":           "",
 		"cancel_requested": int64(0),
 		"run_id":           "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
@@ -157,7 +159,7 @@ func TestJournalRow(t *testing.T) {
 		again := arrives(lease(1, 1, 2))
 		done(t, j.Claimed(t.Context(), []job.Lease{again}))
 		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000",
-			"worker": "host:2"})
+			"crash_count": int64(1), "worker": "host:2"})
 		check(t, "claimed again", accepted(t, s, 1), claimed)
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		done(t, s.Cancelling(t.Context(), id(9), "run-9"))
@@ -173,7 +175,8 @@ func TestJournalRow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
 		row := fresh(1, map[string]any{
 			"generation": int64(2), "priority": int64(7), "run_id": "run-3", "attempt": int64(3), "retry_count": int64(2),
-			"worker": "host:3", "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000",
+			"crash_count": int64(1), "worker": "host:3",
+			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000",
 			"idempotency_key": nil, "idempotency_body": nil,
 		})
 		check(t, "the next generation", accepted(t, s, 1), row)

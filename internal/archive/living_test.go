@@ -83,6 +83,7 @@ func TestLost(t *testing.T) {
 		whole, err := s.LivingOf(t.Context(), []job.ID{id(0), id(1), id(2), id(5), id(6)})
 		done(t, err)
 		rows[1].Attempt, rows[1].RetryCount, rows[1].Worker, rows[1].CancelRequested = 2, 1, "host:2", true
+		rows[1].Crashes = 1
 		rows[1].FirstTriedAt, rows[1].StartedAt = arrival.Add(time.Second), arrival.Add(2*time.Second)
 		want = []job.JournalRow{rows[0], rows[1], rows[6]}
 		for i := range want {

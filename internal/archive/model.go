@@ -117,6 +117,7 @@ type acceptedRow struct {
 	DueAt           *time.Time `gorm:"type:datetime(6)"`
 	Attempt         int        `gorm:"type:int;not null"`
 	RetryCount      int        `gorm:"type:int;not null"`
+	CrashCount      int        `gorm:"type:int;not null"`
 	FirstTriedAt    *time.Time `gorm:"type:datetime(6)"`
 	StartedAt       *time.Time `gorm:"type:datetime(6)"` // set while the job runs
 	Worker          string     `gorm:"type:varchar(255);not null"`

@@ -19,6 +19,7 @@ import (
 type planText struct {
 	Priority            int                    `json:"priority"`
 	MaxRetries          int                    `json:"maxRetries"`
+	MaxCrashes          *int                   `json:"maxCrashes"` // nil in a row of an earlier version
 	OwnSlots            int                    `json:"ownSlots"`
 	Lines               string                 `json:"lines,omitempty"`
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
@@ -125,7 +126,8 @@ func (a *Archive) putPlan(db *gorm.DB, p job.Plan, newest int64) (stored bool, e
 
 func textOf(p job.Plan) planText {
 	t := planText{
-		Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots, Lines: string(p.Lines),
+		Priority: p.Priority, MaxRetries: p.MaxRetries, MaxCrashes: &p.MaxCrashes, OwnSlots: p.OwnSlots,
+		Lines:               string(p.Lines),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffTextOf(p.Backoff),
 	}
@@ -153,10 +155,14 @@ func (r *planRow) read() (job.Plan, error) {
 	if err := json.Unmarshal([]byte(r.Plan), &t); err != nil {
 		return job.Plan{}, fmt.Errorf("%w %q: unreadable in SQL: %w", job.ErrBadPlan, r.Tier, err)
 	}
+	maxCrashes := job.DefaultMaxCrashes
+	if t.MaxCrashes != nil {
+		maxCrashes = *t.MaxCrashes
+	}
 	p := job.Plan{
 		Tier: job.Tier(r.Tier), Priority: t.Priority, MaxRetries: t.MaxRetries, Share: t.Share, Version: r.Version,
 		HeartbeatTimeout: milliseconds(t.HeartbeatTimeoutMs), MaxProcessingTime: milliseconds(t.MaxProcessingTimeMs),
-		OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines), Backoff: t.Backoff.backoff(),
+		MaxCrashes: maxCrashes, OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines), Backoff: t.Backoff.backoff(),
 	}
 	for typ, b := range t.TypeBackoff {
 		if p.TypeBackoff == nil {

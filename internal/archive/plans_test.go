@@ -80,6 +80,21 @@ func TestPlansReplaced(t *testing.T) {
 	})
 }
 
+// A row of an earlier version does not say how many crashes its jobs may have: the plan has the default.
+func TestPlansOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		stored, want := aPlan(1), aPlan(1)
+		stored.MaxCrashes, want.MaxCrashes = 7, job.DefaultMaxCrashes
+		if err := s.ReplacePlan(t.Context(), stored, nothing); err != nil {
+			t.Fatal(err)
+		}
+		wantPlans(t, s.Archive, stored)
+		execute(t, s.DB, `UPDATE plans SET plan = REPLACE(plan, '"maxCrashes":7,', '')`)
+		wantPlans(t, s.Archive, want)
+	})
+}
+
 // A plan that Redis refuses is not stored in SQL, and a plan that SQL does not take is never offered to Redis.
 func TestPlansStoredInBothOrNeither(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 		for _, c := range n.claims {
 			l := c.row
 			if _, err := conn.ExecContext(ctx, noteClaim, database.OrNull(l.ArrivedAt), l.Attempt, l.RetryCount,
-				database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Incarnation, string(l.ID),
+				l.Crashes, database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Incarnation, string(l.ID),
 				max(l.Generation, 1), l.Attempt); err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}

@@ -85,8 +85,8 @@ func TestClocksApart(t *testing.T) {
 	var servers []*server
 	for _, skew := range []int{-60, 0, 60} {
 		s := c.start(fmt.Sprint("CLOCK_SKEW=", skew), "TIERQ_WORKERS=4")
-		for tier := range retries {
-			s.tune(strings.ToUpper(tier), swift)
+		for tier := range crashes {
+			s.tune(strings.ToUpper(tier), swiftly(tier))
 		}
 		servers = append(servers, s)
 		said := get[struct{ Timestamp time.Time }](t, s.base+"/readyz").Timestamp

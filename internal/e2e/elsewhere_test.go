@@ -80,7 +80,7 @@ func TestWorkersElsewhere(t *testing.T) {
 		t.Errorf("its result is %s", p.Result)
 	}
 
-	// The worker of this one is silent: the watch takes the job back, at the price of a retry.
+	// The worker of this one is silent: the watch takes the job back, and no retry is spent.
 	silent := b.claims("", "w2", `"queues":["pictures"],"leaseSeconds":5`)
 	if len(silent) != 1 || silent[0].JobID != public {
 		t.Fatalf("the second claim got %+v", silent)
@@ -90,7 +90,7 @@ func TestWorkersElsewhere(t *testing.T) {
 		next = a.claims("", "w3", `"queues":["pictures"],"wait":"5s"`)
 		return len(next) == 1, ""
 	})
-	if next[0].JobID != public || next[0].Attempt != 2 || next[0].RetryCount != 1 {
+	if next[0].JobID != public || next[0].Attempt != 2 || next[0].RetryCount != 0 {
 		t.Errorf("the third claim got %+v", next)
 	}
 	for _, s := range all {
@@ -285,18 +285,18 @@ func TestWorkersElsewhere_EmbeddedKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = start()
-	retries := map[string]int{}
+	attempts := map[string]int{}
 	testkit.Eventually(t, 60*time.Second, "the other jobs are claimed again", func() (bool, string) {
 		for _, j := range s.claims("", "w", `"queues":["pictures"],"max":5,"wait":"2s"`) {
-			retries[j.JobID] = j.RetryCount
+			attempts[j.JobID] = j.Attempt
 			if got := s.reports("", "complete", j.Lease, ""); got != "COMPLETED" {
 				t.Errorf("%s: %s", j.JobID, got)
 			}
 		}
-		return len(retries) == 2, fmt.Sprint(retries)
+		return len(attempts) == 2, fmt.Sprint(attempts)
 	})
-	if retries[held[1].JobID] != 1 || retries[ids[2]] != 0 {
-		t.Errorf("retries %v; held were %+v", retries, held)
+	if attempts[held[1].JobID] != 2 || attempts[ids[2]] != 1 {
+		t.Errorf("attempts %v; held were %+v", attempts, held)
 	}
 	for _, id := range ids {
 		s.await(id, "COMPLETED", 20*time.Second)

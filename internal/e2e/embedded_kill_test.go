@@ -81,13 +81,14 @@ func TestEmbeddedKilledInALoop(t *testing.T) {
 	l.keysMadeOneJobEach(e)
 }
 
-// A job that kills its process is tried maxRetries + 1 times, also if the queue dies with the process. Other jobs
-// survive.
+// A job that kills its process is tried maxCrashes + 1 times, also if the queue dies with the process: the journal row
+// keeps the count. No job spends a retry, and the others survive.
 func TestEmbeddedPoison(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
 	e := newEmbedded(t)
 	e.start()
+	e.server.tune("PUBLIC", map[string]any{"maxCrashes": 2})
 	later := e.server.submit("paid", `{"type":"SIMULATION","delaySeconds":4}`)
 	neighbour := e.server.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":300}]}}`)
 	poison := e.server.submit("public", `{"type":"CRASH","payload":{"afterMs":50}}`)
@@ -100,15 +101,15 @@ func TestEmbeddedPoison(t *testing.T) {
 		a, err := try(http.MethodGet, e.server.base+"/result/poll?jobId="+poison, "")
 		return err == nil && strings.Contains(string(a.body), `"FAILED"`), fmt.Sprint(crashes, " crashes")
 	})
-	if crashes != 2 {
-		t.Errorf("%d crashes, want maxRetries + 1", crashes)
+	if crashes != 3 {
+		t.Errorf("%d crashes, want maxCrashes + 1", crashes)
 	}
 	for _, id := range []string{neighbour, later} {
-		if p := e.server.await(id, "COMPLETED", 20*time.Second); p.RetryCount > crashes {
+		if p := e.server.await(id, "COMPLETED", 20*time.Second); p.RetryCount != 0 {
 			t.Errorf("%s lost %d retries in %d crashes", id, p.RetryCount, crashes)
 		}
 	}
-	if p := e.server.poll(poison); p.FailureCause == nil || *p.FailureCause != "HEARTBEAT_STOPPED" || p.RetryCount != 1 {
+	if p := e.server.poll(poison); p.FailureCause == nil || *p.FailureCause != "HEARTBEAT_STOPPED" || p.RetryCount != 0 {
 		t.Errorf("the poison ended %+v", p)
 	}
 }

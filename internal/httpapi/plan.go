@@ -20,6 +20,7 @@ type planBody struct {
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
+	MaxCrashes          int                    `json:"maxCrashes"`
 	OwnSlots            int                    `json:"ownSlots"`
 	Lines               job.Lines              `json:"lines"`
 	Backoff             backoffBody            `json:"backoff"`
@@ -36,7 +37,8 @@ type backoffBody struct {
 
 func planOf(p job.Plan) planBody {
 	b := planBody{
-		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, OwnSlots: p.OwnSlots,
+		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, MaxCrashes: p.MaxCrashes,
+		OwnSlots:            p.OwnSlots,
 		Lines:               cmp.Or(p.Lines, job.LinesOff),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffOf(p.Backoff),
@@ -72,6 +74,7 @@ var (
 var planShape = shape[planAsked]{members: map[string]member[planAsked]{
 	"priority":   planNumber("priority", func(p *planAsked, n int) { p.Priority = n }),
 	"maxRetries": planNumber("maxRetries", func(p *planAsked, n int) { p.MaxRetries = n }),
+	"maxCrashes": planNumber("maxCrashes", func(p *planAsked, n int) { p.MaxCrashes = n }),
 	"ownSlots":   planNumber("ownSlots", func(p *planAsked, n int) { p.OwnSlots = n }),
 	"heartbeatTimeoutMs": planNumber("heartbeatTimeoutMs",
 		func(p *planAsked, n int) { p.HeartbeatTimeout = milliseconds(n) }),
@@ -134,10 +137,10 @@ func backoffNumber(name string, set func(*backoffAsked, float64)) member[backoff
 	}
 }
 
-// decodePlan reads the body of a PUT: every field but ownSlots, lines and typeBackoff must be there. Its errors
-// are *problem.
+// decodePlan reads the body of a PUT: every field but maxCrashes, ownSlots, lines and typeBackoff must be
+// there. Its errors are *problem.
 func decodePlan(body []byte) (job.Plan, error) {
-	var p planAsked
+	p := planAsked{Plan: job.Plan{MaxCrashes: job.DefaultMaxCrashes}}
 	if err := planShape.read(body, &p); err != nil {
 		return job.Plan{}, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const goldPlan = `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,"maxProcessingTimeMs":20000,` +
-	`"share":50,"ownSlots":2,"lines":"off",` +
+	`"share":50,"maxCrashes":0,"ownSlots":2,"lines":"off",` +
 	`"backoff":{"baseMs":2000,"factor":2.5,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":0,` +
 	`"factor":1,"capMs":0,"jitter":0}}}`
 
@@ -27,7 +27,7 @@ func gold() job.Plan {
 func TestTiers_Read(t *testing.T) {
 	r := newRooms(t)
 	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,` +
-		`"maxProcessingTimeMs":50000,"share":100,"ownSlots":0,"lines":"off",` +
+		`"maxProcessingTimeMs":50000,"share":100,"maxCrashes":3,"ownSlots":0,"lines":"off",` +
 		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{},"version":1}`
 	rec := r.do("GET", "/admin/tiers", "")
 	if s := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(s, `{"items":[`+paid+`,{"tier":"UNPAID"`) ||
@@ -75,11 +75,11 @@ func TestTiers_Write(t *testing.T) {
 	}
 }
 
-// A plan that does not say them has no slots of its own, and no backoff of single types.
+// A plan that does not say them has three crashes, no slots of its own, and no backoff of single types.
 func TestTiers_WhatMayBeLeftOut(t *testing.T) {
 	r := newRooms(t)
 	r.store = func(p job.Plan, _ int64) (job.Plan, error) {
-		if p.OwnSlots != 0 || p.TypeBackoff != nil {
+		if p.MaxCrashes != 3 || p.OwnSlots != 0 || p.TypeBackoff != nil {
 			t.Errorf("stored %+v", p)
 		}
 		return p, nil

@@ -89,8 +89,9 @@ type Job struct {
 
 	Status          Status
 	Attempt         int // claims so far, over all generations
-	RetryCount      int // failures, crashes and reclaimed stuck attempts of this generation; at most MaxRetries
+	RetryCount      int // failures and stuck attempts of this generation; at most MaxRetries
 	MaxRetries      int
+	Crashes         int // attempts of this generation that lost their worker; only a living job tells
 	CancelRequested bool
 	Worker          string // the process that held the latest lease; "" = none yet, or no longer known
 	Checkpoint      []byte // the data that a handler saved in an earlier attempt of this generation

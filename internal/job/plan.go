@@ -26,6 +26,7 @@ type Plan struct {
 	Tier              Tier
 	Priority          int // 1 is claimed first; at most 899, so that a score is exact in a double
 	MaxRetries        int // after the first attempt
+	MaxCrashes        int // so many attempts of a generation may lose their worker; the next crash makes a dead letter
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which this tier is refused
@@ -69,6 +70,9 @@ func (b Backoff) Delay(n int, random float64) time.Duration {
 	return time.Duration(min(d, float64(b.Cap)))
 }
 
+// DefaultMaxCrashes is the MaxCrashes of the seed's plans, and of a plan that does not say it.
+const DefaultMaxCrashes = 3
+
 // MaxOwnSlots is the most OwnSlots of a plan.
 const MaxOwnSlots = 10_000
 
@@ -76,11 +80,11 @@ const MaxOwnSlots = 10_000
 func DefaultPlans() []Plan {
 	return []Plan{
 		{Tier: Paid, Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
-			Share: 100, Backoff: DefaultBackoff(), Version: 1},
+			MaxCrashes: DefaultMaxCrashes, Share: 100, Backoff: DefaultBackoff(), Version: 1},
 		{Tier: Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second,
-			Share: 85, Backoff: DefaultBackoff(), Version: 1},
+			MaxCrashes: DefaultMaxCrashes, Share: 85, Backoff: DefaultBackoff(), Version: 1},
 		{Tier: Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 10 * time.Second,
-			Share: 60, Backoff: DefaultBackoff(), Version: 1},
+			MaxCrashes: DefaultMaxCrashes, Share: 60, Backoff: DefaultBackoff(), Version: 1},
 	}
 }
 
@@ -109,6 +113,8 @@ func (p Plan) Check() error {
 		return bad("priority %d is not in 1..899", p.Priority)
 	case p.MaxRetries < 0 || p.MaxRetries > 100:
 		return bad("maxRetries %d is not in 0..100", p.MaxRetries)
+	case p.MaxCrashes < 0 || p.MaxCrashes > 100:
+		return bad("maxCrashes %d is not in 0..100", p.MaxCrashes)
 	case p.OwnSlots < 0 || p.OwnSlots > MaxOwnSlots:
 		return bad("ownSlots %d is not in 0..%d", p.OwnSlots, MaxOwnSlots)
 	case !p.Lines.known():

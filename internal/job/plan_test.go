@@ -42,6 +42,8 @@ func TestPlanCheck(t *testing.T) {
 		"priority 0":       func(p *Plan) { p.Priority = 0 },
 		"priority 900":     func(p *Plan) { p.Priority = 900 },
 		"negative retries": func(p *Plan) { p.MaxRetries = -1 },
+		"negative crashes": func(p *Plan) { p.MaxCrashes = -1 },
+		"101 crashes":      func(p *Plan) { p.MaxCrashes = 101 },
 		"no heartbeat":     func(p *Plan) { p.HeartbeatTimeout = 0 },
 		"no time":          func(p *Plan) { p.MaxProcessingTime = 0 },
 		"share 0":          func(p *Plan) { p.Share = 0 },

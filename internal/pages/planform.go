@@ -38,6 +38,11 @@ var planFields = []planField{
 		whole: func(p *client.Plan) *int { return &p.MaxRetries },
 	},
 	{
+		name: "maxCrashes", title: "Crashes", effect: "applies to crashes from now on; those before count",
+		value: func(v *web.PlanValues) *string { return &v.MaxCrashes },
+		whole: func(p *client.Plan) *int { return &p.MaxCrashes },
+	},
+	{
 		name: "ownSlots", title: "Own slots", effect: "applies to claims from now on; running jobs run on",
 		value: func(v *web.PlanValues) *string { return &v.OwnSlots },
 		whole: func(p *client.Plan) *int { return &p.OwnSlots },
@@ -86,7 +91,8 @@ var planFields = []planField{
 func planOf(c *client.Plan) web.Plan {
 	return web.Plan{
 		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
-		MaxProcessingTime: c.MaxProcessingTime, OwnSlots: c.OwnSlots, Lines: cmp.Or(c.Lines, string(job.LinesOff)),
+		MaxProcessingTime: c.MaxProcessingTime, MaxCrashes: c.MaxCrashes, OwnSlots: c.OwnSlots,
+		Lines: cmp.Or(c.Lines, string(job.LinesOff)),
 		Share: c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap,
 		BackoffJitter: c.Backoff.Jitter,
 		TypeBackoffs:  len(c.TypeBackoff), Version: c.Version,
@@ -215,7 +221,7 @@ func compare(v *web.TierView, now *client.Plan) client.Plan {
 func check(c *client.Plan) error {
 	return job.Plan{
 		Tier: job.Tier(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
-		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, OwnSlots: c.OwnSlots,
+		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, MaxCrashes: c.MaxCrashes, OwnSlots: c.OwnSlots,
 		Lines: job.Lines(c.Lines), Backoff: job.Backoff(c.Backoff),
 	}.Check()
 }

@@ -151,7 +151,7 @@ func corruptions() map[string]corruption {
 		"a lease of a waiting job": {
 			set("leases", waiting, "PAID main 1 5 - 0 1 0 1 1 0 x:1\n1 1 1 X -"), "PROCESSING is in [queue]",
 		},
-		"attempts of an ended job":       {set("tried", done, "1 0 1 1 0 - 0 0 0 - - 0 - "), "COMPLETED, and in tried"},
+		"attempts of an ended job":       {set("tried", done, "1 0 1 1 0 - 0 0 0 0 - - 0 - "), "COMPLETED, and in tried"},
 		"a checkpoint of an ended job":   {set("checkpoints", done, "1 1 x"), "COMPLETED, and in checkpoints"},
 		"a checkpoint that is uncounted": {set("checkpoints", running, "1 1 x"), "counter bytes is "},
 		"ended before it started": {edit("ended", done, func(text string) string {

@@ -118,13 +118,13 @@ func (q *Queue) band() int64 {
 
 // readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists
 // with an entry per job (the number of its lease, its id, its record), the checkpoints, whether jobs were passed
-// over, and the tiers of the jobs that the claim ended as EXPIRED.
+// over, the tiers of the jobs that the claim ended as EXPIRED, and the jobs that have crashed.
 func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	list, ok := answer.([]any)
 	if ok && len(list) == 1 && list[0] == string(job.Empty) {
 		return nil
 	}
-	if !ok || len(list) != 8 {
+	if !ok || len(list) != 9 {
 		return fmt.Errorf("claim: reply is a %T of %d", answer, len(list))
 	}
 	if next, _ := list[0].(string); next != "" {
@@ -148,9 +148,13 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 		}
 	}
 	leases, which, ids, records, saved := columns[0], columns[1], columns[2], columns[3], columns[4]
-	if len(which) != len(ids) || len(records) != len(ids) || len(saved)%2 != 0 {
-		return fmt.Errorf("claim: %d jobs, %d leases, %d records, %d checkpoints", len(ids), len(which), len(records),
-			len(saved))
+	crashed, err := textList(list[8])
+	if err != nil {
+		return fmt.Errorf("claim: crashed: %w", err)
+	}
+	if len(which) != len(ids) || len(records) != len(ids) || len(saved)%2 != 0 || len(crashed)%2 != 0 {
+		return fmt.Errorf("claim: %d jobs, %d leases, %d records, %d checkpoints, %d crashed", len(ids), len(which),
+			len(records), len(saved), len(crashed))
 	}
 	alike := make([]job.Lease, len(leases)) // what the jobs with one lease have in common
 	for i, text := range leases {
@@ -179,14 +183,20 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 		}
 		reply.Leases = append(reply.Leases, l)
 	}
-	for i := 0; i < len(saved); i += 2 {
-		for k := range reply.Leases {
-			if reply.Leases[k].ID == job.ID(saved[i]) {
-				reply.Leases[k].Checkpoint = payload(saved[i+1])
+	ofLeases(reply.Leases, saved, func(l *job.Lease, text string) { l.Checkpoint = payload(text) })
+	ofLeases(reply.Leases, crashed, func(l *job.Lease, text string) { l.Crashes = number(text) })
+	return nil
+}
+
+// ofLeases gives leases what a list says of some of them: an id and a text in turn.
+func ofLeases(leases []job.Lease, list []string, set func(l *job.Lease, text string)) {
+	for i := 0; i < len(list); i += 2 {
+		for k := range leases {
+			if leases[k].ID == job.ID(list[i]) {
+				set(&leases[k], list[i+1])
 			}
 		}
 	}
-	return nil
 }
 
 // readLeased fills in what a record says beyond the job's lease.

@@ -242,7 +242,8 @@ func TestClaimKeepsFirstTriedAt(t *testing.T) {
 		again := e.Take(t, 1)[0]
 		same(t, "first tried", again.FirstTriedAt.UnixMilli(), back)
 		same(t, "attempt", again.Attempt, 2)
-		same(t, "retries", again.RetryCount, 1)
+		same(t, "retries", again.RetryCount, 0)
+		same(t, "crashes", again.Crashes, 1)
 		if again.Token == l.Token {
 			t.Error("the second claim has the token of the first")
 		}

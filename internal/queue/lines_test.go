@@ -195,7 +195,7 @@ func (m *linesModel) end(r *rapid.T, t *testing.T, e *queuetest.Env, l job.Lease
 			r.Fatal(err)
 		}
 	case 3:
-		if l.RetryCount < l.MaxRetries {
+		if l.Crashes < job.DefaultMaxCrashes {
 			goesBack()
 		}
 		e.Reap(t, job.Crashed, l.ID)

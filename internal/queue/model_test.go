@@ -33,6 +33,7 @@ func TestModel(t *testing.T) {
 		plans := job.DefaultPlans()
 		for i := range plans { // deadlines pass only when the test moves them
 			plans[i].HeartbeatTimeout, plans[i].MaxProcessingTime = 30*time.Minute, 30*time.Minute
+			plans[i].MaxCrashes = i // the first crash of a PAID job makes a dead letter
 		}
 		e.Plans.Set(plans)
 		processes := map[string]*queue.Queue{"a": e.Queue, "b": e.Process("b", serves["b"]...)}
@@ -227,12 +228,12 @@ func (w *walk) claimed(reply job.ClaimReply, err error, want []queuetest.ModelLe
 	w.Helper()
 	var got, expected []string
 	for _, l := range reply.Leases {
-		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.ID, l.Attempt, l.RetryCount, l.MaxRetries,
-			l.Token))
+		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d crashes %d by %s", l.ID, l.Attempt, l.RetryCount,
+			l.MaxRetries, l.Crashes, l.Token))
 	}
 	for _, l := range want {
-		expected = append(expected, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.Job.ID, l.Attempt, l.Retries,
-			l.Job.Max, l.Token))
+		expected = append(expected, fmt.Sprintf("%s attempt %d retries %d of %d crashes %d by %s", l.Job.ID, l.Attempt,
+			l.Retries, l.Job.Max, l.Crashes, l.Token))
 	}
 	w.equal(err, got, expected)
 	w.leases = append(w.leases, want...)
@@ -356,6 +357,7 @@ func (w *walk) restore() {
 	case "tried", "ran":
 		l.Attempt, l.RetryCount, l.FirstTriedAt = l.Attempt+2, rapid.IntRange(0, 2).Draw(w.T, "retries"),
 			now.Add(-time.Minute)
+		l.Crashes = rapid.IntRange(0, 2).Draw(w.T, "crashes")
 		if kind == "ran" {
 			l.StartedAt, l.Worker = now.Add(-time.Second), "dead"
 		}
@@ -440,10 +442,11 @@ func (w *walk) compare() {
 	}
 	for _, j := range w.model.Jobs {
 		h := snap.Jobs[string(j.ID)]
-		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v", j.ID, h["generation"],
-			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != ""),
-			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v", j.ID, j.Generation, j.State, j.Attempt, j.Retries,
-				j.Cancel && !j.State.Ended(), j.Tried))
+		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v crashes %d", j.ID, h["generation"],
+			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != "",
+			count(h["crashes"])),
+			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v crashes %d", j.ID, j.Generation, j.State, j.Attempt,
+				j.Retries, j.Cancel && !j.State.Ended(), j.Tried, j.LivingCrashes()))
 	}
 	for _, owner := range []string{"ann", "bob"} {
 		w.equal(nil, snap.Owners[owner], w.model.Living(owner))

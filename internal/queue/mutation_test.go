@@ -222,7 +222,6 @@ var mutations = []mutation{
 	{"reclaim forgets the tier", "reclaim", "return 'OK', tier", "return 'OK', ''", false},
 	{"reclaim leaves the other set", "reclaim", "redis.call('ZREM', other, id)", "", true},
 	{"reclaim leaves the lease", "reclaim", "redis.call('HDEL', leases, id)", "", true},
-	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)", false},
 	{
 		"reclaim loses its place", "reclaim",
 		"add_entry(class, score_of(head), id, head)",

@@ -197,7 +197,7 @@ func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 func planFields(p job.Plan) map[string]any {
 	return map[string]any{
 		"typeBackoff": typeBackoffText(p.TypeBackoff),
-		"priority":    p.Priority, "maxRetries": p.MaxRetries, "ownSlots": p.OwnSlots,
+		"priority":    p.Priority, "maxRetries": p.MaxRetries, "maxCrashes": p.MaxCrashes, "ownSlots": p.OwnSlots,
 		"lines":               string(p.Lines),
 		"heartbeatTimeoutMs":  ms(p.HeartbeatTimeout),
 		"maxProcessingTimeMs": ms(p.MaxProcessingTime), "share": p.Share, "version": p.Version,
@@ -237,6 +237,9 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 	p.Lines = job.Lines(f["lines"])
 	if f["ownSlots"] != "" { // a plan of an earlier version lacks it
 		p.OwnSlots = int(number("ownSlots"))
+	}
+	if p.MaxCrashes = job.DefaultMaxCrashes; f["maxCrashes"] != "" { // the same
+		p.MaxCrashes = int(number("maxCrashes"))
 	}
 	p.HeartbeatTimeout, p.MaxProcessingTime = fromMs(number("heartbeatTimeoutMs")), fromMs(number("maxProcessingTimeMs"))
 	p.Backoff = job.Backoff{Base: fromMs(number("backoffBaseMs")), Factor: fraction("backoffFactor"),

@@ -47,6 +47,29 @@ func TestPlansAreTheSeeds(t *testing.T) {
 	})
 }
 
+// A plan that an earlier version stored does not say how many crashes its jobs may have: it has the default.
+func TestPlansOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		p, _ := e.Plans.Plan(job.Public)
+		p.MaxCrashes = 0
+		stored, err := e.StorePlan(t.Context(), p, queue.AnyVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{0, job.DefaultMaxCrashes} {
+			book := &job.PlanBook{}
+			if err := queue.New(e.Clients, book, e.Options).LoadPlans(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			read, _ := book.Plan(job.Public)
+			same(t, "version", read.Version, stored.Version)
+			same(t, "crashes", read.MaxCrashes, want)
+			e.Redis.HDel(t.Context(), planKeys+"PUBLIC", "maxCrashes")
+		}
+	})
+}
+
 // LoadPlans stores a deleted plan again as this process has it; running jobs are not affected.
 func TestPlansDeleted(t *testing.T) {
 	t.Attr("proves", "F52")

@@ -39,6 +39,13 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 	spent := func(t *testing.T, e *queuetest.Env, l job.Lease) {
 		e.SetWord(t, "leases", l.ID, "retries", strconv.Itoa(l.MaxRetries))
 	}
+	strict := func(_ *testing.T, e *queuetest.Env, _ job.Lease) { // no job may crash
+		plans := e.Plans.All()
+		for i := range plans {
+			plans[i].MaxCrashes = 0
+		}
+		e.Plans.Set(plans)
+	}
 	say := func(verb string) func(*testing.T, *queuetest.Env, job.Lease) {
 		return func(t *testing.T, e *queuetest.Env, l job.Lease) {
 			if _, err := writes[verb](t.Context(), e.Queue, l.Ref(), l.Ref()); err != nil { // twice in a call: it ends once
@@ -66,7 +73,7 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 		"released, cancelled":    {cancelled, say("release"), 0},
 		"later":                  {never, say("later"), 1},
 		"crashed, retried":       {never, reap(job.Crashed), 1},
-		"crashed, retries spent": {spent, reap(job.Crashed), 0},
+		"crashed, crashes spent": {strict, reap(job.Crashed), 0},
 		"crashed, cancelled":     {cancelled, reap(job.Crashed), 0},
 		"stuck, retried":         {never, reap(job.Stuck), 1},
 		"stuck, retries spent":   {spent, reap(job.Stuck), 0},

@@ -111,11 +111,8 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 				same(t, "wrong", strings.Join(e.Audit(t), "\n"), "")
 			}
 			e.Finish(t, held)
-			retries := 0
-			if held.Attempt > l.Attempt {
-				retries = 1
-			}
-			same(t, "retries", e.Drain(t)[0].RetryCount, retries)
+			same(t, "crashes", held.Crashes, held.Attempt-l.Attempt)
+			same(t, "retries", e.Drain(t)[0].RetryCount, 0)
 		}
 		t.Logf("evidence: of %d jobs %d were kept; the watches took %v", tried, kept, takers)
 		if !landed(tried) {

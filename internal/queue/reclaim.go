@@ -17,6 +17,10 @@ const Patience = 2 * time.Second
 func (q *Queue) Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error) {
 	b := q.reclaim[w]
 	args := []any{string(w.Cause()), skip, job.MaxBatch, ms(Patience)}
+	for _, p := range q.plans.All() {
+		args = append(args, string(p.Tier), p.MaxCrashes)
+	}
+	args = append(args, "*", job.DefaultMaxCrashes) // for a tier whose plan this process has not read yet
 	texts, err := q.texts(ctx, q.redis.Main, b, partition, args)
 	if err != nil {
 		return nil, err

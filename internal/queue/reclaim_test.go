@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 
 var watches = []job.Watch{job.Crashed, job.Stuck}
 
-// Both watches use the same script: the job goes back to its original place, has spent one retry, and is out of
-// both sets.
+// Both watches use the same script: the job goes back to its original place, has spent a retry if it was stuck and none
+// if it crashed, and is out of both sets.
 func TestReclaim(t *testing.T) {
 	t.Attr("proves", "S2-S7 S2-P3 S2-P7")
 	t.Parallel()
@@ -37,10 +38,16 @@ func TestReclaim(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "retries", j.RetryCount, 1)
+			crashes := 0
+			if w == job.Crashed {
+				crashes = 1
+			}
+			same(t, "crashes", j.Crashes, crashes)
+			same(t, "retries", j.RetryCount, 1-crashes)
 			same(t, "cause", j.Cause, w.Cause())
 			again := e.Take(t, 1)[0]
 			same(t, "attempt", again.Attempt, l.Attempt+1)
+			same(t, "crashes of the next lease", again.Crashes, crashes)
 			e.Finish(t, again, bystander)
 			out := e.Drain(t)
 			same(t, "history", out[0].Attempts[0].Outcome, string(w.Cause()))
@@ -55,8 +62,11 @@ func TestReclaimUntilSpent(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
 			for tier, retries := range map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1} {
-				id := e.Put(t, tier)
-				for range retries {
+				id, takenBack := e.Put(t, tier), retries
+				if w == job.Crashed {
+					takenBack, retries = job.DefaultMaxCrashes, 0
+				}
+				for range takenBack {
 					e.Take(t, 1)
 					same(t, "word", e.Reap(t, w, id)[id], job.OK)
 				}
@@ -67,9 +77,35 @@ func TestReclaimUntilSpent(t *testing.T) {
 				same(t, "outcome", out.Status, job.Failed)
 				same(t, "total retries", out.RetryCount, retries)
 				same(t, "cause", out.Cause, w.Cause())
-				same(t, "history", len(out.Attempts), retries+1)
+				same(t, "history", len(out.Attempts), takenBack+1)
 			}
 		}
+	})
+}
+
+// Texts of an earlier version do not have the crashes: they are none, and the rest of the text counts.
+func TestReclaimCountsFromAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		id := e.Start(t, job.Public).ID
+		same(t, "word", e.Reap(t, job.Crashed, id)[id], job.OK)
+		without := func(text string) string {
+			words := strings.Split(text, " ") // the crashes are the tenth word
+			same(t, "crashes", words[9], "1")
+			return strings.Join(slices.Delete(words, 9, 10), " ")
+		}
+		e.Edit(t, "tried", id, without)
+		j, err := e.Find(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "crashes", j.Crashes, 0)
+		same(t, "cause", j.Cause, job.HeartbeatStopped)
+		l := e.Take(t, 1)[0]
+		same(t, "attempt", l.Attempt, 2)
+		same(t, "crashes of the lease", l.Crashes, 0)
+		same(t, "word", e.Reap(t, job.Crashed, id)[id], job.OK)
+		same(t, "crashes of the next lease", e.Take(t, 1)[0].Crashes, 1)
 	})
 }
 
@@ -79,7 +115,7 @@ func TestReclaimTiers(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		back, asked, spent := e.Start(t, job.Paid).ID, e.Start(t, job.Unpaid).ID, e.Put(t, job.Public)
 		e.Take(t, 1)
-		same(t, "word", e.Reap(t, job.Crashed, spent)[spent], job.OK)
+		same(t, "word", e.Reap(t, job.Stuck, spent)[spent], job.OK)
 		e.Take(t, 1) // and with that the only retry is spent
 		same(t, "asked", e.Cancels(t, asked), job.Cancel)
 		e.Expire(t, job.Stuck, back, asked, spent)

@@ -161,9 +161,9 @@ func TestRequeueFencesTheOldGeneration(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		old := e.Start(t, job.Public)
-		e.Reap(t, job.Crashed, old.ID)
+		e.Reap(t, job.Stuck, old.ID)
 		e.Take(t, 1)
-		e.Reap(t, job.Crashed, old.ID)
+		e.Reap(t, job.Stuck, old.ID)
 		j := e.Drain(t)[0].Job
 		j.Generation = 2
 		got, err := e.Requeue(t.Context(), 0, []job.Job{j})

@@ -26,7 +26,7 @@ func (q *Queue) Restore(
 	batch []job.JournalRow,
 	read time.Time,
 ) ([]job.Word, error) {
-	args := make([]any, 0, 2+17*len(batch))
+	args := make([]any, 0, 2+18*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh))
 	for i := range batch {
 		l := &batch[i]
@@ -60,7 +60,7 @@ func (q *Queue) Restore(
 			stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
-			holder, stamp(started), end, l.QueueName(), l.KillReason)
+			holder, stamp(started), end, l.QueueName(), l.KillReason, l.Crashes)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)
 	if slices.Contains(words, job.Late) {

@@ -124,8 +124,8 @@ func TestRestoreArrivalOfTheOwed(t *testing.T) {
 	})
 }
 
-// The crashed watch reclaims a restored running job with its two looks and spends a retry; a job without a retry
-// left ends.
+// The crashed watch reclaims a restored running job with its two looks and counts the crash to those of the row; a job
+// that has had all its crashes ends.
 func TestRestoredRunIsTakenBack(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
@@ -133,7 +133,8 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 		once, spent := queuetest.NewID(0), queuetest.NewID(0)
 		restore(
 			t,
-			e, []job.JournalRow{living(once, ran), living(spent, ran, func(l *job.JournalRow) { l.MaxRetries = 1 })},
+			e, []job.JournalRow{living(once, ran, func(l *job.JournalRow) { l.MaxRetries, l.Crashes = 1, 2 }),
+				living(spent, ran, func(l *job.JournalRow) { l.Crashes = job.DefaultMaxCrashes })},
 			job.OK,
 			job.OK,
 		)
@@ -151,7 +152,8 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "retries", f.RetryCount, 2)
+		same(t, "retries", f.RetryCount, 1)
+		same(t, "crashes", f.Crashes, 3)
 		same(t, "cause", f.Cause, job.HeartbeatStopped)
 		o := e.Drain(t)[0]
 		same(t, "ended", o.ID, spent)

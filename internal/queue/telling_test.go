@@ -116,8 +116,8 @@ func (s *telling) claim(number int64, most int) {
 	reply, err := s.Env.Claim(s.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
 	var got []string
 	for _, l := range reply.Leases {
-		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d %s saved %q", l.ID, l.Generation, l.Attempt, l.RetryCount,
-			l.Payload, l.Checkpoint))
+		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d crashes %d %s saved %q", l.ID, l.Generation, l.Attempt,
+			l.RetryCount, l.Crashes, l.Payload, l.Checkpoint))
 		s.leases[slices.Index(s.ids, l.ID)] = l.Ref()
 	}
 	s.number = max(s.number, number)
@@ -247,6 +247,8 @@ func (s *telling) tell() {
 	s.save(1, 3, "nearly there")
 	s.write("fail", 1)
 	s.write("release", 1)
+	s.next(1)
+	s.write("fail", 1)
 	s.next(1)
 	s.write("fail", 1) // spent
 	s.write("complete", 1)

@@ -200,18 +200,23 @@ func readLease(lease string, j *job.Job) (token string, due time.Time, err error
 	return token, due, readClass(class, j)
 }
 
-// readTried fills in what tried has of a job: "run laters unknowns since report word at cause error". While the job
-// runs, its lease knows the run better.
+// readTried fills in what tried has of a job: "run laters unknowns since crashes report word at cause error". While the
+// job runs, its lease knows the run better.
 func readTried(text string, j *job.Job, runs bool) error {
-	var f [runWords + 7]string
-	rest, ok := cutFields(text, f[:])
-	if !ok {
+	var run [runWords + 3]string // and laters, unknowns and since
+	var f [5]string
+	rest, ok := cutFields(text, run[:])
+	if rest != "" && (rest[0] < '0' || rest[0] > '9') {
+		rest = "0 " + rest // a text of an earlier version has no crashes
+	}
+	rest, ok2 := cutFields(rest, f[:])
+	if !ok || !ok2 {
 		return fmt.Errorf("attempts of %s: %q", j.ID, text)
 	}
 	if !runs {
-		readRun(f[:runWords], j)
+		readRun(run[:runWords], j)
 	}
-	j.Cause, j.LastError = job.Cause(undash(f[runWords+6])), rest
+	j.Crashes, j.Cause, j.LastError = number(f[0]), job.Cause(undash(f[4])), rest
 	return nil
 }
 

@@ -106,8 +106,9 @@ func (w *World) check(end bool) {
 				w.fail("S12", "%s: it was forgotten, and the store has it", k)
 			}
 			if state := s.State(k.id); state != k.status || number(h["attempt"]) != int64(k.attempt) ||
-				number(h["retries"]) != int64(k.retries) {
-				w.fail("S12", "%s: in the store it is %s, attempt %q, %q retries", k, state, h["attempt"], h["retries"])
+				number(h["retries"]) != int64(k.retries) || !state.Ended() && number(h["crashes"]) != int64(k.crashes) {
+				w.fail("S12", "%s: in the store it is %s, attempt %q, %q retries, %q crashes", k, state, h["attempt"],
+					h["retries"], h["crashes"])
 			}
 		}
 	}

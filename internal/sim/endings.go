@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,8 +117,8 @@ func (k *known) waits(now, delay int64) {
 }
 
 // reclaim checks that a job is reclaimed only at the second look after its deadline, and only if a fault met its
-// holder.
-func (s *shadow) reclaim(cause job.Cause, texts []string) {
+// holder. plans has the most crashes of a generation behind the name of each tier.
+func (s *shadow) reclaim(cause job.Cause, plans, texts []string) {
 	now := s.w.ms()
 	for i := 0; i < len(texts); i += 3 {
 		word, tier := job.Word(texts[i+1]), job.Tier(texts[i+2])
@@ -136,7 +137,9 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 			patience, want = 0, job.Suspect
 		case k.cancel:
 			want = job.WasCancelled
-		case k.retries >= k.tier.MaxRetries:
+		case cause == job.HeartbeatStopped && k.crashes >= mostCrashes(plans, k.tier.Tier):
+			want = job.Discarded
+		case cause == job.MaxTimeExceeded && k.retries >= k.tier.MaxRetries:
 			want = job.Discarded
 		}
 		if word != want || now-deadline < patience {
@@ -151,7 +154,12 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 		s.explained(k, cause)
 		switch word {
 		case job.OK:
-			k.status, k.retries, k.unknowns = job.Pending, k.retries+1, 0
+			k.status, k.unknowns = job.Pending, 0
+			if cause == job.HeartbeatStopped {
+				k.crashes, k.costs = k.crashes+1, k.costs-1
+			} else {
+				k.retries++
+			}
 			s.takesAgain(k)
 		case job.WasCancelled:
 			k.status = job.Cancelled
@@ -162,6 +170,15 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 		}
 		k.ending = ""
 	}
+}
+
+// mostCrashes reads from a reclaim's arguments how many crashes a generation of a tier may have.
+func mostCrashes(plans []string, tier job.Tier) int {
+	at := slices.Index(plans, string(tier))
+	if at < 0 {
+		at = slices.Index(plans, "*") // the process does not know the tier yet
+	}
+	return int(number(plans[at+1]))
 }
 
 func (s *shadow) promote(partition, n int) {

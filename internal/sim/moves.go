@@ -105,21 +105,28 @@ func number(text string) int64 {
 type handed struct {
 	id                        job.ID
 	lease, record, checkpoint string
+	crashes                   int
 }
 
 // handedOut reads a claim's answer: next, then the different leases, and of each job which of them it has, its id and
-// its record; then the checkpoints by id.
+// its record; then the checkpoints by id, and at the end the crashes by id.
 func handedOut(reply any) (jobs []handed, empty bool) {
 	list, _ := reply.([]any)
-	if len(list) < 8 {
+	if len(list) < 9 {
 		return nil, true
 	}
 	leases, which, ids, records, saved := strs(list[1]), strs(list[2]), strs(list[3]), strs(list[4]), strs(list[5])
+	crashed := strs(list[8])
 	for i, id := range ids {
 		h := handed{id: job.ID(id), lease: leases[number(which[i])-1], record: records[i]}
 		for k := 0; k+1 < len(saved); k += 2 {
 			if saved[k] == id {
 				h.checkpoint = saved[k+1]
+			}
+		}
+		for k := 0; k+1 < len(crashed); k += 2 {
+			if crashed[k] == id {
+				h.crashes = int(number(crashed[k+1]))
 			}
 		}
 		jobs = append(jobs, h)
@@ -235,8 +242,10 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	class += k.lineOption() + k.classOption() + k.option()
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
 	text += s.charge(k, h.lease)
-	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") {
-		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, h.lease, text, h.checkpoint)
+	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") ||
+		h.crashes != k.crashes {
+		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, the checkpoint %q and %d crashes", k, h.lease, text, h.checkpoint,
+			h.crashes)
 	}
 	plan := slices.Index(argv, string(k.tier.Tier))
 	if plan < 0 {

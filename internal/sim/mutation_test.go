@@ -129,6 +129,10 @@ var bugs = []bug{
 	{"reclaim leaves the other set", "reclaim", "redis.call('ZREM', other, id)", ""},
 	{"reclaim leaves the lease", "reclaim", "redis.call('HDEL', leases, id)", ""},
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)"},
+	{"a crash spends a retry", "reclaim", "is_crash and lease.retries or", ""},
+	{"a crash is not counted", "reclaim", "t.crashes = t.crashes + 1", ""},
+	{"a crash dies with the retries", "reclaim", "is_spent = t.crashes >", "is_spent = is_spent or t.crashes >"},
+	{"claim tells no crashes", "claim", "        note_crashes(id, t)\n", ""},
 	{
 		"reclaim loses its place", "reclaim",
 		"add_entry(class, score_of(head), id, head)",

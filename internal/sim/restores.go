@@ -8,7 +8,7 @@ import (
 )
 
 // restoreWords is how many arguments restore has per job.
-const restoreWords = 17
+const restoreWords = 18
 
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
@@ -82,7 +82,8 @@ func (s *shadow) given(partition int, e []string) {
 	k := &known{
 		id: job.ID(e[0]), owner: strings.TrimPrefix(strings.Fields(e[4])[1], "-"), generation: int(number(e[1])),
 		status: job.Pending, arrived: arrived,
-		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
+		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), crashes: int(number(e[17])),
+		tried:  e[10] != "0",
 		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]), queue: e[15], input: inputOf(e[7]),
 		line: lineIn(e[4]), unique: optionOf(e[4]), expires: expiryOf(strings.Fields(e[4])), there: now,
 		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},

@@ -41,13 +41,14 @@ type known struct {
 	wished               int64 // when its client wanted it to be due; set when it is promoted
 	first                int64 // ms, of its first claim; 0 = no claim yet
 	attempt, retries     int
+	crashes              int // of this generation
 	tried, cancel, acked bool
 	ended                int64  // ms; 0 = it has not ended
 	lease                *lease // the last claim's; its holder may have lost it
 	ending               string // the last report that was accepted: kind, token, attempt, word
 	saved                []byte
 	save                 int
-	costs                int   // attempts of this generation that were not given back
+	costs                int   // attempts of this generation that were not given back and did not crash
 	free                 int   // how often this generation reported later without cost
 	unknowns             int   // how many workers in a row did not know its type
 	unknownSince         int64 // ms, when the first of them said so
@@ -62,7 +63,8 @@ type known struct {
 func (k *known) score() float64 { return float64(k.tier.Priority)*base + float64(k.arrived) }
 
 func (k *known) String() string {
-	return fmt.Sprintf("%s generation %d, %s, attempt %d, %d retries", k.id, k.generation, k.status, k.attempt, k.retries)
+	return fmt.Sprintf("%s generation %d, %s, attempt %d, %d retries, %d crashes", k.id, k.generation, k.status, k.attempt,
+		k.retries, k.crashes)
 }
 
 // shadow is a second state machine. The scheduler reports each executed call and its answer to it. An answer that
@@ -117,7 +119,7 @@ func (s *shadow) heard(c *call, reply any) {
 	case "complete", "fail":
 		s.endings(c.name, argv, texts)
 	case "reclaim":
-		s.reclaim(job.Cause(argv[0]), texts)
+		s.reclaim(job.Cause(argv[0]), argv[4:], texts)
 	case "promote":
 		s.promote(partition, len(texts))
 	case "expire":

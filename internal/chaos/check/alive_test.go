@@ -64,6 +64,7 @@ func TestBegunLate(t *testing.T) {
 		e := sound()
 		r := e.run(killed, 1)
 		r.Began, r.Ended, r.Why = at(6), at(6.05), tc.why
+		e.outcome(killed, 1).RetryCount = 1
 		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
 			StartedAt: at(4.1), FinishedAt: at(6.1)}
 		e.Faults[0] = Fault{Kind: "F27", Target: tc.target, From: at(4), To: at(4.2)}
@@ -93,6 +94,7 @@ func TestLateClaims(t *testing.T) {
 		r.Began, r.Ended, r.Why = at(6), at(6.05), handler.ErrMaxTime.Error()
 		o := e.outcome(killed, 1)
 		o.FirstTriedAt = at(tc.claimed)
+		o.RetryCount = 1
 		o.Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(tc.claimed),
 			FinishedAt: at(tc.stopped)}
 		e.Faults[0].Target = "11"

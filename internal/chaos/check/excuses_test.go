@@ -78,7 +78,7 @@ func TestExcuses(t *testing.T) {
 			e.Runs = append(e.Runs, ran(plain, 1, 2, "10", 14, 15, "result"))
 			o := e.outcome(plain, 1)
 			*o = ended(plain, 1, 2, job.Completed, 1, 15)
-			o.RetryCount, o.Tries = 1, []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED"}}
+			o.Tries = []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED"}}
 			e.Polls = nil
 		}, func(r Report) bool { return r.Explained["F46"] == 2 }},
 		{"cancelled while it ran, and its worker died", func(e *Evidence) {
@@ -148,6 +148,7 @@ func TestExcuses(t *testing.T) {
 			e.Faults[0].Target, e.Faults[1] = "11", Fault{Kind: "F25", Target: "redis", From: at(2.5), To: at(4.1)}
 			r := e.run(killed, 1)
 			r.Ended, r.Why = at(4.3), handler.ErrMaxTime.Error()
+			e.outcome(killed, 1).RetryCount = 1
 			e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
 				StartedAt: at(4.1), FinishedAt: at(4.3)}
 		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},

@@ -57,6 +57,7 @@ var seedsOfExcuses = []seed{
 		e.submit(killed).Hangs = true
 		o := e.outcome(killed, 1)
 		o.EndedAt, o.StartedAt = at(40), at(38.9)
+		o.RetryCount = 1
 		o.Tries[0] = job.Attempt{Number: 1, Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(30)}
 		e.run(killed, 2).Began, e.run(killed, 2).Ended = at(39), at(40)
 		e.Faults = []Fault{{Kind: "F47", From: at(4), To: at(30.1)}, {Kind: "F55", From: at(4), To: at(30.1)}}
@@ -65,6 +66,7 @@ var seedsOfExcuses = []seed{
 		e.submit(killed).Hangs = true
 		o := e.outcome(killed, 1)
 		o.EndedAt, o.StartedAt = at(240), at(238.9)
+		o.RetryCount = 1
 		o.Tries[0] = job.Attempt{Number: 1, Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(230)}
 		e.run(killed, 2).Began, e.run(killed, 2).Ended = at(239), at(240)
 		e.Faults[1].To, e.Quiet, e.Rested = at(230), at(235), at(241)
@@ -100,6 +102,7 @@ var seedsOfTimes = []seed{
 		e.Faults = nil
 		r := e.run(killed, 1)
 		r.Ended, r.Why = at(6.2), handler.ErrMaxTime.Error()
+		e.outcome(killed, 1).RetryCount = 1
 		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
 			StartedAt: at(4.1), FinishedAt: at(4.2)}
 	}},
@@ -107,6 +110,7 @@ var seedsOfTimes = []seed{
 		e.Faults = nil
 		r := e.run(killed, 1)
 		r.Ended, r.Why = at(4.2), handler.ErrMaxTime.Error()
+		e.outcome(killed, 1).RetryCount = 1
 		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
 			StartedAt: at(4.1), FinishedAt: at(4.2)}
 	}},

@@ -16,7 +16,7 @@ func overFaktory(e *Evidence) {
 	op := submitted(fetched, 1)
 	op.Type, op.Trace = Elsewhere, ""
 	o := ended(fetched, 1, 2, job.Completed, 1, 21)
-	o.Type, o.Trace, o.RetryCount, o.StartedAt, o.ResultSum = Elsewhere, "", 1, at(20.1), "null"
+	o.Type, o.Trace, o.StartedAt, o.ResultSum = Elsewhere, "", at(20.1), "null"
 	o.FirstTriedAt = at(1.1)
 	o.Tries = []job.Attempt{{Number: 1, Worker: "key.f1", Outcome: "HEARTBEAT_STOPPED", StartedAt: at(1.1),
 		FinishedAt: at(19)}}

@@ -168,7 +168,15 @@ var seedsOfRuns = []seed{
 			o.Tries = append(o.Tries, job.Attempt{Number: n + 1, Outcome: "HANDLER_ERROR"})
 		}
 	}},
-	{"S4", "a retry that was not counted", func(e *Evidence) { e.outcome(killed, 1).RetryCount = 0 }},
+	{"S4", "a retry that was not counted", func(e *Evidence) { e.outcome(killed, 1).Tries[0].Outcome = "HANDLER_ERROR" }},
+	{"S4", "a crash that was counted as a retry", func(e *Evidence) { e.outcome(killed, 1).RetryCount = 1 }},
+	{"S4", "more crashes than allowed", func(e *Evidence) {
+		o := e.outcome(plain, 1)
+		o.Attempt, e.run(plain, 1).Attempt = 6, 6
+		for n := range 5 {
+			o.Tries = append(o.Tries, job.Attempt{Number: n + 1, Outcome: "HEARTBEAT_STOPPED"})
+		}
+	}},
 	{"S4", "it ran more often than it was counted", func(e *Evidence) {
 		e.outcome(plain, 1).Attempt = 2
 		e.submit(plain).Fails = 1
@@ -228,6 +236,7 @@ var seedsOfRuns = []seed{
 	{"L3", "a run that was not stopped", func(e *Evidence) {
 		e.Faults = nil
 		e.submit(killed).Hangs = true
+		e.outcome(killed, 1).RetryCount = 1
 		e.outcome(killed, 1).EndedAt, e.outcome(killed, 1).Tries[0] = at(40),
 			job.Attempt{Number: 1, Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(30)}
 		e.run(killed, 2).Began, e.run(killed, 2).Ended = at(39), at(40)

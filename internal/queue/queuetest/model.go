@@ -35,6 +35,7 @@ type ModelJob struct {
 	model                             *Model
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
+	Crashes                           int
 	Payload, Saved                    int // bytes
 	Free                              int // how often the job was later without a retry
 	State                             job.Status
@@ -52,6 +53,7 @@ type ModelJob struct {
 type ModelLease struct {
 	Job              *ModelJob
 	Attempt, Retries int
+	Crashes          int
 	Token            string
 }
 
@@ -236,7 +238,7 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 			m.freeKey(j)
 		}
 		j.calm()
-		leases = append(leases, ModelLease{Job: j, Attempt: j.Attempt, Retries: j.Retries, Token: token})
+		leases = append(leases, ModelLease{Job: j, Attempt: j.Attempt, Retries: j.Retries, Crashes: j.Crashes, Token: token})
 	}
 	return leases
 }
@@ -372,17 +374,21 @@ func (j *ModelJob) look(w job.Watch) job.Word {
 	}
 	j.token = ""
 	j.History++
+	spent, most := &j.Retries, j.Max
+	if w == job.Crashed {
+		spent, most = &j.Crashes, j.Plan.MaxCrashes
+	}
 	switch {
 	case j.Cancel:
 		j.end(job.Cancelled)
 		return job.WasCancelled
-	case j.Retries >= j.Max:
+	case *spent >= most:
 		j.end(job.NeedDiscard)
 		return job.Discarded
 	}
 	j.State = job.Pending
 	j.model.takeAgain(j)
-	j.Retries++
+	*spent++
 	return job.OK
 }
 
@@ -396,4 +402,12 @@ func (m *Model) Promote() int {
 		}
 	}
 	return n
+}
+
+// LivingCrashes returns the crashes that Redis has of the job: none once it has ended.
+func (j *ModelJob) LivingCrashes() int {
+	if j.State.Ended() {
+		return 0
+	}
+	return j.Crashes
 }

@@ -92,7 +92,7 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	j := m.Jobs[at]
 	*j = ModelJob{
 		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt,
-		Retries: l.RetryCount, Max: l.MaxRetries,
+		Retries: l.RetryCount, Crashes: l.Crashes, Max: l.MaxRetries,
 		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload), Queue: l.QueueName(),
 		Unique: l.Unique, model: m,
 	}
