@@ -123,7 +123,8 @@ func (p program) root() *cobra.Command {
 	}
 	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
 	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand())
-	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.linesCommand(), p.pauseCommand(), p.resumeCommand(),
+	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.linesCommand(), p.pauseCommand(),
+		p.resumeCommand(),
 		p.pausedCommand(), p.workersCommand(),
 		p.keysCommand(), p.changesCommand(), p.statsCommand(), p.doctorCommand())
 

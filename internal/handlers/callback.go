@@ -69,10 +69,10 @@ func Callback(o job.Outcome) []byte {
 	if at != nil {
 		e.Timestamp = *at
 	}
-	switch {
-	case o.Status == job.Expired:
+	switch o.Status {
+	case job.Expired:
 		e.Type, e.Data.CompletedAt = "job.expired", nil
-	case o.Status == job.Completed:
+	case job.Completed:
 		if json.Valid(o.Result) {
 			e.Data.Result = o.Result
 		}

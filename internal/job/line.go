@@ -88,8 +88,8 @@ func homeOfLine(name string) string {
 	return hex.EncodeToString(sum[:HomeDigits])
 }
 
-// LineHasHome says whether all jobs of a key of lines are in one partition, so that its limits hold for all of them. The
-// others are the lines of jobs without a key.
+// LineHasHome says whether all jobs of a key of lines are in one partition, so that its limits hold for all of them.
+// Those of jobs without a key are not.
 func LineHasHome(name string) bool { return homeOfLine(name) != "" }
 
 // HomesOfLine returns the partitions that have jobs of a key of lines.

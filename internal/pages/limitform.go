@@ -67,7 +67,7 @@ func readLimits(form url.Values, l *client.LineLimits, v *web.LineView) {
 		if text == "" {
 			text = "0" // no limit
 		}
-		reason := ""
+		var reason string
 		if f.whole != nil {
 			*f.whole(l), reason = wholeNumber(text)
 		} else {

@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Position counts the ready jobs that stand before a PENDING job: those of its line, or else those of its queue over all
-// partitions, where a line counts as one job. 0 means that the job is next. With several partitions the count is
+// Position counts the ready jobs that stand before a PENDING job: those of its line, or else those of its queue over
+// all partitions, where a line counts as one job. 0 means that the job is next. With several partitions the count is
 // approximate. The error is job.ErrNotFound if the job does not stand there any more.
 func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	id := j.ID

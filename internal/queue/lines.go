@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// This file reads the lines of a partition and sets the limits of their keys. lua/lines.lua says what Redis has of both.
+// This file reads the lines of a partition and sets the limits of their keys. lua/lines.lua says what Redis has of
+// both.
 
 // isLine says whether a member of a queue is a line.
 func isLine(member string) bool { return strings.HasPrefix(member, "@") }
@@ -32,8 +33,8 @@ func kindOfLine(name string) string {
 	return ""
 }
 
-// scanLine adds a line to what the audit looks at, with those of its jobs that have no record, and its jobs to those that
-// SQL is asked about.
+// scanLine adds a line to what the audit looks at, with those of its jobs that have no record, and its jobs to those
+// that SQL is asked about.
 func (q *Queue) scanLine(ctx context.Context, key string, s *job.Scanned) error {
 	partition, suffix := q.splitKey(key)
 	name := strings.TrimPrefix(suffix, suffixes["lines"]+lineJobs)
@@ -179,8 +180,8 @@ func readLineKey(text string) (running int, parked []string) {
 // lineSetKey returns the key of what a partition has of all lines or keys.
 func lineSetKey(partition int, name string) string { return Key(partition, "lines") + name }
 
-// firstOfLines puts the first job of a line in the place of each line among members of a queue, and leaves out lines that
-// have no job any more.
+// firstOfLines puts the first job of a line in the place of each line among members of a queue, and leaves out lines
+// that have no job any more.
 func (v *View) firstOfLines(ctx context.Context, partition int, queue string, members []redis.Z) (jobs []redis.Z,
 	hasLines bool, err error) {
 	firsts := make([]*redis.ZSliceCmd, len(members))

@@ -17,12 +17,11 @@ import (
 
 // lined is a job with a line, as the test knows it.
 type lined struct {
-	id       job.ID
-	tier     int // its priority
-	key      string
-	queue    string
-	nth      int // of the submits
-	priority int
+	id    job.ID
+	tier  int // its priority
+	key   string
+	queue string
+	nth   int // of the submits
 }
 
 // linesModel is what a test knows of a partition with lines: which jobs are ready, in the order of their submits, and
@@ -219,7 +218,7 @@ func TestLines_Rate(t *testing.T) {
 		if reply, err := e.Claim(t.Context(), 0, e.NextClaim(5)); err != nil || len(reply.Leases) > 0 {
 			t.Fatalf("%v, %v", reply.Leases, err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); ; <-time.After(20 * time.Millisecond) {
 			if _, err := e.Promote(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}

@@ -161,8 +161,8 @@ func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int)
 }
 
 // after returns the beginning of the next set: the same set of the next partition or, after the last partition, the
-// next set of the first one. After the ready jobs of main come those of the declared queues, by name, and then the lines
-// of each partition, by name.
+// next set of the first one. After the ready jobs of main come those of the declared queues, by name, and then the
+// lines of each partition, by name.
 func (v *View) after(ctx context.Context, p place, names map[int][]string) (place, error) {
 	p.score, p.member = math.Inf(-1), ""
 	if p.isIn("lines") {

@@ -362,9 +362,10 @@ func (q *Queue) scanSet(ctx context.Context, from step) (s job.Scanned, next uin
 	return s, next, q.suspect(ctx, &s, partition, ids, ask, from.queue)
 }
 
-// suspect adds the ids of a set to what is looked at: those without a record, and to what SQL is asked about all of them
-// or, unless ask is set, those that Redis does not know otherwise.
-func (q *Queue) suspect(ctx context.Context, s *job.Scanned, partition int, ids []job.ID, ask bool, metIn string) error {
+// suspect adds the ids of a set to what is looked at: those without a record, and to what SQL is asked about all of
+// them or, unless ask is set, those that Redis does not know otherwise.
+func (q *Queue) suspect(ctx context.Context, s *job.Scanned, partition int, ids []job.ID, ask bool,
+	metIn string) error {
 	for first := 0; first < len(ids); first += job.MaxBatch {
 		batch := ids[first:min(first+job.MaxBatch, len(ids))]
 		unseen, err := q.withoutRecord(ctx, partition, batch)

@@ -179,7 +179,7 @@ func (s *telling) tellLines() {
 	s.next(20)
 	s.limit(job.LineLimits{Name: "f", Waiting: 2, Paused: &job.LinePause{Until: time.Now().Add(300 * time.Millisecond)}})
 	s.next(20)
-	time.Sleep(350 * time.Millisecond)
+	<-time.After(350 * time.Millisecond)
 	n, err = s.Env.Promote(s.Context(), 0)
 	s.say("promote", n, err)
 	s.next(20)

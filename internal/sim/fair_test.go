@@ -146,7 +146,7 @@ func share(t *testing.T, slots int, warm, lasts time.Duration, tenants []tenant)
 				wake = earliest(wake, next[of])
 			}
 		}
-		time.Sleep(time.Until(wake) + time.Millisecond)
+		<-time.After(time.Until(wake) + time.Millisecond)
 		var ended []job.Completion
 		now = slices.DeleteFunc(now, func(one running) bool {
 			if one.ends.After(time.Now()) {
