@@ -390,6 +390,31 @@ local function charge_job(line)
   return ' charge=' .. text(line.charge)
 end
 
+-- write_claim writes what hand_out found and did.
+local function write_claim(started, unexplained, heartbeat_entries, run_entries, lease_entries, claimed_in_time)
+  -- The first write removes, so that a full Redis accepts a claim, also one that finds nothing.
+  redis.call('DEL', claims)
+  for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end
+  for _, line in pairs(picks) do
+    bulk('ZREM', lines .. 'jobs:' .. line.line_name, line.taken)
+    touch(line).change = touch(line).change - #line.taken
+    line.taken = {}
+  end
+  bulk('ZREM', expiries, claimed_in_time)
+  bulk('ZADD', quarantine, unexplained)
+  bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
+  bulk('ZADD', run_deadlines, run_entries)
+  bulk('HSET', leases, lease_entries)
+  if not claim_id or #ids > 0 then
+    redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
+  end
+  write_ends(outbox, ended, unacked, tried, checkpoints)
+  write_unique(unique, job, scheduled, tried, events, now)
+  write_entries(queue, queues, doorbell, job, lines)
+  write_counters(counters, owners)
+  publish(events, started)
+end
+
 -- hand_out starts attempts of the jobs that were read.
 local function hand_out()
   local started, events_wanted = text(now), has_listeners(events)
@@ -454,28 +479,7 @@ local function hand_out()
     gone, taken[#taken + 1] = i, id
   end
   for i = #ready, gone + 1, -1 do homes[i].head = scores[i] end
-
-  -- The first write removes, so that a full Redis accepts a claim, also one that finds nothing.
-  redis.call('DEL', claims)
-  for _, place in ipairs(places) do bulk('ZREM', key_of(place.name, queue, queues), place.taken) end
-  for _, line in pairs(picks) do
-    bulk('ZREM', lines .. 'jobs:' .. line.line_name, line.taken)
-    touch(line).change = touch(line).change - #line.taken
-    line.taken = {}
-  end
-  bulk('ZREM', expiries, claimed_in_time)
-  bulk('ZADD', quarantine, unexplained)
-  bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
-  bulk('ZADD', run_deadlines, run_entries)
-  bulk('HSET', leases, lease_entries)
-  if not claim_id or #ids > 0 then
-    redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
-  end
-  write_ends(outbox, ended, unacked, tried, checkpoints)
-  write_unique(unique, job, scheduled, tried, events, now)
-  write_entries(queue, queues, doorbell, job, lines)
-  write_counters(counters, owners)
-  publish(events, started)
+  write_claim(started, unexplained, heartbeat_entries, run_entries, lease_entries, claimed_in_time)
 end
 
 if is_repeat then answer_again() else hand_out() end
