@@ -159,7 +159,8 @@ end
 
 -- recount_keys repairs how many attempts of a key run, and the job that a strict key is behind.
 local function recount_keys()
-  local keys = redis.call('HKEYS', lines .. 'keys')
+  local keys, stored = {}, redis.call('HGETALL', lines .. 'keys')
+  for i = 1, #stored, 2 do keys[#keys + 1] = stored[i] end
   for key in pairs(running_of) do keys[#keys + 1] = key end
   read_keys(lines, keys)
   local woken = {}

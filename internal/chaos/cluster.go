@@ -57,6 +57,7 @@ type cluster struct {
 	ops    []check.Op // submits that faults made
 	faults []check.Fault
 	beside check.Witness
+	pauses []check.Pause // that were known to be in force
 	kills  int
 	counts map[string]*tally // by kind and variant
 	put    map[job.Tier]put  // plans that a server has stored, or may have stored

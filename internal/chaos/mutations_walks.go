@@ -70,6 +70,13 @@ var mutationsOfWalks = []mutation{
 		edits: []edit{{"lua/submit.lua", "redis.call('SET', job .. id, class.class_line .. head .. '\\n' .. payload)\n", ""}},
 	},
 	{
+		name:  "a pause of a tier holds nothing",
+		want:  "S24",
+		only:  "F52",
+		over:  40 * time.Second,
+		edits: []edit{{"internal/queue/claim.go", "paused[plan.Priority] = true\n", "continue\n"}},
+	},
+	{
 		name:  "running is no limit of a key",
 		want:  "S27",
 		sleep: 1000 * time.Millisecond,

@@ -250,7 +250,7 @@ func TestFilesOfJobs(t *testing.T) {
 	}; !slices.Equal(counted, want) {
 		t.Errorf("counted %q", counted)
 	}
-	if _, made = api.file(pdfID); !strings.Contains(text(t, made.body), "5 completed, 1 failed, 0 cancelled.") {
+	if _, made = api.file(pdfID); !strings.Contains(text(t, made.body), "5 completed, 1 failed, 0 cancelled, 0 expired.") {
 		t.Errorf("the PDF report: %q", text(t, made.body))
 	}
 }

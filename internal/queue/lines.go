@@ -244,7 +244,7 @@ func (v *View) linesOf(ctx context.Context, p int, f *job.LineFilter, all map[li
 		running[name], parked[name] = readLineKey(text)
 		now.Running += running[name]
 	}
-	waiting, err := v.redis.Read.ZRevRangeWithScores(ctx, lineSetKey(p, lineWaiting), 0, mostLines-1).Result()
+	waiting, err := v.redis.Read.ZRangeWithScores(ctx, lineSetKey(p, lineWaiting), -mostLines, -1).Result()
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,34 @@ func queued(change func(*Evidence)) func(*Evidence) {
 	}
 }
 
+// paused pauses the tier of the jobs of queueing; an attempt begins at 21.5, 0.5 s before the end of what is held.
+func paused(e *Evidence) {
+	e.queueing()
+	e.Pauses = []Pause{{Tier: e.outcome(32, 1).Tier, Known: at(17), Ends: at(21.7).Add(pauseSlack)}}
+}
+
+// A loss of Redis, and a process that was frozen before it could read a pause, excuse attempts during the pause; so does
+// another tier.
+func TestSoundPauses(t *testing.T) {
+	for name, change := range map[string]func(*Evidence){
+		"forgotten": func(e *Evidence) { e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(17, 17.1)) },
+		"frozen": func(e *Evidence) {
+			e.Faults = append(e.Faults, Fault{Kind: "F10", From: at(16), To: at(17), Froze: "server"})
+		},
+		"another tier": func(e *Evidence) { e.Pauses[0].Tier = "GOLD" },
+		"over":         func(e *Evidence) { e.Pauses[0].Ends = at(21) },
+	} {
+		e := sound()
+		paused(&e)
+		change(&e)
+		if r := Check(e); len(r.Violations) > 0 {
+			t.Error(name, r.Violations)
+		}
+	}
+}
+
 var seedsOfLines = []seed{
+	{"S24", "an attempt began during a pause", paused},
 	{"S27", "more attempts of a key than may", queued(func(e *Evidence) {
 		e.Lines["pair"] = job.LineLimits{Running: 1}
 	})},
