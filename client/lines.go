@@ -231,8 +231,8 @@ func (c *Client) LinesOf(ctx context.Context, key LineKey) ([]Line, LineLimits, 
 }
 
 // SetLineLimits replaces the limits of a key on every instance at once, and returns what is stored. etag is the
-// LineLimits.ETag that the change is based on: SetLineLimits returns ErrChanged if the limits have changed since. With ""
-// it replaces any. The client does not repeat a call whose answer was lost.
+// LineLimits.ETag that the change is based on: SetLineLimits returns ErrChanged if the limits have changed since. With
+// "" it replaces any. The client does not repeat a call whose answer was lost.
 func (c *Client) SetLineLimits(ctx context.Context, l LineLimits, etag string) (LineLimits, error) {
 	body, err := json.Marshal(l.Wanted())
 	if err != nil {

@@ -148,8 +148,8 @@ func (p program) linesSetCommand() *cobra.Command {
 	var paused, resume bool
 	cmd := &cobra.Command{
 		Use: "set [KEY]", Short: "Change a key's limits, on every instance at once", Args: wants(0, 1, ""),
-		Long: "Change a key's limits, on every instance at once. Limits without a flag stay as they are; 0 takes one away.\n" +
-			"They hold over all lines of the key.",
+		Long: "Change a key's limits, on every instance at once. Limits without a flag stay as they are; 0 takes one\n" +
+			"away. They hold over all lines of the key.",
 		Example: "  tierq lines set acme --running 5\n  tierq lines set acme --rate 10 --burst 20\n" +
 			"  tierq lines set acme --pause --for 1h --reason 'their API is down'\n  tierq lines set acme --resume",
 	}
@@ -183,7 +183,8 @@ func (p program) linesSetCommand() *cobra.Command {
 				next.Paused = nil
 			}
 			if next.LineKey = asked; !named && !paused && !resume {
-				return misused("name what to change: --running, --weight, --rate, --burst, --waiting, --strict, --pause or --resume")
+				return misused("name what to change: --running, --weight, --rate, --burst, --waiting, --strict, --pause " +
+					"or --resume")
 			}
 			etag := was.ETag()
 			if was.Version == 0 {
