@@ -23,8 +23,8 @@ const (
 	unread = 30 * time.Second
 )
 
-// pausesHold is S24: while a pause of a tier is known to be in force, no attempt of the tier's jobs starts. A Redis that
-// has lost the pause, and a frozen process, are excuses.
+// pausesHold is S24: while a pause of a tier is known to be in force, no attempt of the tier's jobs starts. A Redis
+// that has lost the pause, and a frozen process, are excuses.
 func pausesHold(b *book) {
 	for _, p := range b.Pauses {
 		from, to := p.Known.Add(lateClaim), p.Ends.Add(-pauseSlack)
