@@ -140,7 +140,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A job that waits expires; one that has ended, or runs, does not.
+// Expire ends a job that waits as EXPIRED. It leaves a job that runs, or has ended, as it is.
 func TestExpire(t *testing.T) {
 	s := tierqtest.New(t)
 	c := s.Client()

@@ -162,8 +162,8 @@ func (c *committer) waitedLong() {
 	c.work.Broadcast()
 }
 
-// expect notes after a call how many entries the next one waits for: three quarters of those that have no answer yet.
-// Their callers come again soon if each sends one submit after the other.
+// expect sets, after a call to the database, how many entries the next call waits for: three quarters of the entries
+// without an answer. A caller that sends one submit after the other sends its next one soon.
 func (c *committer) expect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

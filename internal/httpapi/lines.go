@@ -252,7 +252,8 @@ func (a *api) putLine(c *gin.Context) error {
 	now := a.Clock()
 	a.changed(c, "line.put", q.Name, limitsOf(&was, now), limitsOf(&stored, now), err)
 	if err != nil {
-		return badLimits(inDoubt(err, "The limits may or may not be stored: look in some seconds, before you send them again."))
+		return badLimits(inDoubt(err,
+			"The limits may or may not be stored: look in some seconds, before you send them again."))
 	}
 	c.Writer.Header()["Etag"] = []string{versionTag(stored.Version)}
 	return write(c, http.StatusOK, limitsOf(&stored, now))

@@ -20,7 +20,7 @@ type Options struct {
 	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
 	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says
 	Unique   string `json:"unique,omitempty"`   // the unique key and how long the job holds it, see Unique; "" = none
-	Line     string `json:"line,omitempty"`     // the name of the key in whose line the job waits, see LineOf; "" = no line
+	Line     string `json:"line,omitempty"`     // names the key whose line the job waits in, see LineOf; "" = no line
 	// ExpiresMs is the time by Redis' clock, in milliseconds, by which the job must be claimed for the first time; 0 = it
 	// may wait for ever. It holds for the first generation only, see ExpiresAt.
 	ExpiresMs int64 `json:"expiresMs,omitempty"`

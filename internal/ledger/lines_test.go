@@ -73,8 +73,8 @@ func (s *limitStores) lines() *Lines {
 	return &Lines{SQL: s, Redis: s, Partitions: 2, Log: slog.New(slog.DiscardHandler)}
 }
 
-// New limits are in SQL, and in the partition of the key; those of jobs without a key are in all of them. What cannot be
-// stored changes nothing.
+// New limits are in SQL, and in the partition of the key; those of jobs without a key are in all of them. What cannot
+// be stored changes nothing.
 func TestLines_SetLimits(t *testing.T) {
 	t.Parallel()
 	s := newLimitStores()
@@ -93,7 +93,8 @@ func TestLines_SetLimits(t *testing.T) {
 	}
 	before := fmt.Sprint(s.sql, s.redis)
 	for version, bad := range map[int64]job.LineLimits{7: {Name: "acme"}, -1: {Name: "acme", Running: -1}} {
-		if _, err := l.SetLimits(t.Context(), bad, version); !errors.Is(err, job.ErrChanged) && !errors.Is(err, job.ErrBadLimits) {
+		_, err := l.SetLimits(t.Context(), bad, version)
+		if !errors.Is(err, job.ErrChanged) && !errors.Is(err, job.ErrBadLimits) {
 			t.Error(err)
 		}
 	}
@@ -101,7 +102,8 @@ func TestLines_SetLimits(t *testing.T) {
 		t.Errorf("%s, and now %s", before, now)
 	}
 	s.down = job.ErrUnavailable
-	if _, err := l.SetLimits(t.Context(), job.LineLimits{Name: "acme", Running: 9}, 1); !errors.Is(err, job.ErrUnavailable) ||
+	limits := job.LineLimits{Name: "acme", Running: 9}
+	if _, err := l.SetLimits(t.Context(), limits, 1); !errors.Is(err, job.ErrUnavailable) ||
 		s.sql["acme"].Running != 9 {
 		t.Errorf("%v; %+v", err, s.sql)
 	}

@@ -54,7 +54,8 @@ func (m *linesModel) room(key string) int {
 // better tiers first.
 func (m *linesModel) may(queues []string) map[int]int {
 	taken, byTier := map[string]int{}, map[int]int{}
-	for _, j := range slices.SortedStableFunc(slices.Values(m.ready), func(a, b lined) int { return cmp.Compare(a.tier, b.tier) }) {
+	better := func(a, b lined) int { return cmp.Compare(a.tier, b.tier) }
+	for _, j := range slices.SortedStableFunc(slices.Values(m.ready), better) {
 		if slices.Contains(queues, j.queue) && taken[j.key] < m.room(j.key) {
 			taken[j.key]++
 			byTier[j.tier]++
@@ -96,8 +97,8 @@ func (m *linesModel) take(r *rapid.T, leases []job.Lease, most int, queues []str
 	}
 }
 
-// Whatever is submitted, claimed, ended, limited and paused: a claim takes the better tiers first, each line in the order
-// of its submits, of no key more than its limits allow, and no line waits for another line's limit.
+// Whatever is submitted, claimed, ended, limited and paused: a claim takes the better tiers first, each line in the
+// order of its submits, of no key more than its limits allow, and no line waits for another line's limit.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	queues := []string{job.MainQueue, "films"}
@@ -232,8 +233,8 @@ func TestLines_Rate(t *testing.T) {
 	})
 }
 
-// A list, and what a purge reads, have every ready job once: those in lines too, also of a parked line, whatever pages the
-// list is read in.
+// A list, and what a purge reads, have every ready job once: those in lines too, also of a parked line, whatever pages
+// the list is read in.
 func TestLines_Listed(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, declare([]string{"films"}), func(t *testing.T, e *queuetest.Env) {

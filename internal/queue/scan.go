@@ -240,8 +240,8 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
 	heldPrefix: heldFor, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
-// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique", "line" or
-// "fixed"; "" = unknown.
+// kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique",
+// "line" or "fixed"; "" = unknown.
 func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
 	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
 		if id, ok := strings.CutPrefix(suffix, prefix); ok {

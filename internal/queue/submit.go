@@ -106,8 +106,8 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 }
 
 // kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota
-// queue_limit", with a line " line=<key>", with an expiry " exp=<ms>" and, with a unique key, " uniq=<option> on max_wait_ms
-// held_limit". The script parses each text once per call.
+// queue_limit", with a line " line=<key>", with an expiry " exp=<ms>" and, with a unique key, " uniq=<option> on
+// max_wait_ms held_limit". The script parses each text once per call.
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
 	b := make([]byte, 0, 128)
 	b = append(append(append(append(b, s.Tier...), ' '), s.QueueName()...), ' ')

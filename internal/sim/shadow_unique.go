@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// holding is who has a unique key.
+// holding says which job holds a unique key, and which jobs wait until it ends.
 type holding struct {
 	holder     *known
 	generation int

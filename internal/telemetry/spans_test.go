@@ -153,7 +153,8 @@ func TestSpansArriveLinked(t *testing.T) {
 					}
 				}
 			}
-			if s := process.Status; s.Code != otlp.Status_STATUS_CODE_ERROR || strings.Contains(process.String(), "was refused") {
+			if s := process.Status; s.Code != otlp.Status_STATUS_CODE_ERROR ||
+				strings.Contains(process.String(), "was refused") {
 				t.Errorf("status %v; or the error's text left the house: %s", s, process)
 			}
 			if got.resource["service.name"] != "tierq" || got.resource["service.version"] != "1.2.3-test" {

@@ -40,14 +40,14 @@ func (w *wireUnique) read() *Unique {
 	return u
 }
 
-// holding is who has a unique key.
+// holding says which job holds a unique key, and which jobs wait until it ends.
 type holding struct {
 	holder *Job
 	behind []*Job    // HELD, oldest first
 	until  time.Time // of a key for seconds: when they are over; zero = the key is not for seconds
 }
 
-// outcome is what became of a submit. job is the submit's own, or the one that stands for it.
+// outcome is the answer to a submit. job is the job that the submit made, or the job that holds its unique key.
 type outcome struct {
 	job                              *Job
 	replayed, deduplicated, replaced bool

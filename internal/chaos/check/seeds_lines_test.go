@@ -63,8 +63,8 @@ func paused(e *Evidence) {
 	e.Pauses = []Pause{{Tier: e.outcome(32, 1).Tier, Known: at(17), Ends: at(21.7).Add(pauseSlack)}}
 }
 
-// A loss of Redis, and a process that was frozen before it could read a pause, excuse attempts during the pause; so does
-// another tier.
+// A loss of Redis, and a process that was frozen before it could read a pause, excuse attempts during the pause; so
+// does another tier.
 func TestSoundPauses(t *testing.T) {
 	for name, change := range map[string]func(*Evidence){
 		"forgotten": func(e *Evidence) { e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(17, 17.1)) },
