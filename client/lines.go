@@ -92,23 +92,20 @@ func (w wireLineKey) read() (k LineKey) {
 func (l *Line) UnmarshalJSON(text []byte) error {
 	var w struct {
 		wireLineKey
-		Tier    Tier       `json:"tier"`
-		Queue   string     `json:"queue"`
-		Waiting int64      `json:"waiting"`
-		Running int        `json:"running"`
-		Share   float64    `json:"share"`
-		Noisy   bool       `json:"noisy"`
-		Parked  bool       `json:"parked"`
-		Until   *time.Time `json:"until"`
+		Tier    Tier      `json:"tier"`
+		Queue   string    `json:"queue"`
+		Waiting int64     `json:"waiting"`
+		Running int       `json:"running"`
+		Share   float64   `json:"share"`
+		Noisy   bool      `json:"noisy"`
+		Parked  bool      `json:"parked"`
+		Until   time.Time `json:"until"` // null leaves the zero time
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
 	}
 	*l = Line{LineKey: w.read(), Tier: w.Tier, Queue: w.Queue, Waiting: w.Waiting, Running: w.Running, Share: w.Share,
-		Noisy: w.Noisy, Parked: w.Parked}
-	if w.Until != nil {
-		l.Until = *w.Until
-	}
+		Noisy: w.Noisy, Parked: w.Parked, Until: w.Until}
 	return nil
 }
 
