@@ -99,10 +99,11 @@ func (w *World) excuseInputs() {
 	}
 }
 
-// hasInput says whether a row has the payload of a submit.
+// hasInput says whether a row has the payload of a submit. The submit's own row does not count while the submit may
+// still take that row back.
 func (d *database) hasInput(input job.ID) bool {
 	for _, r := range d.rows {
-		if !d.over(r) && inputOf(string(r.Payload)) == input {
+		if !d.over(r) && inputOf(string(r.Payload)) == input && !(r.ID == input && r.Submitting) {
 			return true
 		}
 	}
