@@ -311,8 +311,8 @@ func (b *lineBook) Limits(_ context.Context, name string) (job.LineLimits, error
 func (b *lineBook) SetLimits(_ context.Context, l job.LineLimits, version int64) (job.LineLimits, error) {
 	pause := ""
 	if l.Paused != nil {
-		pause = fmt.Sprintf(" paused until %s by %q because %q", l.Paused.Until.Format(time.TimeOnly), l.Paused.By,
-			l.Paused.Reason)
+		pause = fmt.Sprintf(" paused since %s until %s by %q because %q", l.Paused.Since.Format(time.TimeOnly),
+			l.Paused.Until.Format(time.TimeOnly), l.Paused.By, l.Paused.Reason)
 		l.Paused = nil
 	}
 	b.asked = append(b.asked, fmt.Sprintf("%s: %d run, weight %d, %g a second, %d at once, %d wait, strict %t%s, over %d",

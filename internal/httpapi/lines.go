@@ -76,7 +76,7 @@ func limitsOf(l *job.LineLimits, now time.Time) *limitsBody {
 		lineKeyBody: lineKeyOf(l.Name), Running: l.Running, Weight: max(l.Weight, 1), Rate: l.Rate, Burst: l.Burst,
 		Waiting: l.Waiting, Strict: l.Strict, Version: l.Version,
 	}
-	if p := l.Paused; p != nil && (p.Until.IsZero() || p.Until.After(now)) {
+	if p := l.Paused; p != nil && !p.Over(now) {
 		b.Paused = &linePauseBody{when(p.Since), when(p.Until), orNull(p.By), orNull(p.Reason)}
 	}
 	return b
@@ -247,6 +247,9 @@ func (a *api) putLine(c *gin.Context) error {
 	was, err := a.Lines.Limits(c.Request.Context(), q.Name)
 	if err != nil {
 		return err
+	}
+	if asked.Paused != nil && was.Paused != nil && !was.Paused.Over(a.Clock()) {
+		asked.Paused.Since = was.Paused.Since // the pause goes on
 	}
 	stored, err := a.Lines.SetLimits(c.Request.Context(), asked.LineLimits, version)
 	now := a.Clock()

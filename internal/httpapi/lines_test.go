@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -69,7 +70,7 @@ func TestLines_Write(t *testing.T) {
 			"@k1: 0 run, weight 3, 0.5 a second, 2 at once, 9 wait, strict true, over 3"},
 		{"key=", "", "@: 0 run, weight 0, 0 a second, 0 at once, 0 wait, strict false, over 3"},
 		{"key=a", `{"paused":{"forSeconds":60,"reason":"a fire"}}`, "a: 0 run, weight 0, 0 a second, 0 at once, 0 wait, " +
-			`strict false paused until 11:32:57 by "" because "a fire", over 3`},
+			`strict false paused since 11:31:57 until 11:32:57 by "" because "a fire", over 3`},
 	} {
 		r := newRooms(t)
 		rec := r.json("PUT", "/admin/lines?"+c.query, c.body, "If-Match", `"3"`)
@@ -106,6 +107,22 @@ func TestLines_Write(t *testing.T) {
 		r.lines.err = err
 		status := map[string]int{"PRECONDITION_FAILED": 412, "INVALID_REQUEST": 400, "OUTCOME_UNKNOWN": 504}[code]
 		wantProblem(t, r.json("PUT", "/admin/lines?key=a", "{}"), status, code)
+	}
+}
+
+// A pause of a key goes on when its limits are set again: it is paused since the same time, unless it ended meanwhile.
+func TestLines_PauseGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	began := aMoment.Add(-time.Hour)
+	for until, since := range map[time.Time]string{
+		{}: "paused since 10:31:57", aMoment.Add(-time.Second): "paused since 11:31:57",
+	} {
+		r.lines.limits = job.LineLimits{Name: "a", Paused: &job.LinePause{Since: began, Until: until}}
+		r.json("PUT", "/admin/lines?key=a", `{"running":3,"paused":{}}`)
+		if n := len(r.lines.asked); n == 0 || !strings.Contains(r.lines.asked[n-1], since) {
+			t.Errorf("a pause until %s: %q", until, r.lines.asked)
+		}
 	}
 }
 

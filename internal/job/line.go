@@ -127,6 +127,9 @@ type LinePause struct {
 	By, Reason   string
 }
 
+// Over says whether the pause has ended by itself.
+func (p *LinePause) Over(now time.Time) bool { return !p.Until.IsZero() && !p.Until.After(now) }
+
 // The bounds of limits.
 const (
 	MaxLineWeight = 1000
