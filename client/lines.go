@@ -34,8 +34,8 @@ type Line struct {
 	Queue   string
 	Waiting int64
 	Running int       // attempts of the key, in all its lines
-	Share   float64   // of the running attempts of all keys, 0 to 1
-	Noisy   bool      // the key has more than a tenth of them, and thirty or more
+	Share   float64   // of the worker time that all lines of its tier had in the last five minutes, 0 to 1
+	Noisy   bool      // its share is more than a tenth, and thirty attempts of the key or more run
 	Parked  bool      // the key may not start an attempt now
 	Until   time.Time // with Parked: when it may; zero: when one of its attempts ends, or an operator allows it
 }
@@ -204,12 +204,19 @@ func (l *LineLimits) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Lines returns the limit longest lines; byRunning: those of the keys with the most running attempts first.
-func (c *Client) Lines(ctx context.Context, limit int, byRunning bool) (Lines, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if byRunning {
-		query.Set("sort", "running")
-	}
+// LineOrder says which lines come first.
+type LineOrder string
+
+// By what.
+const (
+	ByWaiting LineOrder = "waiting" // those with the most jobs
+	ByRunning LineOrder = "running" // those of the keys with the most running attempts
+	ByShare   LineOrder = "share"   // those with the largest share
+)
+
+// Lines returns the first lines in an order, at most limit.
+func (c *Client) Lines(ctx context.Context, limit int, order LineOrder) (Lines, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}, "sort": {string(order)}}
 	got, _, err := fetch[struct {
 		Items   []Line `json:"items"`
 		Lines   int64  `json:"lines"`

@@ -41,7 +41,7 @@ func TestLines(t *testing.T) {
 		Strict: true, Version: 7,
 		Paused: &client.Pause{Since: since, Until: since.Add(time.Hour), By: "ada", Reason: "a fire"}}
 
-	lines, err := c.Lines(t.Context(), 5, true)
+	lines, err := c.Lines(t.Context(), 5, client.ByRunning)
 	if err != nil || !reflect.DeepEqual(lines, client.Lines{Items: []client.Line{line}, Lines: 3, Running: 50}) {
 		t.Errorf("%+v, %v", lines, err)
 	}

@@ -13,6 +13,9 @@
 --                         its rate in ms, the job that it is behind ('-' = none), and its parked lines
 --   limits                HASH key -> "running weight interval burst waiting strict paused_until"
 --   parked                ZSET key -> the time in ms from which the key may run again, '+inf' = another event tells
+--   spent:<minute>        HASH tier:key:queue -> "ended ms since": how many attempts of the line ended in the minute,
+--                         how much worker time the minute has of them, and from when on; tier -> the same of all its
+--                         lines. The minutes count from 1970, and the key goes after six more minutes
 -- A tag counts worker time: one per 16 ms and weight. A line that is claimed from is charged the mean of its key; the
 -- end of the attempt corrects the charge by what the attempt really took. A line whose key may not run is parked: it
 -- is out of the queue until the key may.
@@ -116,14 +119,18 @@ local function take_ready(queue, queues, lines, class, id)
   return was_ready
 end
 
--- end_run counts an attempt that ends, and notes for the key of its line how long it ran. The lease has its charge.
-local ended_runs = {} -- class, ran, charge, class, ran, charge, ...
+-- end_run counts an attempt that ends, and notes for its line how long the attempt ran. The lease has its charge. Most
+-- attempts that one claim started share their lease.
+local ended_runs = {} -- runs {class, ran, charge, n}: n attempts of the class ran so long; and lease -> its run
 local function end_run(lease, now)
   count_running(lease.class, -1)
   if not lease.class.line then return end
-  local n = #ended_runs
-  ended_runs[n + 1], ended_runs[n + 2] = lease.class, math.max(now - tonumber(lease.started), 0)
-  ended_runs[n + 3] = lease.charge
+  local run = ended_runs[lease]
+  if not run then
+    run = {class = lease.class, ran = math.max(now - tonumber(lease.started), 0), charge = lease.charge, n = 0}
+    ended_runs[lease], ended_runs[#ended_runs + 1] = run, run
+  end
+  run.n = run.n + 1
 end
 
 -- begin_run counts an attempt that goes on: Redis had lost it.
@@ -150,35 +157,75 @@ end
 
 local write_lines -- see below
 do
-  -- mean_with returns a mean that moves a fifth of the way to a new value.
-  local function mean_with(mean, value) return mean and mean + 0.2 * (value - mean) or value end
+  -- mean_with returns a mean that moves a fifth of the way to a value, n times.
+  local function mean_with(mean, value, n) return mean and value + 0.8 ^ n * (mean - value) or value end
 
   -- charge_runs corrects the tags of the lines whose attempts have ended, and returns those whose scores differ now, by
   -- their queues.
   local function charge_runs(lines)
     local keys, keys_of_home, moved = {}, {}, {}
-    for i = 1, #ended_runs, 3 do
-      local class = ended_runs[i]
+    for _, run in ipairs(ended_runs) do
+      local class = run.class
       keys[#keys + 1] = class.line
       keys_of_home[class.line_home] = keys_of_home[class.line_home] or {}
       table.insert(keys_of_home[class.line_home], class.line)
     end
     read_keys(lines, keys)
     for home, some in pairs(keys_of_home) do read_tags(lines, home, some) end
-    for i = 1, #ended_runs, 3 do
-      local class, ran, charge = ended_runs[i], ended_runs[i + 1], ended_runs[i + 2]
+    for _, run in ipairs(ended_runs) do
+      local class, ran, n = run.class, run.ran, run.n
       local s, v, t = key_states[class.line], virtual_of(lines, class.line_home), tags_of(class.line_home)[class.line]
-      s.running, s.is_changed = math.max(s.running - 1, 0), true
-      v.mean, v.is_changed = mean_with(v.mean, ran), true
+      s.running, s.is_changed = math.max(s.running - n, 0), true
+      v.mean, v.is_changed = mean_with(v.mean, ran, n), true
       if t then
         local of_queue = moved[class.queue] or {}
         moved[class.queue], of_queue[class.line_name] = of_queue, of_queue[class.line_name] or {
           class = class, old = math.floor(t.tag),
         }
-        t.tag, t.mean, t.is_changed = t.tag + (ran - charge) / tag_ms / s.weight, mean_with(t.mean, ran), true
+        t.tag, t.is_changed = t.tag + n * (ran - run.charge) / tag_ms / s.weight, true
+        t.mean = mean_with(t.mean, ran, n)
       end
     end
     return moved
+  end
+
+  -- spend adds n attempts that end now to what a line, or a tier, spent in the last minutes. The minutes are texts:
+  -- the Lua of the embedded Redis makes room for every number below one that is an index.
+  local minute_ms, minutes_kept = 60000, 6
+  local spent = {} -- minute -> name -> {ended, ms, since}
+  local function spend(name, ran, n, now)
+    local last = math.floor(now / minute_ms)
+    for m = math.max(math.floor((now - ran) / minute_ms), last - minutes_kept + 1), last do
+      local minute, since = text(m), math.max(now - ran, m * minute_ms)
+      spent[minute] = spent[minute] or {}
+      local of = spent[minute][name] or {ended = 0, ms = 0, since = since}
+      spent[minute][name] = of
+      of.ms, of.since = of.ms + n * (math.min(now, (m + 1) * minute_ms) - since), math.min(of.since, since)
+      if m == last then of.ended = of.ended + n end
+    end
+  end
+
+  -- write_spent writes what the attempts that have ended spent.
+  local function write_spent(lines, now)
+    for _, run in ipairs(ended_runs) do
+      spend(run.class.line_name, run.ran, run.n, now)
+      spend(run.class.tier, run.ran, run.n, now)
+    end
+    for minute, of_minute in pairs(spent) do
+      local key, names, texts = lines .. 'spent:' .. minute, {}, {}
+      for name in pairs(of_minute) do names[#names + 1] = name end
+      local is_there = redis.call('EXISTS', key) == 1
+      local stored = is_there and read_values('HMGET', key, names) or {}
+      for i, name in ipairs(names) do
+        local of = of_minute[name]
+        local ended, ms, since = string.match(stored[i] or '', '^(%d+) (%d+) (%d+)$')
+        local earliest = math.min(of.since, tonumber(since) or of.since)
+        local sums = {text(of.ended + (ended or 0)), text(of.ms + (ms or 0)), text(earliest)}
+        texts[#texts + 1], texts[#texts + 2] = name, table.concat(sums, ' ')
+      end
+      bulk('HSET', key, texts)
+      if not is_there then redis.call('PEXPIRE', key, text((minute + 1 + minutes_kept) * minute_ms - now)) end
+    end
   end
 
   -- The members of queues that the call removes and adds, by the queue: written at once.
@@ -373,6 +420,7 @@ do
       ring(doorbell, name)
     end
     write_keys(lines, now)
+    write_spent(lines, now)
   end
 end
 

@@ -12,13 +12,13 @@ local limit, names = tonumber(ARGV[1]), 'main ' .. ARGV[2]
 local reply = {}
 
 -- repair_type deletes a key of another type, which fails every script that uses it. tierq did not write what the key
--- holds, and the audit fills the sets again from the jobs.
-local function repair_type(key, name, wanted_type)
+-- holds, and the audit fills the sets again from the jobs. Only keys that age may have a time to live.
+local function repair_type(key, name, wanted_type, ages)
   local stored_type = redis.call('TYPE', key).ok
   if stored_type ~= 'none' and stored_type ~= wanted_type then
     redis.call('DEL', key)
     reply[#reply + 1] = 'REPAIRED type ' .. name .. ' was a ' .. stored_type
-  elseif redis.call('PTTL', key) >= 0 then
+  elseif not ages and redis.call('PTTL', key) >= 0 then
     redis.call('PERSIST', key)
     reply[#reply + 1] = 'REPAIRED ttl ' .. name
   end
@@ -54,6 +54,14 @@ repair_type(lines .. 'parked', 'lines:parked', 'zset')
 repair_type(lines .. 'keys', 'lines:keys', 'hash')
 repair_type(lines .. 'virtual', 'lines:virtual', 'hash')
 repair_type(lines .. 'limits', 'lines:limits', 'hash')
+local homes = redis.call('HGETALL', lines .. 'virtual')
+for i = 1, #homes, 2 do
+  repair_type(lines .. 'tags:' .. homes[i], 'lines:tags:' .. homes[i], 'hash')
+end
+local minute = math.floor(time_ms() / 60000)
+for m = minute - 5, minute do
+  repair_type(lines .. 'spent:' .. text(m), 'lines:spent:' .. text(m), 'hash', true)
+end
 
 local stored_counters = {} -- counter -> its value
 local tier_sums = {} -- counter without its tier -> the sum over the tiers

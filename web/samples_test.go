@@ -325,7 +325,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 					{"Share of capacity", "90 %", "100 %", ""}}, true})
 		},
 		"lines": func(w io.Writer) error {
-			return p.Lines(w, LinesView{s.frame("/dashboard/lines"), s.lines(), 90210, 50, true})
+			return p.Lines(w, LinesView{s.frame("/dashboard/lines"), s.lines(), 90210, 50, "running"})
 		},
 		"line": func(w io.Writer) error { return p.Line(w, s.line()) },
 		"read line": func(w io.Writer) error {

@@ -13,22 +13,22 @@ type Line struct {
 	Queue   string
 	Waiting int64
 	Running int       // attempts of the key, in all its lines
-	Share   float64   // of the running attempts of all keys, 0 to 1
-	Noisy   bool      // the key has more than a tenth of them, and thirty or more
+	Share   float64   // of the worker time that all lines of its tier had in the last five minutes, 0 to 1
+	Noisy   bool      // its share is more than a tenth, and thirty attempts of the key or more run
 	Parked  bool      // the key may not start an attempt now
 	Until   time.Time // with Parked: when it may; zero = when one of its attempts ends, or an operator allows it
 }
 
-// Percent of the running attempts of all keys that are the key's.
+// Percent is the share in percent.
 func (l Line) Percent() float64 { return 100 * l.Share }
 
-// LinesView is /dashboard/lines: the longest lines.
+// LinesView is /dashboard/lines: the first lines in an order.
 type LinesView struct {
 	Frame
-	Lines     []Line
-	Total     int64 // lines that have jobs
-	Running   int   // attempts of all keys
-	ByRunning bool  // the keys with the most running attempts are first, else the lines with the most jobs
+	Lines   []Line
+	Total   int64  // lines that have jobs
+	Running int    // attempts of all keys
+	Order   string // waiting, running or share: what the first lines have most of
 }
 
 // LineView is /dashboard/lines/key: one key with its lines and its limits. Its forms send do: store with the values,

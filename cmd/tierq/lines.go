@@ -20,14 +20,23 @@ func (p program) linesCommand() *cobra.Command {
 func (p program) linesListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the longest lines", Args: noArgs,
-		Long: "List the longest lines: the ready jobs of one key, tier and queue. A key is noisy if it has more than a\n" +
-			"tenth of all running attempts of keys, and thirty or more.",
-		Example: "  tierq lines list\n  tierq lines list --running --limit 50",
+		Long: "List the longest lines: the ready jobs of one key, tier and queue. The share is of the worker time that\n" +
+			"all lines of the tier had in the last five minutes. A line is noisy if its share is more than a tenth, and\n" +
+			"thirty attempts of its key or more run.",
+		Example: "  tierq lines list\n  tierq lines list --share --limit 50",
 	}
 	limit := cmd.Flags().Int("limit", 20, "list `n` lines at most, 1 to 100")
 	running := cmd.Flags().Bool("running", false, "list the keys with the most running attempts first")
+	share := cmd.Flags().Bool("share", false, "list the lines with the largest share first")
+	cmd.MarkFlagsMutuallyExclusive("running", "share")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
-		now, err := s.client.Lines(ctx, *limit, *running)
+		order := client.ByWaiting
+		if *running {
+			order = client.ByRunning
+		} else if *share {
+			order = client.ByShare
+		}
+		now, err := s.client.Lines(ctx, *limit, order)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ func TestLines(t *testing.T) {
 		!strings.Contains(end.stdout, "at its limit") || !strings.Contains(end.stdout, "80%") {
 		t.Errorf("%+v", end)
 	}
+	f.cli(t, world{}, "lines", "list", "--share")
 	end = f.cli(t, world{}, "lines", "get", "acme")
 	if end.code != 0 || !strings.Contains(end.stderr, "acme: at most 2 run, 0.5 start per second, 4 at once") {
 		t.Errorf("%+v", end)
@@ -44,7 +45,7 @@ func TestLines(t *testing.T) {
 	f.cli(t, world{}, "lines", "set", "acme", "--pause", "--for", "1h", "--reason", "a fire")
 	f.cli(t, world{}, "lines", "set", "--owner", "k1", "--weight", "3")
 	want := []string{
-		"GET limit=5&sort=running", "GET key=acme",
+		"GET limit=5&sort=running", "GET limit=20&sort=share", "GET key=acme",
 		"GET key=acme",
 		`PUT key=acme "7" {"running":0,"weight":1,"rate":0.5,"burst":4,"waiting":0,"strict":true}`,
 		"GET key=acme",

@@ -121,6 +121,7 @@ var numbers = map[string]string{
 	"internal/queue/seats.go":     "Redis': Queue.Now, and when a seat is free by it",
 	"internal/queue/sessions.go":  "Redis': Queue.Now, and when a session ends by it",
 	"internal/queue/stats.go":     "Redis': Queue.Now",
+	"internal/queue/spent.go":     "Redis': Queue.Now",
 	"internal/telemetry/audit.go": "Redis': when a pass began",
 	"internal/telemetry/otlp.go":  "the host's, of a span",
 }

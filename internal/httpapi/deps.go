@@ -103,6 +103,8 @@ type QueuePosition interface {
 	Position(ctx context.Context, j *job.Job) (int64, error)
 	// Rate returns how many jobs end per second, over all processes; 0 = not known.
 	Rate() float64
+	// LineOf returns where j, which has a line, stands in it.
+	LineOf(ctx context.Context, j *job.Job) (job.LinePlace, error)
 }
 
 // Readiness reports whether this process should get traffic.

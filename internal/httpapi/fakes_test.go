@@ -57,6 +57,7 @@ type rooms struct {
 	health      Health
 	ready       Report
 	rate        float64
+	linePlace   *job.LinePlace
 	hint        time.Duration
 	types       *handler.Registry
 	plans       job.PlanBook
@@ -194,6 +195,13 @@ func (r *rooms) Position(_ context.Context, j *job.Job) (int64, error) {
 }
 
 func (r *rooms) Rate() float64 { return r.rate }
+
+func (r *rooms) LineOf(context.Context, *job.Job) (job.LinePlace, error) {
+	if r.linePlace == nil {
+		return job.LinePlace{}, job.ErrUnavailable
+	}
+	return *r.linePlace, nil
+}
 
 func (r *rooms) Ready(context.Context) Report { return r.ready }
 

@@ -45,7 +45,7 @@ type lineBody struct {
 	Queue   string   `json:"queue"`
 	Waiting int64    `json:"waiting"`
 	Running int      `json:"running"` // attempts of the key, in all its lines
-	Share   float64  `json:"share"`   // of the running attempts of all keys
+	Share   float64  `json:"share"`   // of the worker time of all lines of its tier in the last five minutes
 	Noisy   bool     `json:"noisy"`
 	Parked  bool     `json:"parked"`
 	Until   *string  `json:"until"`
@@ -131,8 +131,9 @@ var (
 			return nil
 		},
 		"sort": func(q *linesQuery, v string) error {
-			if q.ByRunning = v == "running"; v != "waiting" && v != "running" {
-				return reason("must be waiting or running")
+			q.Order = job.LineOrder(v)
+			if q.Order != job.ByWaiting && q.Order != job.ByRunning && q.Order != job.ByShare {
+				return reason("must be waiting, running or share")
 			}
 			return nil
 		},
@@ -166,8 +167,7 @@ func (a *api) lines(c *gin.Context) error {
 		l := &now.Items[i]
 		body.Items[i] = lineBody{
 			lineKeyBody: lineKeyOf(l.Name), Tier: l.Tier, Queue: l.Queue, Waiting: l.Waiting, Running: l.Running,
-			Share: float64(l.Running) / float64(max(now.Running, 1)), Noisy: l.Noisy(now.Running), Parked: l.Parked,
-			Until: when(l.Until),
+			Share: l.Share, Noisy: l.Noisy(), Parked: l.Parked, Until: when(l.Until),
 		}
 	}
 	if q.asked {

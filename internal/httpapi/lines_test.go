@@ -18,8 +18,9 @@ func TestLines_Read(t *testing.T) {
 	r := newRooms(t)
 	wantJSON(t, r.do("GET", "/admin/lines", ""), 200, `{"items":[],"lines":0,"running":0,"limits":null}`)
 	r.lines.now = job.LinesNow{Lines: 5, Running: 50, Items: []job.LineNow{
-		{Name: job.LineOf("a b"), Tier: job.Public, Queue: "films", Waiting: 9, Running: 40, Parked: true, Until: aMoment},
-		{Name: job.LineOfOwner("k1"), Tier: job.Paid, Queue: "main", Waiting: 2, Running: 10},
+		{Name: job.LineOf("a b"), Tier: job.Public, Queue: "films", Waiting: 9, Running: 40, Share: 0.8, Parked: true,
+			Until: aMoment},
+		{Name: job.LineOfOwner("k1"), Tier: job.Paid, Queue: "main", Waiting: 2, Running: 10, Share: 0.2},
 		{Name: job.NoKey, Tier: job.Paid, Queue: "main", Waiting: 1},
 	}}
 	items := `"items":[` +
@@ -31,6 +32,7 @@ func TestLines_Read(t *testing.T) {
 		`"parked":false,"until":null}],"lines":5,"running":50,`
 	wantJSON(t, r.do("GET", "/admin/lines?sort=running&limit=3&tier=paid&queue=films", ""), 200,
 		`{`+items+`"limits":null}`)
+	wantJSON(t, r.do("GET", "/admin/lines?sort=share", ""), 200, `{`+items+`"limits":null}`)
 	r.lines.limits = job.LineLimits{Name: job.LineOf("a b"), Running: 2, Rate: 0.5, Version: 4,
 		Paused: &job.LinePause{Since: aMoment, By: "ada", Reason: "a fire"}}
 	rec := r.do("GET", "/admin/lines?key=a+b", "")
@@ -41,9 +43,10 @@ func TestLines_Read(t *testing.T) {
 		t.Error(rec.Header())
 	}
 	want := []string{
-		"lines {Name: Tier: Queue: ByRunning:false} at most 20",
-		"lines {Name: Tier:PAID Queue:films ByRunning:true} at most 3",
-		"lines {Name:a%20b Tier: Queue: ByRunning:false} at most 20",
+		"lines {Name: Tier: Queue: Order:} at most 20",
+		"lines {Name: Tier:PAID Queue:films Order:running} at most 3",
+		"lines {Name: Tier: Queue: Order:share} at most 20",
+		"lines {Name:a%20b Tier: Queue: Order:} at most 20",
 	}
 	if !slices.Equal(r.lines.asked, want) {
 		t.Errorf("%q", r.lines.asked)
@@ -195,14 +198,60 @@ func TestTiers_Lines(t *testing.T) {
 	wantProblem(t, r.json("PUT", "/admin/tiers/GOLD", plan), 400, "INVALID_REQUEST", "lines")
 }
 
+// A line is noisy if it has more than a tenth of the worker time, and its key thirty running attempts.
+func TestLines_Noisy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line job.LineNow
+		want bool
+	}{
+		{job.LineNow{Running: 30, Share: 0.11}, true}, {job.LineNow{Running: 29, Share: 0.9}, false},
+		{job.LineNow{Running: 300, Share: 0.1}, false},
+	} {
+		if got := c.line.Noisy(); got != c.want {
+			t.Errorf("%+v: %v", c.line, got)
+		}
+	}
+}
+
+// A poll and why tell of a job in a line when it will have ended, by the rate of the line.
+func TestLines_ETA(t *testing.T) {
+	t.Parallel()
+	for want, place := range map[string]*job.LinePlace{
+		`"position":9,"etaSeconds":5,`:       {Name: "a", Ahead: 9, Rate: 2},
+		`"position":8,"etaSeconds":null,`:    {Name: "a", Ahead: 8},
+		`"position":7,"etaSeconds":null,`:    {Name: "a", Ahead: 7, Rate: 2, Parked: true},
+		`"position":7,"etaSeconds":4,`:       {Name: "a", Ahead: 7, Rate: 2, Parked: true, Running: 1},
+		`"position":null,"etaSeconds":null,`: nil,
+	} {
+		j := at(job.Pending, 0)
+		j.Line = "a"
+		r := keep(t, j)
+		r.position = func(*job.Job) (int64, error) { return 77, nil }
+		r.rate, r.linePlace = 77, place
+		if rec := r.do("GET", pollKnown, ""); !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("%+v: %s has no %s", place, rec.Body, want)
+		}
+		if place == nil {
+			continue
+		}
+		r.why = func() (Why, error) { return Why{Job: j, Line: place, Rate: 77}, nil }
+		eta := `"etaSeconds"` + strings.Split(strings.TrimSuffix(want, ","), `"etaSeconds"`)[1]
+		if rec := r.do("GET", "/api/jobs/"+string(j.ID)+"/why", ""); !strings.Contains(rec.Body.String(), eta) {
+			t.Errorf("%+v: %s has no %s", place, rec.Body, eta)
+		}
+	}
+}
+
 // why says where in its line a job is, and what keeps the line.
 func TestWhy_Line(t *testing.T) {
 	t.Parallel()
 	for words, place := range map[string]job.LinePlace{
-		"its key may run no more at the same time: 2 of its attempts run": {Name: "a", Parked: true, Running: 2},
-		"its key may start no attempt before 2026-05-01T11:31:57Z":        {Name: "a", Parked: true, Until: aMoment},
-		"its key may start no attempt now":                                {Name: "a", Parked: true},
-		"3 jobs are ahead in its line":                                    {Name: "a", Ahead: 3},
+		"its key may run no more at the same time: 2 of its attempts run":                         {Name: "a", Parked: true, Running: 2, Rate: 1},
+		"its key may start no attempt before 2026-05-01T11:31:57Z":                                {Name: "a", Parked: true, Until: aMoment, Rate: 1},
+		"its key may start no attempt now":                                                        {Name: "a", Parked: true, Rate: 1},
+		"3 jobs are ahead in its line":                                                            {Name: "a", Ahead: 3, Rate: 1},
+		"no attempt of its line has ended in the last five minutes, so when it ends is not known": {Name: "a"},
 	} {
 		w := Why{Job: job.Job{Status: job.Pending}, Workers: 1, FreeSlots: 1, Gate: Gate{Open: true}, Line: &place}
 		w.Ahead.Position = place.Ahead

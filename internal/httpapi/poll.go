@@ -128,20 +128,36 @@ func (a *api) view(ctx context.Context, j *job.Job) polled {
 	return p
 }
 
-// place returns how many jobs go before a PENDING job, and in how many seconds it will have ended at the present
-// rate; nil for a value that is not known. A poll does not fail if the place cannot be read.
+// place returns how many jobs go before a PENDING job, and in how many seconds it will have ended at the present rate,
+// or that of its line; nil for a value that is not known. A poll does not fail if the place cannot be read.
 func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	ahead, err := a.Line.Position(ctx, j)
-	if err != nil {
+	var ahead int64
+	var err error
+	var line job.LinePlace
+	if j.Line == "" {
+		ahead, err = a.Line.Position(ctx, j)
+	} else {
+		line, err = a.Line.LineOf(ctx, j)
+	}
+	switch {
+	case err != nil:
 		a.Log.DebugContext(ctx, "the position of a job could not be read", "job_id", j.ID, "err", err)
 		return nil, nil
-	}
-	if j.Line != "" { // how fast its line goes is not known
-		return &ahead, nil
+	case j.Line != "":
+		return &line.Ahead, secondsInLine(&line)
 	}
 	return &ahead, secondsFor(ahead+1, a.Line.Rate())
+}
+
+// secondsInLine is secondsFor the jobs up to the one at a place in a line. It is nil too while the line waits for an
+// operator.
+func secondsInLine(l *job.LinePlace) *int64 {
+	if l.Parked && l.Running == 0 && l.Until.IsZero() {
+		return nil
+	}
+	return secondsFor(l.Ahead+1, l.Rate)
 }
 
 // secondsFor returns how many seconds n jobs take to end; nil if the rate is not known, or the time is longer than

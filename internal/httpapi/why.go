@@ -93,8 +93,9 @@ func (a *api) why(c *gin.Context) error {
 	switch w.Job.Status {
 	case job.Pending:
 		body.Position, body.AheadByTier = &w.Ahead.Position, w.Ahead.ByTier
-		if l := w.Line; l != nil { // how fast the line goes is not known
+		if l := w.Line; l != nil {
 			body.Line = &whyLine{lineKeyOf(l.Name), l.Ahead, l.Running, l.Parked, when(l.Until)}
+			body.ETASeconds = secondsInLine(l)
 			break
 		}
 		body.ETASeconds = secondsFor(w.Ahead.Position+1, w.Rate)
@@ -199,6 +200,9 @@ func (w *Why) ahead() (all []string) {
 	if w.Line != nil {
 		if n := w.Ahead.Position; n > 0 {
 			all = append(all, jobs(n, "")+" ahead in its line")
+		}
+		if w.Line.Rate == 0 {
+			all = append(all, "no attempt of its line has ended in the last five minutes, so when it ends is not known")
 		}
 		return all
 	}

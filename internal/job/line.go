@@ -173,14 +173,25 @@ type LinePlace struct {
 	Limits  string    // the limits of the key as Redis has them; "" = none
 	Parked  bool      // the key may not start an attempt now
 	Until   time.Time // with Parked: when it may; zero = when an attempt of the key ends, or an operator allows it
+	Rate    float64   // so many of its attempts ended per second in the last five minutes; 0 = none
 }
+
+// LineOrder says which lines come first.
+type LineOrder string
+
+// By what.
+const (
+	ByWaiting LineOrder = "waiting" // those with the most jobs
+	ByRunning LineOrder = "running" // those of the keys with the most running attempts
+	ByShare   LineOrder = "share"   // those that had the most of their tier's worker time
+)
 
 // LineFilter says which lines are asked for; an empty member means any.
 type LineFilter struct {
-	Name      string // of the key
-	Tier      Tier
-	Queue     string
-	ByRunning bool // the keys with the most running attempts first, not the lines with the most jobs
+	Name  string // of the key
+	Tier  Tier
+	Queue string
+	Order LineOrder // "" = ByWaiting
 }
 
 // LineNow is a line that has jobs. Running counts the attempts of its key, in all its lines.
@@ -190,12 +201,14 @@ type LineNow struct {
 	Queue   string
 	Waiting int64
 	Running int
+	Share   float64   // of the worker time that all lines of its tier had in the last five minutes, 0 to 1
 	Parked  bool      // its key may not start an attempt now
 	Until   time.Time // with Parked: when it may; zero = when an attempt of the key ends, or an operator allows it
 }
 
-// Noisy says whether the key of the line has more than a tenth of all running attempts, and thirty of them or more.
-func (l *LineNow) Noisy(running int) bool { return l.Running >= 30 && 10*l.Running > running }
+// Noisy says whether the line had more than a tenth of its tier's worker time in the last five minutes, and thirty
+// attempts of its key or more run.
+func (l *LineNow) Noisy() bool { return l.Running >= 30 && l.Share > 0.1 }
 
 // LinesNow are some lines, how many there are, and how many attempts of keys of lines run.
 type LinesNow struct {

@@ -23,11 +23,11 @@ const shownLines = 20
 
 // getLines serves the page with the longest lines.
 func (p *Pages) getLines(w http.ResponseWriter, r *http.Request) {
-	v := web.LinesView{ByRunning: r.URL.Query().Get("sort") == "running"}
-	query := url.Values{"limit": {strconv.Itoa(shownLines)}}
-	if v.ByRunning {
-		query.Set("sort", "running")
+	v := web.LinesView{Order: r.URL.Query().Get("sort")}
+	if v.Order != string(client.ByRunning) && v.Order != string(client.ByShare) {
+		v.Order = string(client.ByWaiting)
 	}
+	query := url.Values{"limit": {strconv.Itoa(shownLines)}, "sort": {v.Order}}
 	var now client.Lines
 	if err := p.ask(r, http.MethodGet, "/admin/lines?"+query.Encode(), nil, &now); err != nil {
 		p.fail(w, r, err)

@@ -39,12 +39,14 @@ const paused7 = `,"paused":{"reason":"a fire"}}`
 func TestLines_AreShown(t *testing.T) {
 	o := newLines()
 	w := o.open(t, "/dashboard/lines", nil)
-	o.did(t, "GET /admin/lines?limit=20")
+	o.did(t, "GET /admin/lines?limit=20&sort=waiting")
 	holds(t, w, 200, "4,321", "50 running attempts", "90,210", "80 %", "noisy", "parked", "20:30:00",
 		"an operator allows it", `href="/dashboard/lines/key?key=a%26b">a&amp;b<`,
 		`href="/dashboard/lines/key?owner=k1"`, `href="/dashboard/lines/key?key="`, "no key", "/dashboard/lines?sort=running")
 	o.open(t, "/dashboard/lines?sort=running", nil)
 	o.did(t, "GET /admin/lines?limit=20&sort=running")
+	holds(t, o.open(t, "/dashboard/lines?sort=share", nil), 200, `sort=share" aria-current="true">Most worker time<`)
+	o.did(t, "GET /admin/lines?limit=20&sort=share")
 	holds(t, o.open(t, "/dashboard/tiers", nil), 200, `href="/dashboard/lines"`)
 	o.refuses("GET /admin/lines", 403, "FORBIDDEN", "the role submit may not do this")
 	holds(t, o.open(t, "/dashboard/lines", nil), 403, "the role submit may not do this")

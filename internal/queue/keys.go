@@ -112,6 +112,7 @@ const (
 	lineKeys    = "keys"
 	lineLimits  = "limits"
 	lineParked  = "parked"
+	lineSpent   = "spent:"
 )
 
 // lineName returns the name of the line in which a job waits when it is ready.

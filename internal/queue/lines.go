@@ -145,11 +145,14 @@ func (v *View) LineOf(ctx context.Context, j *job.Job) (job.LinePlace, error) {
 	var rank *redis.IntCmd
 	var key, limits *redis.StringCmd
 	var parked *redis.FloatCmd
+	var ended func() []spent
+	now := v.now()
 	err := inStep(ctx, v.redis.Read, func(p redis.Pipeliner) error {
 		rank = p.ZRank(ctx, readyKey(partition, j), string(j.ID))
 		key = p.HGet(ctx, lineSetKey(partition, lineKeys), j.Line)
 		limits = p.HGet(ctx, lineSetKey(partition, lineLimits), j.Line)
 		parked = p.ZScore(ctx, lineSetKey(partition, lineParked), j.Line)
+		ended = readSpent(ctx, p, partition, []string{lineName(j)}, now)
 		return nil
 	})
 	if err != nil {
@@ -158,7 +161,7 @@ func (v *View) LineOf(ctx context.Context, j *job.Job) (job.LinePlace, error) {
 	if errors.Is(rank.Err(), redis.Nil) {
 		return place, job.ErrNotFound
 	}
-	place.Ahead, place.Limits = rank.Val(), limits.Val()
+	place.Ahead, place.Limits, place.Rate = rank.Val(), limits.Val(), ended()[0].rate(now)
 	running, homes := readLineKey(key.Val())
 	place.Running = running
 	place.Parked = slices.Contains(homes, string(j.Tier)+":"+j.QueueName())
@@ -207,8 +210,8 @@ func (v *View) firstOfLines(ctx context.Context, partition int, queue string, me
 	return jobs, hasLines, nil
 }
 
-// Lines returns the lines that wait, those with the most jobs first, at most limit, and how many lines and running
-// attempts of keys there are. With byRunning those of the keys with the most running attempts come first.
+// Lines returns the lines that wait, at most limit, the first ones in the order that is asked for; and how many lines
+// and running attempts of keys there are.
 func (v *View) Lines(ctx context.Context, f job.LineFilter, limit int) (job.LinesNow, error) {
 	now, all := job.LinesNow{}, map[lineRef]*job.LineNow{}
 	for p := range v.opts.Partitions {
@@ -219,10 +222,16 @@ func (v *View) Lines(ctx context.Context, f job.LineFilter, limit int) (job.Line
 	for _, one := range all {
 		now.Items = append(now.Items, *one)
 	}
+	if err := v.shares(ctx, now.Items); err != nil {
+		return now, classify("lines", err)
+	}
 	slices.SortFunc(now.Items, func(a, b job.LineNow) int {
 		order := cmp.Compare(b.Waiting, a.Waiting)
-		if f.ByRunning {
+		switch f.Order {
+		case job.ByRunning:
 			order = cmp.Compare(b.Running, a.Running)
+		case job.ByShare:
+			order = cmp.Compare(b.Share, a.Share)
 		}
 		return cmp.Or(order, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Queue, b.Queue))
 	})

@@ -238,7 +238,8 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 
 // ageing maps the prefixes of keys that must expire to their times to live.
 var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
-	heldPrefix: heldFor, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
+	heldPrefix: heldFor, suffixes["lines"] + lineSpent: 2 * spentWindow, suffixes["rate"]: 24 * time.Hour,
+	suffixes["probe"]: time.Minute}
 
 // kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique",
 // "line" or "fixed"; "" = unknown.

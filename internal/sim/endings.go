@@ -34,6 +34,7 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 		word, _, _ := strings.Cut(text, " ")
 		switch {
 		case k != nil && k.holds(e[2], e[1]):
+			s.spends(k)
 			want := k.end(what, e, s.w)
 			if job.Word(word) != want {
 				s.wrong("S2 S5", "%s: a %s of its holder answers %q, not %s", k, what, text, want)
@@ -152,6 +153,7 @@ func (s *shadow) reclaim(cause job.Cause, plans, texts []string) {
 			continue
 		}
 		s.explained(k, cause)
+		s.spends(k)
 		switch word {
 		case job.OK:
 			k.status, k.unknowns = job.Pending, 0

@@ -59,6 +59,7 @@ func (s *shadow) lose() {
 	clear(s.once)
 	clear(s.unique)
 	clear(s.lines)
+	clear(s.spent)
 }
 
 // of returns a job in its state, or in the state in which Redis lost it; nil = the job was not submitted.

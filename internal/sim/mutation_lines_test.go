@@ -4,7 +4,10 @@ package sim
 var lineBugs = []bug{
 	{"running is no limit", "prelude", "s.running >= l.running then", "false then"},
 	{"a claim counts no attempt", "claim", "  start_one(s, now)\n", ""},
-	{"an end frees no attempt", "prelude", "math.max(s.running - 1, 0), true", "s.running, true"},
+	{"an end frees no attempt", "prelude", "math.max(s.running - n, 0), true", "s.running, true"},
+	{"an end frees one attempt only", "prelude", "math.max(s.running - n, 0), true", "math.max(s.running - 1, 0), true"},
+	{"a tier spends nothing", "prelude", "spend(run.class.tier, run.ran, run.n, now)", ""},
+	{"a line spends all in the last minute", "prelude", "math.min(now, (m + 1) * minute_ms) - since", "now - since"},
 	{"a claim forgets what it has read of a key", "claim", "    start_one(line.trial, now)\n", ""},
 	{"nobody wakes a parked line", "prelude",
 		"enter_queue(queue, queues, job, lines, read_line(key, home), now)", ""},

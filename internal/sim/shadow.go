@@ -82,8 +82,10 @@ type shadow struct {
 	lastInput map[string]job.ID      // by unique key: the submit whose input was accepted last with on after or replace
 	inputOver map[job.ID]bool        // by submit: a job with its input was claimed since, or was cancelled or killed
 	lines     map[string]*keyOfLines // by name of the key
-	promoted  map[int]int64          // ms, of the last promotion, by partition
-	lost      map[job.ID]*known      // what Redis had and lost, each in its last state; also what Redis has again
+	spent     spent
+	spentNow  [][2]string       // what the attempts that this call ended changed of spent
+	promoted  map[int]int64     // ms, of the last promotion, by partition
+	lost      map[job.ID]*known // what Redis had and lost, each in its last state; also what Redis has again
 }
 
 // kept is the job that an Idempotency-Key stands for; Key has the job's id here.
@@ -147,6 +149,7 @@ func (s *shadow) heard(c *call, reply any) {
 		s.forgot(argv, texts)
 	}
 	s.freeKeys()
+	s.checkSpent()
 	s.noteRetries()
 	s.noteEnds()
 }

@@ -93,7 +93,7 @@ func Run(seed uint64, o Options) Report {
 	w.shadow = &shadow{
 		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, elsewhere: map[string]*byID{},
 		once: map[string]*kept{}, lost: map[job.ID]*known{}, unique: map[string]*holding{}, lastInput: map[string]job.ID{},
-		inputOver: map[job.ID]bool{}, lines: map[string]*keyOfLines{}, promoted: map[int]int64{},
+		inputOver: map[job.ID]bool{}, lines: map[string]*keyOfLines{}, spent: spent{}, promoted: map[int]int64{},
 	}
 	var err error
 	if w.store, err = newStore(o.OwnEngine); err != nil {

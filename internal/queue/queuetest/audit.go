@@ -287,7 +287,7 @@ func (a *audit) keys() {
 		}
 		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, "faktory:") ||
 			strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") ||
-			strings.HasPrefix(key, "events") ||
+			strings.HasPrefix(key, suffix("lines")+"spent:") || strings.HasPrefix(key, "events") ||
 			strings.HasPrefix(key, "alarms")
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)

@@ -10,7 +10,7 @@ import (
 func lineKinds() map[string]string {
 	kinds := map[string]string{}
 	for name, kind := range map[string]string{"jobs:": "zset", "waiting": "zset", "tags:": "hash", "virtual": "hash",
-		"keys": "hash", "limits": "hash", "parked": "zset"} {
+		"keys": "hash", "limits": "hash", "parked": "zset", "spent:": "hash"} {
 		kinds[suffix("lines")+name] = kind
 	}
 	return kinds
