@@ -25,6 +25,7 @@ type Plan struct {
 	// Lines says which jobs of the tier wait in lines by key, which share the worker time: "off", "key" (all) or
 	// "owner" (all; those without a key by the API key that submits). "" is off.
 	Lines       string
+	MaxWait     time.Duration // a job that no worker claims for so long expires; 0 = it may wait for ever
 	Backoff     Backoff
 	TypeBackoff map[string]Backoff // by job type, instead of Backoff
 	Version     int64              // grows with each change
@@ -57,6 +58,7 @@ type (
 		MaxCrashes  *int                   `json:"maxCrashes,omitempty"`
 		OwnSlots    int                    `json:"ownSlots,omitempty"`
 		Lines       string                 `json:"lines,omitempty"`
+		MaxWaitMs   int64                  `json:"maxWaitMs,omitempty"`
 		Backoff     wireBackoff            `json:"backoff"`
 		TypeBackoff map[string]wireBackoff `json:"typeBackoff,omitempty"`
 		Version     int64                  `json:"version,omitempty"`
@@ -74,7 +76,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	w := wirePlan{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(),
-		OwnSlots: p.OwnSlots, Lines: p.Lines, Version: p.Version,
+		OwnSlots: p.OwnSlots, Lines: p.Lines, MaxWaitMs: p.MaxWait.Milliseconds(), Version: p.Version,
 	}
 	if p.MaxCrashes != defaultMaxCrashes {
 		w.MaxCrashes = &p.MaxCrashes
@@ -98,6 +100,7 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 		Tier: w.Tier, Priority: w.Priority, MaxRetries: w.MaxRetries, HeartbeatTimeout: ms(w.HeartbeatTimeoutMs),
 		MaxProcessingTime: ms(w.MaxProcessingTimeMs), Share: w.Share, Backoff: w.Backoff.read(), Version: w.Version,
 		MaxCrashes: defaultMaxCrashes, OwnSlots: w.OwnSlots, Lines: w.Lines,
+		MaxWait: ms(w.MaxWaitMs),
 	}
 	if w.MaxCrashes != nil {
 		p.MaxCrashes = *w.MaxCrashes

@@ -15,7 +15,7 @@ import (
 )
 
 const aPlan = `{"tier":"GOLD","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,` +
-	`"share":100,` +
+	`"share":100,"maxWaitMs":90000,` +
 	`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.1},"typeBackoff":{"REPORT":{"baseMs":0,"factor":1,` +
 	`"capMs":0,"jitter":0}},"version":3}`
 
@@ -26,7 +26,7 @@ func TestPlan_IsAsOnTheWire(t *testing.T) {
 	}
 	want := Plan{
 		Tier: "GOLD", Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
-		MaxCrashes: 3, Share: 100,
+		MaxCrashes: 3, MaxWait: 90 * time.Second, Share: 100,
 		Backoff:     Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.1},
 		TypeBackoff: map[string]Backoff{"REPORT": {Factor: 1}}, Version: 3,
 	}
@@ -81,7 +81,7 @@ func TestTiers(t *testing.T) {
 	if _, err := c.CreateTier(soon(t), "GOLD", plan); !errors.Is(err, ErrChanged) {
 		t.Errorf("it exists: %v", err)
 	}
-	if want := `["3"7 false false "2"7 false false 7 false false *7 false false]`; fmt.Sprint(asked) != want {
+	if want := `["3"8 false false "2"8 false false 8 false false *8 false false]`; fmt.Sprint(asked) != want {
 		t.Errorf("asked %v", asked)
 	}
 	// The client does not repeat a change whose answer was lost. The repeat would be refused as a conflict, or undo

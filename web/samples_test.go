@@ -293,7 +293,8 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		query = Query{hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile}
 	}
 	plan := s.plans()[0]
-	planValues := PlanValues{"1", "7", "3", "4", "15", "50", "100", "2", "2", "300", s.text("0.2"), s.text("key")}
+	planValues := PlanValues{"1", "7", "3", "4", "15", "50", "100", "2", "2", "300", s.text("0.2"), s.text("key"),
+		s.text("120")}
 	title := strings.TrimSpace
 	return map[string]func(io.Writer) error{
 		"overview": func(w io.Writer) error {

@@ -43,8 +43,9 @@ type Plan struct {
 	Priority          int
 	MaxRetries        int
 	MaxCrashes        int
-	OwnSlots          int    // of each process
-	Lines             string // which jobs wait in lines by key: off, key or owner; "" = off
+	OwnSlots          int           // of each process
+	Lines             string        // which jobs wait in lines by key: off, key or owner; "" = off
+	MaxWait           time.Duration // 0 = jobs may wait for ever
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the tier is refused

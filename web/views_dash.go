@@ -250,7 +250,7 @@ type TierView struct {
 // PlanValues are what was typed, in the form's units: seconds, percent, a fraction.
 type PlanValues struct {
 	Priority, MaxRetries, MaxCrashes, OwnSlots, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase,
-	BackoffFactor, BackoffCap, BackoffJitter, Lines string
+	BackoffFactor, BackoffCap, BackoffJitter, Lines, MaxWait string
 }
 
 // Change is one line of the difference.

@@ -63,6 +63,12 @@ func (s *session) showPlans(plans []client.Plan) error {
 		column[client.Plan]{head: "OWN SLOTS", cell: func(p client.Plan) string { return strconv.Itoa(p.OwnSlots) }},
 		column[client.Plan]{head: "LINES", cell: func(p client.Plan) string { return cmp.Or(p.Lines, "off") }},
 		column[client.Plan]{head: "BACKOFF", cell: func(p client.Plan) string { return backoff(p.Backoff) }},
+		column[client.Plan]{head: "MAX WAIT", wide: true, cell: func(p client.Plan) string {
+			if p.MaxWait == 0 {
+				return "-"
+			}
+			return short(p.MaxWait)
+		}},
 		column[client.Plan]{head: "BY TYPE", wide: true,
 			cell: func(p client.Plan) string { return strconv.Itoa(len(p.TypeBackoff)) }},
 		column[client.Plan]{head: "VERSION", wide: true,
@@ -99,6 +105,7 @@ func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	f.IntVar(&a.OwnSlots, "own-slots", a.OwnSlots, "keep `n` slots of each process for jobs of the tier's priority")
 	f.StringVar(&a.Lines, "lines", a.Lines,
 		"which jobs wait in lines by key, which share the worker time: `off`, key or owner (without a key, by API key)")
+	durationVar(f, &a.MaxWait, "max-wait", a.MaxWait, "a job that no worker claims for this `time` expires; 0: never")
 	durationVar(f, &a.HeartbeatTimeout, "heartbeat-timeout", a.HeartbeatTimeout,
 		"`time` without a heartbeat after which a worker is taken for dead")
 	durationVar(f, &a.MaxProcessingTime, "max-processing-time", a.MaxProcessingTime,
@@ -170,6 +177,7 @@ func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next
 		{"max-crashes", was.MaxCrashes, a.MaxCrashes, func() { next.MaxCrashes = a.MaxCrashes }},
 		{"own-slots", was.OwnSlots, a.OwnSlots, func() { next.OwnSlots = a.OwnSlots }},
 		{"lines", was.Lines, a.Lines, func() { next.Lines = a.Lines }},
+		{"max-wait", was.MaxWait, a.MaxWait, func() { next.MaxWait = a.MaxWait }},
 		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout,
 			func() { next.HeartbeatTimeout = a.HeartbeatTimeout }},
 		{"max-processing-time", was.MaxProcessingTime, a.MaxProcessingTime,

@@ -57,12 +57,12 @@ type Options struct {
 	Pauses *job.PauseBook // nil = nothing is paused
 	Log    *slog.Logger
 
-	// With a Journal, a submit has its row there before Redis is asked. Known says whether Redis has a job, Now is
-	// Redis' time as this process knows it, Incarnation returns the incarnation of a partition's data as last read.
-	// Either all four are set or none.
+	// Now is Redis' time as this process knows it; nil = that of the host, which is Redis' host too.
+	Now func() time.Time
+	// With a Journal, a submit has its row there before Redis is asked. Known says whether Redis has a job, Incarnation
+	// returns the incarnation of a partition's data as last read. Either all three are set or none.
 	Journal     Journal
 	Known       func(ctx context.Context, id job.ID) (bool, error)
-	Now         func() time.Time
 	Incarnation func(partition int) string
 }
 
@@ -96,6 +96,9 @@ func New(o Options) *Admission {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(),
 		pauses: o.Pauses, room: newRoom()}
@@ -145,7 +148,7 @@ func (a *Admission) Stop(ctx context.Context) error {
 }
 
 // Submit accepts a job or refuses it, within 2 s. s.ID must be empty. s.MaxRetries below 0 means the plan's
-// number; a larger number than the plan's is reduced to it. A nil error means that the job is in Redis (and in the
+// number; a larger number than the plan's is reduced to it. No job waits longer than the plan's MaxWait. A nil error means that the job is in Redis (and in the
 // journal, if there is one), under the returned id. With a journal, a submit is finished even if its caller has
 // left. The errors:
 //
@@ -219,6 +222,7 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 	}
 	e := &entry{submission: *s, home: c, priority: plan.Priority, who: who}
 	e.submission.Line = plan.LineFor(s.Line, s.Owner)
+	e.submission.ExpiresMs = plan.Expiry(s.ExpiresMs, a.due(s))
 	if before != nil {
 		e.asked, e.why = before.asked, before.why
 	}
@@ -228,6 +232,14 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 		e.submission.MaxRetries = plan.MaxRetries
 	}
 	return e, nil
+}
+
+// due returns the time from which a submission may run.
+func (a *Admission) due(s *job.Submission) time.Time {
+	if !s.RunAt.IsZero() {
+		return s.RunAt
+	}
+	return a.now().Add(s.Delay)
 }
 
 // paused returns a Refusal if a pause refuses a submission.

@@ -70,7 +70,7 @@ func (o *overview) gauges() (web.Snapshot, error) {
 			Plan: &web.Plan{
 				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
 				MaxProcessingTime: p.MaxProcessingTime, MaxCrashes: p.MaxCrashes, OwnSlots: p.OwnSlots, Share: p.Share,
-				Lines: string(p.Lines), Version: p.Version,
+				Lines: string(p.Lines), MaxWait: p.MaxWait, Version: p.Version,
 			},
 		})
 	}

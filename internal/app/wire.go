@@ -185,12 +185,11 @@ func (v *server) wireAPI() {
 	}
 	entry := admission.Options{
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.view.Rate, Load: v.load,
-		Pauses: v.pauseBook,
-		Log:    v.log,
+		Pauses: v.pauseBook, Now: v.view.Now,
+		Log: v.log,
 	}
 	if v.journal != nil {
-		entry.Journal, entry.Known = v.journal, v.known
-		entry.Now, entry.Incarnation = v.view.Now, v.queue.KnownIncarnation
+		entry.Journal, entry.Known, entry.Incarnation = v.journal, v.known, v.queue.KnownIncarnation
 	}
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
 	var extra []httpapi.Route

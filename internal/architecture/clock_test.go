@@ -20,7 +20,7 @@ import (
 // over a job use Redis' TIME, read in the scripts.
 var readers = map[string]string{
 	"internal/admission/gate.go":            "span: since when the gate is as it is",
-	"internal/admission/admission.go":       "shown: in a Retry-After, how long a pause lasts",
+	"internal/admission/admission.go":       "shown: in a Retry-After, how long a pause lasts; other: Redis is in memory",
 	"internal/ledger/pauses.go":             "span: the rest after SQL refused the pauses",
 	"cmd/tierq/pause.go":                    "span: how long a command waits until all processes know",
 	"internal/admission/probe.go":           "span: the same",

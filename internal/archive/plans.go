@@ -22,6 +22,7 @@ type planText struct {
 	MaxCrashes          *int                   `json:"maxCrashes"` // nil in a row of an earlier version
 	OwnSlots            int                    `json:"ownSlots"`
 	Lines               string                 `json:"lines,omitempty"`
+	MaxWaitMs           int64                  `json:"maxWaitMs,omitempty"`
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
@@ -128,6 +129,7 @@ func textOf(p job.Plan) planText {
 	t := planText{
 		Priority: p.Priority, MaxRetries: p.MaxRetries, MaxCrashes: &p.MaxCrashes, OwnSlots: p.OwnSlots,
 		Lines:               string(p.Lines),
+		MaxWaitMs:           p.MaxWait.Milliseconds(),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffTextOf(p.Backoff),
 	}
@@ -162,7 +164,8 @@ func (r *planRow) read() (job.Plan, error) {
 	p := job.Plan{
 		Tier: job.Tier(r.Tier), Priority: t.Priority, MaxRetries: t.MaxRetries, Share: t.Share, Version: r.Version,
 		HeartbeatTimeout: milliseconds(t.HeartbeatTimeoutMs), MaxProcessingTime: milliseconds(t.MaxProcessingTimeMs),
-		MaxCrashes: maxCrashes, OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines), Backoff: t.Backoff.backoff(),
+		MaxCrashes: maxCrashes, OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines),
+		MaxWait: milliseconds(t.MaxWaitMs), Backoff: t.Backoff.backoff(),
 	}
 	for typ, b := range t.TypeBackoff {
 		if p.TypeBackoff == nil {

@@ -86,6 +86,7 @@ func TestPlansOfAnEarlierVersion(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		stored, want := aPlan(1), aPlan(1)
 		stored.MaxCrashes, want.MaxCrashes = 7, job.DefaultMaxCrashes
+		stored.MaxWait, want.MaxWait = 90*time.Second, 90*time.Second
 		if err := s.ReplacePlan(t.Context(), stored, nothing); err != nil {
 			t.Fatal(err)
 		}

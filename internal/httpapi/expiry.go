@@ -31,8 +31,8 @@ func (a *asked) setExpiresAt(v jsontext.Value) (err error) {
 }
 
 // expiry returns the time, in milliseconds by Redis' clock, by which the job of a submission must be claimed; 0 = the
-// body says none.
-func (a *asked) expiry(now time.Time, s *job.Submission) (int64, error) {
+// body says none, and then admission obeys the plan's MaxWait.
+func (a *asked) expiry(now time.Time, s *job.Submission, plan job.Plan) (int64, error) {
 	if a.expiresIn == 0 && a.expiresAt.IsZero() {
 		return 0, nil
 	}
@@ -51,6 +51,8 @@ func (a *asked) expiry(now time.Time, s *job.Submission) (int64, error) {
 		return 0, invalid(field, "is more than 365 days ahead")
 	case at.UnixMilli() <= due.UnixMilli():
 		return 0, invalid(field, "is not after the time from which the job may run")
+	case plan.MaxWait > 0 && at.UnixMilli() > due.Add(plan.MaxWait).UnixMilli():
+		return 0, invalid(field, "may shorten the tier's "+plan.MaxWait.String()+", not lengthen it")
 	}
 	return at.UnixMilli(), nil
 }

@@ -54,6 +54,30 @@ func TestSubmit_Expires(t *testing.T) {
 	wantProblem(t, newRooms(t).post(both), 400, "INVALID_REQUEST", "expiresIn", "expiresAt")
 }
 
+// A submit to a tier with a maxWait may ask for a shorter time, and not for a longer one.
+func TestSubmit_ExpiresWithinMaxWait(t *testing.T) {
+	plans := job.DefaultPlans()
+	plans[0].MaxWait = time.Minute
+	for body, field := range map[string]string{
+		`{"expiresIn":60}`: "", `{"expiresIn":1}`: "", `{"expiresIn":60.001}`: "expiresIn",
+		`{"expiresIn":70,"delaySeconds":10}`: "", `{"expiresIn":70.001,"delaySeconds":10}`: "expiresIn",
+		`{"expiresAt":"2026-05-01T11:32:57.961931Z"}`: "", `{"expiresAt":"2026-05-01T11:33:00Z"}`: "expiresAt",
+		`{"runAt":"2026-05-01T12:00:00Z","expiresAt":"2026-05-01T12:01:00Z"}`: "",
+		`{"runAt":"2026-05-01T12:00:00Z","expiresAt":"2026-05-01T12:01:01Z"}`: "expiresAt",
+	} {
+		r := newRooms(t)
+		r.plans.Set(plans)
+		rec := r.post(body)
+		if field != "" {
+			wantProblem(t, rec, 400, "INVALID_REQUEST", field)
+			continue
+		}
+		if rec.Code != 202 {
+			t.Errorf("%s: %d %s", body, rec.Code, rec.Body)
+		}
+	}
+}
+
 // The time belongs to what an Idempotency-Key stands for: the same time is a repeat, another one is not.
 func TestSubmit_ExpiresAndIdempotency(t *testing.T) {
 	r := newRooms(t)

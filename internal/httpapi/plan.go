@@ -23,6 +23,7 @@ type planBody struct {
 	MaxCrashes          int                    `json:"maxCrashes"`
 	OwnSlots            int                    `json:"ownSlots"`
 	Lines               job.Lines              `json:"lines"`
+	MaxWaitMs           int64                  `json:"maxWaitMs"`
 	Backoff             backoffBody            `json:"backoff"`
 	TypeBackoff         map[string]backoffBody `json:"typeBackoff"`
 	Version             int64                  `json:"version"`
@@ -40,6 +41,7 @@ func planOf(p job.Plan) planBody {
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, MaxCrashes: p.MaxCrashes,
 		OwnSlots:            p.OwnSlots,
 		Lines:               cmp.Or(p.Lines, job.LinesOff),
+		MaxWaitMs:           p.MaxWait.Milliseconds(),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: backoffOf(p.Backoff),
 		TypeBackoff: make(map[string]backoffBody, len(p.TypeBackoff)), Version: p.Version,
@@ -76,6 +78,7 @@ var planShape = shape[planAsked]{members: map[string]member[planAsked]{
 	"maxRetries": planNumber("maxRetries", func(p *planAsked, n int) { p.MaxRetries = n }),
 	"maxCrashes": planNumber("maxCrashes", func(p *planAsked, n int) { p.MaxCrashes = n }),
 	"ownSlots":   planNumber("ownSlots", func(p *planAsked, n int) { p.OwnSlots = n }),
+	"maxWaitMs":  planNumber("maxWaitMs", func(p *planAsked, n int) { p.MaxWait = milliseconds(n) }),
 	"heartbeatTimeoutMs": planNumber("heartbeatTimeoutMs",
 		func(p *planAsked, n int) { p.HeartbeatTimeout = milliseconds(n) }),
 	"maxProcessingTimeMs": planNumber("maxProcessingTimeMs",
@@ -137,7 +140,7 @@ func backoffNumber(name string, set func(*backoffAsked, float64)) member[backoff
 	}
 }
 
-// decodePlan reads the body of a PUT: every field but maxCrashes, ownSlots, lines and typeBackoff must be
+// decodePlan reads the body of a PUT: every field but maxCrashes, ownSlots, lines, maxWaitMs and typeBackoff must be
 // there. Its errors are *problem.
 func decodePlan(body []byte) (job.Plan, error) {
 	p := planAsked{Plan: job.Plan{MaxCrashes: job.DefaultMaxCrashes}}

@@ -122,7 +122,7 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 			return s, err
 		}
 	}
-	if s.ExpiresMs, err = asked.expiry(a.Clock(), &s); err != nil {
+	if s.ExpiresMs, err = asked.expiry(a.Clock(), &s, plan); err != nil {
 		return s, err
 	}
 	if u := asked.unique; u.key != "" {

@@ -11,14 +11,14 @@ import (
 )
 
 const goldPlan = `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,"maxProcessingTimeMs":20000,` +
-	`"share":50,"maxCrashes":0,"ownSlots":2,"lines":"off",` +
+	`"share":50,"maxCrashes":0,"ownSlots":2,"lines":"off","maxWaitMs":90000,` +
 	`"backoff":{"baseMs":2000,"factor":2.5,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":0,` +
 	`"factor":1,"capMs":0,"jitter":0}}}`
 
 func gold() job.Plan {
 	return job.Plan{
 		Tier: "GOLD", Priority: 4, MaxRetries: 3, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second,
-		OwnSlots: 2, Lines: job.LinesOff, Share: 50,
+		OwnSlots: 2, Lines: job.LinesOff, MaxWait: 90 * time.Second, Share: 50,
 		Backoff:     job.Backoff{Base: 2 * time.Second, Factor: 2.5, Cap: 300 * time.Second, Jitter: 0.2},
 		TypeBackoff: map[string]job.Backoff{"SEND_EMAIL": {Factor: 1}},
 	}
@@ -27,7 +27,7 @@ func gold() job.Plan {
 func TestTiers_Read(t *testing.T) {
 	r := newRooms(t)
 	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,` +
-		`"maxProcessingTimeMs":50000,"share":100,"maxCrashes":3,"ownSlots":0,"lines":"off",` +
+		`"maxProcessingTimeMs":50000,"share":100,"maxCrashes":3,"ownSlots":0,"lines":"off","maxWaitMs":0,` +
 		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{},"version":1}`
 	rec := r.do("GET", "/admin/tiers", "")
 	if s := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(s, `{"items":[`+paid+`,{"tier":"UNPAID"`) ||
@@ -75,11 +75,11 @@ func TestTiers_Write(t *testing.T) {
 	}
 }
 
-// A plan that does not say them has three crashes, no slots of its own, and no backoff of single types.
+// A plan that does not say them has three crashes, no slots of its own, no longest wait, and no backoff of single types.
 func TestTiers_WhatMayBeLeftOut(t *testing.T) {
 	r := newRooms(t)
 	r.store = func(p job.Plan, _ int64) (job.Plan, error) {
-		if p.MaxCrashes != 3 || p.OwnSlots != 0 || p.TypeBackoff != nil {
+		if p.MaxCrashes != 3 || p.OwnSlots != 0 || p.MaxWait != 0 || p.TypeBackoff != nil {
 			t.Errorf("stored %+v", p)
 		}
 		return p, nil

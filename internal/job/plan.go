@@ -32,6 +32,7 @@ type Plan struct {
 	Share             int // percent of the capacity at which this tier is refused
 	OwnSlots          int // so many slots of each process run jobs of this priority only; 0 = none
 	Lines             Lines
+	MaxWait           time.Duration // a job that no worker claims for so long expires; 0 = it may wait for ever
 	Backoff           Backoff
 	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows by one with each change
@@ -75,6 +76,23 @@ const DefaultMaxCrashes = 3
 
 // MaxOwnSlots is the most OwnSlots of a plan.
 const MaxOwnSlots = 10_000
+
+// MaxMaxWait is the longest MaxWait of a plan, 20 days.
+const MaxMaxWait = 480 * time.Hour
+
+// Expiry returns the time, in milliseconds, by which a job that may run from due on must be claimed: MaxWait after that,
+// rounded up to a second, so that the jobs of a second are of one class; or the time that the submit asked for, if it
+// is earlier. 0 means no time, in asked too.
+func (p Plan) Expiry(asked int64, due time.Time) int64 {
+	if p.MaxWait == 0 {
+		return asked
+	}
+	latest := due.Add(p.MaxWait + time.Second - time.Millisecond).Truncate(time.Second).UnixMilli()
+	if asked == 0 {
+		return latest
+	}
+	return min(asked, latest)
+}
 
 // DefaultPlans returns the plans of the seed's three tiers, with the longest times first.
 func DefaultPlans() []Plan {
@@ -123,6 +141,8 @@ func (p Plan) Check() error {
 		return bad("heartbeatTimeout %s is not in 100ms..1h", p.HeartbeatTimeout)
 	case p.MaxProcessingTime < 100*time.Millisecond || p.MaxProcessingTime > 24*time.Hour:
 		return bad("maxProcessingTime %s is not in 100ms..24h", p.MaxProcessingTime)
+	case p.MaxWait != 0 && (p.MaxWait < time.Second || p.MaxWait > MaxMaxWait):
+		return bad("maxWait %s is neither 0 nor in 1s..480h", p.MaxWait)
 	case p.Share < 1 || p.Share > 100:
 		return bad("share %d is not in 1..100", p.Share)
 	case !p.Backoff.served():

@@ -58,6 +58,11 @@ var planFields = []planField{
 		span:  func(p *client.Plan) *time.Duration { return &p.HeartbeatTimeout },
 	},
 	{
+		name: "maxWait", title: "Maximum wait", effect: "applies to submits from now on; jobs that wait keep their time",
+		value: func(v *web.PlanValues) *string { return &v.MaxWait },
+		span:  func(p *client.Plan) *time.Duration { return &p.MaxWait },
+	},
+	{
 		name: "maxProcessingTime", title: "Maximum time", effect: "applies to attempts that begin from now on",
 		value: func(v *web.PlanValues) *string { return &v.MaxProcessingTime },
 		span:  func(p *client.Plan) *time.Duration { return &p.MaxProcessingTime },
@@ -92,7 +97,7 @@ func planOf(c *client.Plan) web.Plan {
 	return web.Plan{
 		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
 		MaxProcessingTime: c.MaxProcessingTime, MaxCrashes: c.MaxCrashes, OwnSlots: c.OwnSlots,
-		Lines: cmp.Or(c.Lines, string(job.LinesOff)),
+		Lines: cmp.Or(c.Lines, string(job.LinesOff)), MaxWait: c.MaxWait,
 		Share: c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap,
 		BackoffJitter: c.Backoff.Jitter,
 		TypeBackoffs:  len(c.TypeBackoff), Version: c.Version,
@@ -222,7 +227,7 @@ func check(c *client.Plan) error {
 	return job.Plan{
 		Tier: job.Tier(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
 		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, MaxCrashes: c.MaxCrashes, OwnSlots: c.OwnSlots,
-		Lines: job.Lines(c.Lines), Backoff: job.Backoff(c.Backoff),
+		Lines: job.Lines(c.Lines), MaxWait: c.MaxWait, Backoff: job.Backoff(c.Backoff),
 	}.Check()
 }
 

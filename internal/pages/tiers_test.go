@@ -12,7 +12,7 @@ import (
 func plan3(changes ...string) url.Values {
 	form := url.Values{
 		"version": {"3"}, "priority": {"1"}, "maxRetries": {"5"}, "heartbeatTimeout": {"15"}, "maxProcessingTime": {"50"},
-		"share": {"100"}, "maxCrashes": {"3"}, "ownSlots": {"0"},
+		"share": {"100"}, "maxCrashes": {"3"}, "ownSlots": {"0"}, "maxWait": {"0"},
 		"backoffBase": {"2"}, "backoffFactor": {"2"}, "backoffCap": {"300"}, "backoffJitter": {"0.2"},
 	}
 	for i := 0; i+1 < len(changes); i += 2 {
@@ -48,14 +48,15 @@ func TestTiers_AreShown(t *testing.T) {
 // Nothing is stored before the difference was shown. Settings that the form does not have stay unchanged.
 func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	o := newTiers()
-	form := plan3("maxRetries", " 7 ", "heartbeatTimeout", "1.5", "share", "90", "ownSlots", "4", "maxCrashes", "2")
+	form := plan3("maxRetries", " 7 ", "heartbeatTimeout", "1.5", "share", "90", "ownSlots", "4", "maxCrashes", "2",
+		"maxWait", "120")
 	w := o.open(t, "/dashboard/tiers/PAID", form)
 	o.did(t, "GET /admin/tiers/PAID")
 	holds(t, w, 200, "<del>5</del>", "<ins>7</ins>", "<del>15 s</del>", "<ins>1.5 s</ins>", "<del>100 %</del>",
-		"<ins>90 %</ins>", "keep their number", `name="confirmed" value="yes"`,
+		"<ins>90 %</ins>", "<ins>120 s</ins>", "keep their number", `name="confirmed" value="yes"`,
 		`type="hidden" name="maxRetries" value="7"`, `type="hidden" name="version" value="3"`,
 		`type="hidden" name="ownSlots" value="4"`, `type="hidden" name="maxCrashes" value="2"`)
-	if n := strings.Count(w.Body.String(), "<del>"); n != 5 {
+	if n := strings.Count(w.Body.String(), "<del>"); n != 6 {
 		t.Errorf("%d differences", n)
 	}
 	w = o.open(t, "/dashboard/tiers/PAID", plan3())
@@ -71,7 +72,7 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	goes(t, w, "/dashboard/tiers", "done", "The plan is stored as version 4.")
 	o.did(t, "GET /admin/tiers/PAID",
 		`PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,`+
-			`"maxProcessingTimeMs":50000,"share":90,"maxCrashes":2,"ownSlots":4,`+
+			`"maxProcessingTimeMs":50000,"share":90,"maxCrashes":2,"ownSlots":4,"maxWaitMs":120000,`+
 			`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,`+
 			`"factor":1,"capMs":60000,"jitter":0.1}}}`)
 }

@@ -199,6 +199,7 @@ func planFields(p job.Plan) map[string]any {
 		"typeBackoff": typeBackoffText(p.TypeBackoff),
 		"priority":    p.Priority, "maxRetries": p.MaxRetries, "maxCrashes": p.MaxCrashes, "ownSlots": p.OwnSlots,
 		"lines":               string(p.Lines),
+		"maxWaitMs":           ms(p.MaxWait),
 		"heartbeatTimeoutMs":  ms(p.HeartbeatTimeout),
 		"maxProcessingTimeMs": ms(p.MaxProcessingTime), "share": p.Share, "version": p.Version,
 		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap),
@@ -237,6 +238,9 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 	p.Lines = job.Lines(f["lines"])
 	if f["ownSlots"] != "" { // a plan of an earlier version lacks it
 		p.OwnSlots = int(number("ownSlots"))
+	}
+	if f["maxWaitMs"] != "" { // the same
+		p.MaxWait = fromMs(number("maxWaitMs"))
 	}
 	if p.MaxCrashes = job.DefaultMaxCrashes; f["maxCrashes"] != "" { // the same
 		p.MaxCrashes = int(number("maxCrashes"))

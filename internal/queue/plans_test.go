@@ -52,7 +52,7 @@ func TestPlansOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		p, _ := e.Plans.Plan(job.Public)
-		p.MaxCrashes = 0
+		p.MaxCrashes, p.MaxWait = 0, 90*time.Second
 		stored, err := e.StorePlan(t.Context(), p, queue.AnyVersion)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,12 @@ func TestPlansOfAnEarlierVersion(t *testing.T) {
 			read, _ := book.Plan(job.Public)
 			same(t, "version", read.Version, stored.Version)
 			same(t, "crashes", read.MaxCrashes, want)
-			e.Redis.HDel(t.Context(), planKeys+"PUBLIC", "maxCrashes")
+			wait := 90 * time.Second
+			if want != 0 { // the fields are gone
+				wait = 0
+			}
+			same(t, "max wait", read.MaxWait, wait)
+			e.Redis.HDel(t.Context(), planKeys+"PUBLIC", "maxCrashes", "maxWaitMs")
 		}
 	})
 }
