@@ -113,6 +113,7 @@ var numbers = map[string]string{
 	"internal/archive/tally.go":   "given by the request",
 	"internal/httpapi/expiry.go":  "Redis': Deps.Clock, and what a request gives",
 	"internal/job/pause.go":       "Redis': Queue.Now, and what a request gives",
+	"internal/job/plan.go":        "Redis': Queue.Now, and what a request gives",
 	"internal/leasing/lease.go":   "Redis': when a job was claimed",
 	"internal/outbound/sign.go":   "the host's, in a signature",
 	"internal/queue/clock.go":     "Redis': its reading and the span since",
