@@ -32,7 +32,7 @@ func fill(t *testing.T, a *Archive, n int) {
 			}
 			batch = append(batch, o)
 		}
-		if _, err := a.record(t.Context(), batch, nil); err != nil {
+		if _, _, err := a.record(t.Context(), batch, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,6 +46,17 @@ func unneeded(
 	if err := living(ctx, conn, q, old, known); err != nil {
 		return nil, err
 	}
+	err = eachRow(ctx, conn, q.flows, padded(ids, q.size), func(scan func(...any) error) error {
+		var id job.ID
+		if err := scan(&id); err != nil {
+			return err
+		}
+		known[id].flow = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read flow_jobs: %w", err)
+	}
 	err = eachRow(ctx, conn, q.attempts, padded(ids, q.size), func(scan func(...any) error) error {
 		var id job.ID
 		var n int

@@ -23,16 +23,21 @@ func (w *Writer) give(ctx context.Context, owed []job.JournalRow, since time.Tim
 	w.opts.Give(ctx, owed, since)
 }
 
-// debts returns the jobs that are owed for the outcomes which this writer inserted, and a time before the insert.
+// debts returns the jobs that are owed for the outcomes which this writer inserted, or that they released, and a time
+// before the insert.
 // If SQL had an outcome before, its writer wrote the owed job's row too, unless that writer was of a version
 // without such rows; then debts writes the row now. If SQL does not take that row, the outcome is missing in ours:
 // it is not acknowledged, and the outbox delivers it again.
 func (w *Writer) debts(ctx context.Context, batch []settled) (ours []settled, owed []job.JournalRow, since time.Time) {
-	if w.opts.Owes == nil {
-		return batch, nil, since
-	}
 	ours = batch[:0:0]
 	for _, s := range batch {
+		if len(s.released) > 0 {
+			owed, since = append(owed, s.released...), s.since
+		}
+		if w.opts.Owes == nil {
+			ours = append(ours, s)
+			continue
+		}
 		if s.known {
 			if err := w.oweLate(ctx, s); err != nil {
 				w.log.Warn("an ending is not acknowledged yet: its callback has no row", "job_id", s.ID, "err", err)

@@ -36,51 +36,54 @@ type ending struct {
 var errSomeThere = errors.New("some outcomes are there already")
 
 // record writes outcomes of different keys and returns those that SQL had already; it leaves their rows unchanged.
-// After an error it is unknown whether anything was written, and repeating the whole call is right: the
-// transaction that inserts an outcome writes all its rows. owes may be nil (see WriterOptions).
-func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (map[key]ending, error) {
+// released are the journal rows of jobs that the outcomes set free. After an error it is unknown whether anything was
+// written, and repeating the whole call is right: the transaction that inserts an outcome writes all its rows. owes may
+// be nil (see WriterOptions).
+func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (
+	there map[key]ending, released []job.JournalRow, err error) {
 	rest := slices.Clone(outcomes)
 	// All writers sort alike, so that they wait for each other instead of deadlocking.
 	slices.SortFunc(rest, func(x, y *job.Outcome) int {
 		return cmp.Or(strings.Compare(string(x.ID), string(y.ID)), cmp.Compare(x.Generation, y.Generation))
 	})
-	there := map[key]ending{}
-	var err error
+	there = map[key]ending{}
 	for try := range database.Tries {
 		if len(rest) == 0 {
-			return there, nil
+			return there, nil, nil
 		}
-		if err = a.transaction(ctx, rest, owes); err == nil {
-			return there, nil
+		if released, err = a.transaction(ctx, rest, owes); err == nil {
+			return there, released, nil
 		}
 		switch {
 		case errors.Is(err, errSomeThere):
 			// An existing row was committed before our insert met it, so a plain read sees it. A locking read would also
 			// lock the gaps into which other writers insert.
 			if err := a.lookUp(ctx, rest, there); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			rest = slices.DeleteFunc(rest, func(o *job.Outcome) bool { _, known := there[keyOf(o)]; return known })
 		case a.db.Dialect.Verdict(err) == database.Conflict:
 			if err := database.Backoff(ctx, try); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		default:
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(rest) == 0 {
-		return there, nil
+		return there, nil, nil
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 // transaction writes all rows of all outcomes, or none. Afterwards the ended jobs have no row in accepted_jobs,
-// and the jobs that are owed for them have one.
-func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) error {
+// and the jobs that are owed for them have one; so have the jobs that they released, which it returns.
+func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (
+	released []job.JournalRow, err error) {
 	var results, others, failed, requeued []*job.Outcome
 	var accepted []key
 	var attempts []attemptOf
+	flows := false
 	for _, o := range outcomes {
 		switch o.Status.Shown() {
 		case job.Completed:
@@ -97,6 +100,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		if a.journal || o.Owed() {
 			accepted = append(accepted, keyOf(o))
 		}
+		flows = flows || o.Flow != ""
 		for i := range o.Attempts {
 			attempts = append(attempts, attemptOf{keyOf(o), &o.Attempts[i]})
 		}
@@ -121,15 +125,21 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	if len(others) > 0 {
 		queries = append(queries, completedOf(&a.db.Dialect, database.SizeFor(len(others))))
 	}
+	if flows {
+		queries = append(queries, a.flowQueries()...)
+	}
 	if err := a.db.Prepare(ctx, queries); err != nil {
-		return err
+		return nil, err
 	}
 	// This uses GORM's transaction and prepared statements, but not its statement builder, which parses the text and
 	// boxes each value once more. CPU per outcome (two rows, batches of 500, MariaDB): 5 us this way, as with
 	// database/sql alone; 10 us with DB.Exec and Create; 8 us without Prepare, and MariaDB then parses each text
 	// again.
-	return db.Transaction(func(tx *gorm.DB) error {
+	err = db.Transaction(func(tx *gorm.DB) (err error) {
 		conn := tx.Statement.ConnPool
+		if released, err = a.flowsEnded(ctx, conn, outcomes); err != nil {
+			return err
+		}
 		written, err := insert(ctx, conn, a.inserts, outcomeTable, others)
 		if err != nil {
 			return err
@@ -161,6 +171,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, owed)
 		return err
 	}, &sql.TxOptions{Isolation: a.db.Dialect.Uncommitted})
+	return released, err
 }
 
 // owesFunc returns the job that is owed for an outcome, if any (see WriterOptions). It may be nil.

@@ -72,10 +72,18 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " +
 		where
 	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)
+	flows := flowsOfRows(next)
+	if len(flows) > 0 {
+		queries = append(queries, a.flowQueries()...)
+	}
 	var mine []bool
 	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+		flows, err := a.lockFlows(ctx, conn, flows) // first, as the transaction of outcomes does
+		if err != nil {
+			return err
+		}
 		open, held := map[key]bool{}, map[key]bool{}
-		err := eachRow(ctx, conn, look, keys, func(scan func(...any) error) error {
+		err = eachRow(ctx, conn, look, keys, func(scan func(...any) error) error {
 			var k key
 			var isOpen bool
 			var by *string
@@ -106,8 +114,10 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 			return fmt.Errorf("update failed_jobs: %w", err)
 		}
 		slices.SortFunc(rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
-		_, err = insert(ctx, conn, a.inserts, acceptedTable, rows)
-		return err
+		if _, err = insert(ctx, conn, a.inserts, acceptedTable, rows); err != nil {
+			return err
+		}
+		return a.flowsRequeued(ctx, conn, flows, rows, request.Cascade)
 	})
 	return mine, err
 }

@@ -23,6 +23,7 @@ type facts struct {
 	lives    bool // the job has a journal row: it was requeued, or the accept journal has it
 	callback bool // the job's callback job has a journal row
 	keyed    bool // an Idempotency-Key that has not expired stands for the job
+	flow     bool // the job's flow has not ended: a job may read its result, or wait for its requeue
 	attempts int
 }
 
@@ -39,6 +40,8 @@ func (f *facts) needed(o *job.OldJob) string {
 		return "the callback is not sent yet"
 	case f.keyed:
 		return "an Idempotency-Key stands for the job"
+	case f.flow:
+		return "the job's flow has not ended"
 	}
 	return ""
 }
@@ -50,7 +53,7 @@ type retention struct {
 	size                                                        int
 	nextTier, old                                               string // of job_outcomes
 	nextCompleted, oldCompleted                                 string // of job_results
-	outcomes, results, letters, journal, keys, attempts         string
+	outcomes, results, letters, journal, keys, flows, attempts  string
 	lockedLetters, deleteLetters, deleteResults, deleteAttempts string
 	deleteReasons, deleteOutcomes                               string
 }
@@ -78,6 +81,8 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 		journal: "SELECT job_id FROM accepted_jobs" + d.ByPrimary + " WHERE job_id IN " + database.Marks(2*size),
 		keys: "SELECT job_id FROM idempotency_keys" + d.By("idempotency_keys_job") + jobs +
 			" AND expires_at > " + d.Now,
+		flows: "SELECT j.job_id FROM flow_jobs j" + d.By("flow_jobs_job") + " JOIN flows f ON f.id = j.flow_id" +
+			" WHERE j.job_id IN " + database.Marks(size) + " AND f.ended_at IS NULL",
 		attempts: read("job_id, COUNT(*)", "job_attempts") + " GROUP BY job_id",
 
 		deleteLetters: d.DeleteFrom("failed_jobs") + jobs, deleteResults: d.DeleteFrom("job_results") + jobs,
@@ -176,7 +181,7 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
 	q := retentionOf(&a.db.Dialect, len(old))
 	queries := []string{
-		q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.attempts,
+		q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.flows, q.attempts,
 		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteOutcomes,
 	}
 	var deleted job.DeletedRows

@@ -54,7 +54,7 @@ func recordsAs(t *testing.T, a *Archive, id job.ID, generation int, status job.S
 	if status == job.Failed {
 		o.Cause = job.HandlerError
 	}
-	there, err := a.record(t.Context(), []*job.Outcome{&o}, nil)
+	there, _, err := a.record(t.Context(), []*job.Outcome{&o}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

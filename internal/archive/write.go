@@ -22,6 +22,8 @@ type settled struct {
 	held  job.Status
 	known bool      // SQL had an outcome before. That one stands, even if it differs from ours.
 	since time.Time // a time before this writer inserted the outcome; zero if SQL had it before
+
+	released []job.JournalRow // on the first of a batch: jobs that the batch set free, to be given after since
 }
 
 // loop writes batch after batch until Stop. Then it writes what still waits.
@@ -99,11 +101,11 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 	}
 	once, cancel := context.WithTimeout(ctx, transactionTimeout)
 	since := time.Now()
-	there, err := w.archive.record(once, outcomes, w.opts.Owes)
+	there, released, err := w.archive.record(once, outcomes, w.opts.Owes)
 	cancel()
 	switch {
 	case err == nil:
-		w.settle(ctx, batch, there, since)
+		w.settle(ctx, batch, there, released, since)
 		return nil, nil
 	case w.archive.db.Dialect.Verdict(err) != database.BadData:
 		return batch, err
@@ -119,7 +121,8 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 }
 
 // settle passes a written batch on to be acknowledged. It blocks while the acknowledging is one batch behind.
-func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]ending, since time.Time) {
+func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]ending, released []job.JournalRow,
+	since time.Time) {
 	done := make([]settled, len(batch))
 	written := int64(len(batch) - len(there))
 	for i, e := range batch {
@@ -135,6 +138,7 @@ func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]endin
 				"held", held.status, "held_attempt", held.attempt, "offered", e.Status.Shown(), "attempt", e.Attempt)
 		}
 	}
+	done[0].released = released
 	w.stats.written.Add(written)
 	if written > 0 {
 		w.stats.batches.Add(1)

@@ -12,7 +12,8 @@ type Status string
 // FAILED.
 const (
 	Scheduled   Status = "SCHEDULED"
-	Held        Status = "HELD" // it waits for the end of the job that holds its unique key
+	Held        Status = "HELD"    // it waits for the end of the job that holds its unique key
+	Waiting     Status = "WAITING" // it waits for the ends of other jobs of its flow; only SQL has it
 	Pending     Status = "PENDING"
 	Processing  Status = "PROCESSING"
 	Completed   Status = "COMPLETED"
@@ -41,7 +42,8 @@ func (s Status) Final() bool { return s == Completed || s == Cancelled || s == E
 // Cause says why an attempt, or at the end the job, did not succeed.
 type Cause string
 
-// The causes. The watches (or the worker itself) find the first two; an operator says the last, the worker the others.
+// The causes. The watches (or the worker itself) find the first two; an operator says KILLED, the flow the last, the worker
+// the others.
 const (
 	HeartbeatStopped Cause = "HEARTBEAT_STOPPED" // the process that held the job died
 	MaxTimeExceeded  Cause = "MAX_TIME_EXCEEDED" // the job ran longer than its tier allows
@@ -51,6 +53,7 @@ const (
 	UnknownJobType   Cause = "UNKNOWN_JOB_TYPE"  // the worker has no handler for the type
 	LaterLimit       Cause = "LATER_LIMIT"       // the handler asked for more later than is free
 	Killed           Cause = "KILLED"            // an operator killed the waiting job
+	DependencyFailed Cause = "DEPENDENCY_FAILED" // a job of its flow that it waited for did not complete
 )
 
 // Submission is a job to accept: everything that is fixed for its whole life. Redis sets the arrival time.
@@ -130,8 +133,8 @@ type Outcome struct {
 const CallbackType = "CALLBACK"
 
 // Owed says whether the job has a journal row even with the journal off, because SQL promised the job: it is a
-// callback job, or it was requeued.
-func (o *Outcome) Owed() bool { return o.Generation > 1 || o.Type == CallbackType }
+// callback job, a job of a flow, or it was requeued.
+func (o *Outcome) Owed() bool { return o.Generation > 1 || o.Type == CallbackType || o.Flow != "" }
 
 // Ack tells Redis that SQL has an outcome. Status is SQL's outcome: if the two stores disagree, SQL wins.
 type Ack struct {

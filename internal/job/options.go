@@ -24,6 +24,7 @@ type Options struct {
 	// ExpiresMs is the time by Redis' clock, in milliseconds, by which the job must be claimed for the first time; 0 = it
 	// may wait for ever. It holds for the first generation only, see ExpiresAt.
 	ExpiresMs int64 `json:"expiresMs,omitempty"`
+	Flow      ID    `json:"flow,omitempty"` // the flow whose job it is; "" = none
 }
 
 // QueueName returns the name of the job's queue.

@@ -9,6 +9,8 @@ const MaxReason = 500
 type Request struct {
 	ID     string
 	Reason string // why, in the caller's words; "" = not given
+	// Cascade brings back, with a job of a flow, the jobs that were cancelled because of it.
+	Cascade bool
 }
 
 // The actions that may have a reason.
