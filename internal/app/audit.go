@@ -14,10 +14,10 @@ import (
 func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
 		Queue: v.queue, Desk: v.queue, View: v.view, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
-		Now: v.view.Now, Observe: v.metrics, Log: v.log,
+		Now: v.view.Now, Observe: v.metrics, Log: v.log, Flows: v.stores.archive, Restorer: v.ledger,
 	}
 	if v.journal != nil {
-		o.Journal, o.Restorer = v.stores.archive, v.ledger
+		o.Journal = v.stores.archive
 	}
 	v.audit = recovery.NewAudit(o)
 }

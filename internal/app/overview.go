@@ -142,6 +142,12 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 			return httpapi.Why{}, err
 		}
 	}
+	if j.Status == job.Waiting {
+		w.Waits, w.WaitsOpen, w.WaitsAll, err = o.ledger.FlowWaits(ctx, id, waitsShown)
+		if err != nil && !errors.Is(err, job.ErrNotFound) {
+			return httpapi.Why{}, err
+		}
+	}
 	w.Ahead.Running = map[job.Tier]int64{}
 	for tier, level := range v.levels.Tiers {
 		if level.Running > 0 {
@@ -150,6 +156,9 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 	}
 	return w, nil
 }
+
+// waitsShown is how many of the jobs that a WAITING job waits for are named.
+const waitsShown = 10
 
 // countSlots counts the workers that take jobs of the job's queue, and their free slots.
 func countSlots(w *httpapi.Why, workers []job.WorkerInfo, plans []job.Plan) {

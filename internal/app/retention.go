@@ -29,7 +29,8 @@ func (v *server) wireRetention() {
 		Observe:    v.metrics, Log: v.log,
 	}
 	if c.Roles.Recovery {
-		o.Rows, o.ChangeLog = v.stores.archive, v.stores.access
+		o.Rows, o.ChangeLog, o.Flows = v.stores.archive, v.stores.access, v.stores.archive
+		o.FlowAge = ages.Of(config.Results)
 	}
 	o.Files = v.oldFiles(ages)
 	v.retention = recovery.NewRetention(o)

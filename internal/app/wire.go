@@ -73,6 +73,12 @@ func (v *server) wireQueue() {
 		Reasons: v.stores.archive, Plans: v.plans, Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
+	o.Flows, o.Now = v.stores.archive, v.view.Now
+	o.Given = func() {
+		if c.Roles.Worker {
+			v.pool.Wake()
+		}
+	}
 	if c.Embedded() {
 		o.Outbox = outbox{v}
 	}
@@ -131,7 +137,7 @@ func (v *server) wireWork() error {
 	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{
 		Log: log, Owes: owes(v.plans), Give: func(ctx context.Context, rows []job.JournalRow, since time.Time) {
 			if _, err := v.ledger.GiveRows(ctx, rows, since); err != nil {
-				log.Warn("callbacks could not be submitted now; the reconciler submits them", "jobs", len(rows), "err", err)
+				log.Warn("owed jobs could not be given to Redis now; the reconciler gives them", "jobs", len(rows), "err", err)
 			}
 			wake()
 		},
@@ -157,7 +163,7 @@ func (v *server) wireWork() error {
 		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval,
 		ResultLimit:  c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
-		Observe: v.metrics, Around: v.around(),
+		Observe: v.metrics, Around: v.around(), Inputs: v.stores.archive.FlowInputs,
 	}, v.work(), v.queue, v.queue, told)
 	if c.Roles.API || c.Roles.Worker {
 		v.wireLeasing()
@@ -213,6 +219,7 @@ func (v *server) wireAPI() {
 		Pauses:  pauses{v.pauseBook, v.pauses, v.view},
 		Strict:  v.queue.Strict(),
 		Lines:   lines{v.lines, v.view}, Partitions: c.Partitions,
+		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,

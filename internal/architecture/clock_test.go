@@ -72,6 +72,7 @@ var readers = map[string]string{
 	"internal/leasing/seen.go":              "span: how long ago a worker called; shown: since when it is known",
 	"internal/ledger/bulk.go":               "span: pace",
 	"internal/ledger/give.go":               "span: since when rows were read",
+	"internal/ledger/flows.go":              "span: the same, of rows that were written",
 	"internal/ledger/reconcile.go":          "span: the same, and since the last tidying",
 	"internal/ledger/lines.go":              "span: since Redis was given the limits",
 	"internal/ledger/tiers.go":              "span: the rest after SQL refused the plans",

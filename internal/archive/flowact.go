@@ -88,9 +88,9 @@ func (a *Archive) CancelWaiting(ctx context.Context, id job.ID, at time.Time) (
 // AddFlowJobs adds jobs to a flow for one of its jobs, by, which the flow has released and which has not ended. Each is
 // named below it: by's name, a slash, and more. A job that is there with the same content is not added again; with
 // another content it is job.ErrFlowName. All are added or none. contents has the hashes of what the caller said of the
-// jobs, in their order. It returns the journal rows of jobs that wait for nothing.
-func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.FlowJob, contents []string) (
-	released []job.JournalRow, err error) {
+// jobs, in their order; at is the time by Redis' clock. It returns the journal rows of jobs that wait for nothing.
+func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.FlowJob, contents []string,
+	at time.Time) (released []job.JournalRow, err error) {
 	const present = "SELECT name, content FROM flow_jobs WHERE flow_id = ?"
 	err = a.changeFlow(ctx, "add to a flow", flow, []string{present}, func(conn gorm.ConnPool, f *lockedFlow) error {
 		released = nil
@@ -132,7 +132,7 @@ func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.F
 		}
 		// The graph is read anew: patterns of other jobs take the new names in.
 		if f, err = a.loadFlow(ctx, conn, f.id); err == nil {
-			released, err = a.settleFlow(ctx, conn, f, time.Now())
+			released, err = a.settleFlow(ctx, conn, f, at)
 		}
 		return err
 	})

@@ -110,15 +110,21 @@ func TestAddFlowJobs(t *testing.T) {
 		by := job.FlowJobID(flowID, "split", 0)
 		parts := []job.FlowJob{flowJob("split/1", job.FlowCancels), flowJob("split/2", job.FlowCancels, "split/1")}
 		for _, first := range []bool{true, false} {
-			released, err := a.AddFlowJobs(t.Context(), flowID, by, parts, []string{"1", "2"})
+			released, err := a.AddFlowJobs(t.Context(), flowID, by, parts, []string{"1", "2"}, flowTime)
 			if err != nil || first != (len(released) == 1) {
 				t.Fatal(released, err)
 			}
 		}
 		for want, add := range map[error]func() ([]job.JournalRow, error){
-			job.ErrFlowName:     func() ([]job.JournalRow, error) { return a.AddFlowJobs(t.Context(), flowID, by, parts, []string{"1", "3"}) },
-			job.ErrNotFound:     func() ([]job.JournalRow, error) { return a.AddFlowJobs(t.Context(), flowID, flowID, parts, []string{"1", "2"}) },
-			job.ErrFlowNotFound: func() ([]job.JournalRow, error) { return a.AddFlowJobs(t.Context(), by, by, parts, []string{"1", "2"}) },
+			job.ErrFlowName: func() ([]job.JournalRow, error) {
+				return a.AddFlowJobs(t.Context(), flowID, by, parts, []string{"1", "3"}, flowTime)
+			},
+			job.ErrNotFound: func() ([]job.JournalRow, error) {
+				return a.AddFlowJobs(t.Context(), flowID, flowID, parts, []string{"1", "2"}, flowTime)
+			},
+			job.ErrFlowNotFound: func() ([]job.JournalRow, error) {
+				return a.AddFlowJobs(t.Context(), by, by, parts, []string{"1", "2"}, flowTime)
+			},
 		} {
 			if released, err := add(); !errors.Is(err, want) || len(released) != 0 {
 				t.Errorf("%v instead of %v", err, want)
@@ -126,11 +132,11 @@ func TestAddFlowJobs(t *testing.T) {
 		}
 		var about *job.FlowError
 		loop := []job.FlowJob{flowJob("split/3", job.FlowCancels, "join")}
-		if _, err := a.AddFlowJobs(t.Context(), flowID, by, loop, []string{"4"}); !errors.As(err, &about) {
+		if _, err := a.AddFlowJobs(t.Context(), flowID, by, loop, []string{"4"}, flowTime); !errors.As(err, &about) {
 			t.Errorf("a circle: %v", err)
 		}
 		endAs(t, a, w, map[string]job.Status{"split": job.Completed})
-		if _, err := a.AddFlowJobs(t.Context(), flowID, by, loop, []string{"4"}); !errors.Is(err, job.ErrLeaseLost) {
+		if _, err := a.AddFlowJobs(t.Context(), flowID, by, loop, []string{"4"}, flowTime); !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("a job that has ended adds: %v", err)
 		}
 		wantStatuses(t, a, map[string]string{"": "RUNNING", "split": "COMPLETED", "split/1": "PENDING",

@@ -65,12 +65,7 @@ func (a *Archive) suspectFlow(ctx context.Context, id job.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	nodes := make([]*job.FlowNode, len(f.Jobs))
-	for i := range f.Jobs {
-		j := &f.Jobs[i]
-		nodes[i] = &job.FlowNode{Name: j.Name, After: j.After, OnFailure: j.OnFailure, Status: j.Status}
-	}
-	graph, err := job.NewFlowGraph(nodes)
+	graph, err := job.GraphOf(f.Jobs)
 	if err != nil {
 		return false, fmt.Errorf("check flow %s: %w", id, err)
 	}

@@ -284,14 +284,11 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 		if err != nil {
 			return nil, err
 		}
-		var at time.Time
+		at := f.createdAt
 		for _, o := range outcomes {
 			if string(o.Flow) == id && f.ended(o.ID, o.Generation, o.Status.Shown()) && o.EndedAt.After(at) {
 				at = o.EndedAt
 			}
-		}
-		if at.IsZero() {
-			at = time.Now()
 		}
 		some, err := a.settleFlow(ctx, conn, f, at)
 		if err != nil {

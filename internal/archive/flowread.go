@@ -226,15 +226,15 @@ func (a *Archive) FlowInputs(ctx context.Context, id job.ID, name string) ([]job
 	if err != nil {
 		return nil, err
 	}
-	nodes, jobs, own := make([]*job.FlowNode, len(f.Jobs)), map[string]*job.FlowJob{}, ""
+	jobs, own := map[string]*job.FlowJob{}, ""
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		nodes[i], jobs[j.Name] = &job.FlowNode{Name: j.Name, After: j.After, Status: j.Status}, j
+		jobs[j.Name] = j
 		if j.ID == id {
 			own = j.Name
 		}
 	}
-	graph, err := job.NewFlowGraph(nodes)
+	graph, err := job.GraphOf(f.Jobs)
 	if err != nil {
 		return nil, database.Unavailable("read a flow", err)
 	}

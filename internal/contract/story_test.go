@@ -38,11 +38,12 @@ func (s *server) isAsDescribed() {
 	s.tiers()
 	s.queues()
 	s.workers()
+	flow := s.flows()
 	s.refusals()
 	s.elsewhere()
 	s.callers(pdf)
 	for _, o := range s.c.Operations() {
-		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{name}", "main", "{file}", "start.js", "/result/poll",
+		path := strings.NewReplacer("/flows/{id}", "/flows/"+flow, "{id}", pdf, "{tier}", "PAID", "{name}", "main", "{file}", "start.js", "/result/poll",
 			"/result/poll?jobId="+pdf).Replace(o.Path)
 		if o.Method == "HEAD" {
 			s.want(200, "HEAD", path, "")
@@ -289,6 +290,57 @@ func (s *server) workers() {
 	s.ends(id, "COMPLETED")
 	s.want(200, "POST", "/api/worker/report", `{"reports":[`+about+`,"completed":{"result":{"width":2}}}]}`)
 	s.want(400, "POST", "/api/worker/claim", `{"worker":"w"}`)
+}
+
+// flows makes a flow whose first job adds jobs, and cancels what is left of it. It returns the flow's id.
+func (s *server) flows() string {
+	s.t.Helper()
+	const body = `{"name":"pictures","jobs":{"split":{"type":"RESIZE","queue":"pictures","tier":"PAID"},` +
+		`"join":{"after":["split/*"],"onFailure":"run"},"later":{"after":["join"],"delaySeconds":3600}}}`
+	var f struct {
+		FlowID string
+		Jobs   map[string]string
+	}
+	a := s.want(201, "POST", "/api/flows", body, "Idempotency-Key", "flow-1")
+	if err := json.Unmarshal(a.body, &f); err != nil || len(f.Jobs) != 3 {
+		s.t.Fatalf("%s, %v", a.body, err)
+	}
+	if again := s.want(201, "POST", "/api/flows", body, "Idempotency-Key", "flow-1"); string(again.body) != string(a.body) {
+		s.t.Errorf("a repeat is answered %s", again.body)
+	}
+	s.want(422, "POST", "/api/flows", `{"jobs":{"a":{}}}`, "Idempotency-Key", "flow-1")
+	s.want(400, "POST", "/api/flows", `{"jobs":{"a":{"after":["b"]}}}`)
+	at := "/api/flows/" + f.FlowID
+	s.want(200, "GET", "/api/flows?limit=1&state=RUNNING&jobId="+f.Jobs["join"], "")
+	s.want(200, "GET", at, "")
+	s.want(200, "GET", "/admin/jobs?status=WAITING", "")
+	s.want(200, "GET", "/api/jobs/"+f.Jobs["join"]+"/why", "")
+	s.want(200, "GET", "/api/jobs/"+f.Jobs["join"], "")
+	var claimed struct {
+		Jobs []struct{ JobID, Lease string }
+	}
+	a = s.want(200, "POST", "/api/worker/claim", `{"worker":"w","queues":["pictures"],"wait":"10s"}`)
+	if err := json.Unmarshal(a.body, &claimed); err != nil || len(claimed.Jobs) != 1 ||
+		claimed.Jobs[0].JobID != f.Jobs["split"] {
+		s.t.Fatalf("claimed %s, %v", a.body, err)
+	}
+	lease := fmt.Sprintf(`{"lease":%q`, claimed.Jobs[0].Lease)
+	const part = `,"jobs":{"split/1":{"type":"SIMULATION"}}}`
+	s.want(200, "POST", at+"/jobs", lease+part)
+	s.want(200, "POST", at+"/jobs", lease+part)
+	s.want(409, "POST", at+"/jobs", lease+`,"jobs":{"split/1":{"maxRetries":1}}}`)
+	s.want(404, "POST", "/api/flows/"+f.Jobs["join"]+"/jobs", lease+part)
+	s.want(400, "POST", at+"/jobs", lease+`,"jobs":{"other":{}}}`)
+	s.want(200, "POST", "/api/worker/inputs", lease+`}`)
+	s.want(404, "POST", "/api/worker/inputs", lease+`,"name":"join"}`)
+	s.want(200, "POST", "/api/worker/complete", lease+`,"result":{"parts":1}}`)
+	s.want(409, "POST", "/api/worker/inputs", lease+`}`)
+	s.ends(f.Jobs["join"], "COMPLETED")
+	s.want(200, "POST", at+"/cancel", `{"reason":"enough"}`)
+	s.want(200, "POST", at+"/cancel", "")
+	s.ends(f.Jobs["later"], "CANCELLED")
+	s.want(404, "GET", "/api/flows/"+f.Jobs["join"], "")
+	return f.FlowID
 }
 
 func (s *server) refusals() {

@@ -1,8 +1,10 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -29,6 +31,9 @@ type Run struct {
 
 	// Save stores a checkpoint; the worker sets it. Handlers call Checkpoint.
 	Save func(ctx context.Context, data []byte) error
+	// Inputs reads what the jobs of its flow that the job waited for left behind; the worker sets it. Handlers call Input
+	// and Inputs.
+	Inputs func(ctx context.Context, name string) ([]job.FlowInput, error)
 	// Log is the worker's logger; nil = slog.Default(). Handlers call Logger.
 	Log *slog.Logger
 }
@@ -70,6 +75,30 @@ func Checkpoint(ctx context.Context, data []byte) error {
 		return errors.New("checkpoint: too large")
 	}
 	return run.Save(ctx, data)
+}
+
+// Inputs returns what the jobs that the running job waited for in its flow left behind, by name. It leaves out results
+// above 1 KiB (TooLarge); Input has them. The error is job.ErrNotFound for a job of no flow, or the store's.
+func Inputs(ctx context.Context) ([]job.FlowInput, error) {
+	run, _ := Running(ctx)
+	if run.Inputs == nil {
+		return nil, fmt.Errorf("inputs: %w", job.ErrNotFound)
+	}
+	return run.Inputs(ctx, "")
+}
+
+// Input returns what one job that the running job waited for in its flow left behind, whole. The error is
+// job.ErrNotFound if the running job did not wait for one of that name, or the store's.
+func Input(ctx context.Context, name string) (job.FlowInput, error) {
+	run, _ := Running(ctx)
+	if run.Inputs == nil || name == "" {
+		return job.FlowInput{}, fmt.Errorf("input %q: %w", name, job.ErrNotFound)
+	}
+	inputs, err := run.Inputs(ctx, name)
+	if err != nil || len(inputs) != 1 {
+		return job.FlowInput{}, cmp.Or(err, fmt.Errorf("input %q: %w", name, job.ErrNotFound))
+	}
+	return inputs[0], nil
 }
 
 // Logger returns the logger of the running job, whose lines name the job and the attempt. In a context without a

@@ -31,11 +31,19 @@ const operateInDoubt = "It may or may not have been done. Send it again: it is d
 // noFields is the shape of a body that has no fields: {}. Such a request may also have no body.
 var noFields = shape[struct{}]{}
 
-// jobChange is what a request may say about its change of a job: the reason.
-type jobChange struct{ reason string }
+// jobChange is what a request may say about its change of a job: the reason. A requeue may also say that the jobs of its
+// flow which were cancelled because of the job come back with it.
+type jobChange struct {
+	reason  string
+	cascade bool
+}
 
 var (
-	jobChangeBody   = shape[jobChange]{members: map[string]member[jobChange]{"reason": (*jobChange).setReason}}
+	jobChangeBody  = shape[jobChange]{members: map[string]member[jobChange]{"reason": (*jobChange).setReason}}
+	requeueOneBody = shape[jobChange]{members: map[string]member[jobChange]{
+		"reason":  (*jobChange).setReason,
+		"cascade": func(j *jobChange, v jsontext.Value) (err error) { j.cascade, err = truth(v); return err },
+	}}
 	jobChangeParams = params[jobChange]{
 		"reason": func(j *jobChange, value string) (err error) { j.reason, err = readReason(value); return err },
 	}
@@ -63,6 +71,11 @@ func readReason(value string) (string, error) {
 // query or in the body, other methods only in the body. For a job of another caller the error is job.ErrNotFound as
 // a *problem.
 func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
+	return a.changesAs(c, &jobChangeBody)
+}
+
+// changesAs is changes for a body of another shape.
+func (a *api) changesAs(c *gin.Context, shape *shape[jobChange]) (id job.ID, asked jobChange, err error) {
 	if c.Request.Method == http.MethodDelete {
 		err = jobChangeParams.read(c.Request.URL.RawQuery, &asked)
 	} else {
@@ -76,7 +89,7 @@ func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	}
 	body, err := a.readBody(c)
 	if err == nil && body != nil {
-		err = jobChangeBody.read(body, &asked)
+		err = shape.read(body, &asked)
 	}
 	if err != nil {
 		return "", asked, err
@@ -156,7 +169,7 @@ func (a *api) operate(
 // requeue serves POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: it requeues a FAILED job. The
 // Idempotency-Key names the request: a repeat with the same key does not requeue the job a second time.
 func (a *api) requeue(c *gin.Context) error {
-	id, asked, err := a.changes(c)
+	id, asked, err := a.changesAs(c, &requeueOneBody)
 	if err != nil {
 		return err
 	}
@@ -165,7 +178,7 @@ func (a *api) requeue(c *gin.Context) error {
 		return err
 	}
 	caller := callerOf(c)
-	request := job.Request{ID: requestID(caller.Owner(), key), Reason: asked.reason}
+	request := job.Request{ID: requestID(caller.Owner(), key), Reason: asked.reason, Cascade: asked.cascade}
 	if !caller.Admin() {
 		err = a.requeueOwn(c, id, request)
 	} else if err = a.Requeue.Requeue(c.Request.Context(), id, request); err != nil {

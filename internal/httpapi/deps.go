@@ -225,6 +225,7 @@ type Deps struct {
 	Lines     Lines
 	Leases    Leases
 	Workers   Workers
+	Flows     Flows
 	Jobs      Jobs
 	Dead      DeadLetters
 	Requeue   Requeuer

@@ -91,6 +91,7 @@ var table = []struct {
 	{job.ErrWrongState, wrongState, ""},
 	{job.ErrChanged, changed, ""},
 	{job.ErrNoArtifact, notFound, ""},
+	{job.ErrFlowNotFound, notFound, "there is no such flow"},
 	{job.ErrNoKey, notFound, "there is no such key"},
 	{job.ErrNoGateway, noGateway, job.ErrNoGateway.Error()},
 	{

@@ -23,6 +23,7 @@ type rooms struct {
 	pauses  pauseBook
 	lines   lineBook
 	leases  leases
+	flows   flowBook
 	workers workerBook
 
 	said       []string // the reasons of changes

@@ -11,7 +11,7 @@ import (
 // job FAILED that failed and is tried again; here the word for that is RETRYING, and FAILED is what answers call
 // FAILED.
 var statuses = map[string]job.Status{
-	"SCHEDULED": job.Scheduled, "HELD": job.Held, "PENDING": job.Pending, "PROCESSING": job.Processing,
+	"SCHEDULED": job.Scheduled, "HELD": job.Held, "WAITING": job.Waiting, "PENDING": job.Pending, "PROCESSING": job.Processing,
 	"COMPLETED": job.Completed,
 	"FAILED":    job.Failed,
 	"CANCELLED": job.Cancelled, "EXPIRED": job.Expired,
@@ -40,7 +40,8 @@ func (q *listQuery) setStatus(value string) error {
 	}
 	status, known := statuses[value]
 	if !known {
-		return reason("is none of SCHEDULED, RETRYING, HELD, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED, EXPIRED")
+		return reason("is none of SCHEDULED, RETRYING, HELD, WAITING, PENDING, PROCESSING, COMPLETED, FAILED, " +
+			"CANCELLED, EXPIRED")
 	}
 	q.Status = status
 	return nil

@@ -148,6 +148,14 @@ func (a *api) routes() []route {
 	post("/api/worker/release", ForWorkers, within(operation, a.workerEnd(&releaseShape)))
 	post("/api/worker/report", ForWorkers, within(operation, a.workerReport))
 
+	post("/api/worker/inputs", ForWorkers, within(operation, a.workerInputs))
+
+	post("/api/flows", ForSubmits, within(operation, a.submitFlow))
+	get("/api/flows", ForLists, within(operation, a.flows))
+	get("/api/flows/:id", ForOwners, within(operation, a.getFlow))
+	post("/api/flows/:id/jobs", ForWorkersToSubmit, within(operation, a.addToFlow))
+	post("/api/flows/:id/cancel", ForOwnersToAct, within(bulk, a.cancelFlow))
+
 	get("/admin/workers", ForOperators, within(operation, a.workers))
 	post("/admin/workers/:name/quiet", ForAdmins, within(operation, a.askWorker("worker.quiet", job.WorkerQuiet)))
 	post("/admin/workers/:name/resume", ForAdmins, within(operation, a.askWorker("worker.resume", job.WorkerRuns)))

@@ -44,6 +44,7 @@ type jobBody struct {
 	Payload     jsontext.Value `json:"payload"`
 	PayloadKept bool           `json:"payloadKept"` // false: not known any more whether there was a payload
 	CallbackURL *string        `json:"callbackUrl"`
+	FlowID      *job.ID        `json:"flowId"` // null: it is of no flow, or SQL does not answer
 	Result      jsontext.Value `json:"result"`
 	History     []attemptBody  `json:"history"`
 	Reasons     *[]reasonBody  `json:"reasons"` // null: SQL does not answer
@@ -110,7 +111,7 @@ func (a *api) getJob(c *gin.Context) error {
 	body := jobBody{
 		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
 		History: history(&j, attempts),
-		Reasons: a.reasons(c, &j),
+		Reasons: a.reasons(c, &j), FlowID: a.flowOf(c, &j),
 	}
 	if callerOf(c).Operator() {
 		body.Owner = orNull(j.Owner)

@@ -32,6 +32,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
 	r.queues.err, r.pauses.err, r.leases.err, r.workers.err, r.lines.err = err, err, err, err, err
+	r.flows.err = err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -39,10 +40,10 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.ring.err, r.told.err, r.gateways.err = err, err, err
 	if errors.Is(err, job.ErrNotFound) {
 		r.ring.err, r.queues.err, r.gateways.err = job.ErrNoKey, job.ErrUnknownQueue, job.ErrNoKey
-		r.pauses.err = job.ErrUnknownQueue
+		r.pauses.err, r.flows.err = job.ErrUnknownQueue, job.ErrFlowNotFound
 	}
 	if errors.Is(err, job.ErrWrongState) {
-		r.leases.err, r.gateways.err = job.ErrLeaseLost, job.ErrNoGateway
+		r.leases.err, r.gateways.err, r.flows.err = job.ErrLeaseLost, job.ErrNoGateway, job.ErrLeaseLost
 		r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
 			return job.Accepted{}, &job.TakenError{ID: knownID}
 		}
@@ -60,7 +61,10 @@ var bodies = map[string]string{
 
 	"/api/worker/claim": `{"worker":"w","queues":["paid"]}`, "/api/worker/heartbeat": `{"leases":[{"lease":"v1.x"}]}`,
 	"/api/worker/complete": `{"lease":"v1.x"}`, "/api/worker/fail": `{"lease":"v1.x"}`,
-	"/api/worker/release": `{"lease":"v1.x"}`, "/api/worker/report": `{"reports":[{"lease":"v1.x","failed":{}}]}`,
+	"/api/flows":           `{"jobs":{"a":{"type":"PAIR","payload":{"A":1}}}}`,
+	"/api/flows/{id}/jobs": `{"lease":"v1.x","jobs":{"a/1":{"type":"PAIR","payload":{"A":1}}}}`,
+	"/api/worker/inputs":   `{"lease":"v1.x"}`,
+	"/api/worker/release":  `{"lease":"v1.x"}`, "/api/worker/report": `{"reports":[{"lease":"v1.x","failed":{}}]}`,
 }
 
 // routeOf returns the route of a path as the description writes it.
@@ -106,6 +110,9 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 			r := newRooms(t)
 			r.behind(callers["worker"])
 			return r.json(method, at, strings.Replace(body, "paid", "nowhere", 1))
+		}
+		if strings.HasPrefix(path, "/api/flows") || path == "/api/worker/inputs" {
+			return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, `"type"`, `"tier":"GOLD","type"`, 1))
 		}
 		at = strings.Replace(at, "paid", "nowhere", 1)
 		return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, "{", `{"tier":"GOLD",`, 1))

@@ -12,15 +12,16 @@ const (
 	ForEverybody                   // needs no key, and reads none; charged to the rate of the address
 	// needs no key, and is charged to no rate; for health, and for handlers that authenticate the caller themselves
 	Uncounted
-	ForSubmits     // to submit jobs, with a key
-	ForTierSubmits // to submit jobs to the tier of the path; strangers may submit only here
-	ForOwners      // to look at one job
-	ForOwnersToAct // to change one job
-	ForLists       // to list the caller's own jobs, or with an operator's key all jobs
-	ForOperators   // to see all jobs and all figures
-	ForWorkers     // to fetch jobs of declared queues and to report their ends
-	ForKeys        // to do something with the caller's own key
-	ForAdmins      // to change things that are not the caller's own
+	ForSubmits         // to submit jobs, with a key
+	ForTierSubmits     // to submit jobs to the tier of the path; strangers may submit only here
+	ForOwners          // to look at one job
+	ForOwnersToAct     // to change one job
+	ForLists           // to list the caller's own jobs, or with an operator's key all jobs
+	ForOperators       // to see all jobs and all figures
+	ForWorkers         // to fetch jobs of declared queues and to report their ends
+	ForWorkersToSubmit // to submit jobs for a job that the caller runs: a worker that may submit
+	ForKeys            // to do something with the caller's own key
+	ForAdmins          // to change things that are not the caller's own
 )
 
 // allows says whether a caller has the permission.
@@ -40,6 +41,8 @@ func (p Permission) allows(c *job.Caller) bool {
 		return c.Operator()
 	case ForWorkers:
 		return c.Works()
+	case ForWorkersToSubmit:
+		return c.Works() && c.Submits()
 	case ForKeys:
 		return !anonymous(c)
 	case ForAdmins:

@@ -19,7 +19,9 @@ const (
 	operators  = "read-only admin open"
 	admins     = "admin open"
 	workers    = "worker admin both open"
-	keys       = "submit read-only admin worker both open"
+	// a worker's key that may submit, too
+	workersToSubmit = "admin both open"
+	keys            = "submit read-only admin worker both open"
 )
 
 // whoMay maps every address to the callers who may use it.
@@ -54,7 +56,10 @@ var whoMay = map[string]string{
 	"POST /api/worker/claim": workers, "POST /api/worker/heartbeat": workers,
 	"POST /api/worker/complete": workers,
 	"POST /api/worker/fail":     workers, "POST /api/worker/release": workers, "POST /api/worker/report": workers,
-	"GET /admin/keys": operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
+	"POST /api/worker/inputs": workers, "POST /api/flows/:id/jobs": workersToSubmit, "POST /api/flows": submitters,
+	"GET /api/flows": listers, "HEAD /api/flows": listers, "GET /api/flows/:id": lookers, "HEAD /api/flows/:id": lookers,
+	"POST /api/flows/:id/cancel": strangers,
+	"GET /admin/keys":            operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
 	"POST /admin/keys/:id/rotate":  admins,
 	"POST /admin/keys/:id/gateway": admins, "POST /api/me/gateway": keys,
 	"DELETE /admin/keys/:id": admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
@@ -124,7 +129,8 @@ func TestPermissions_OfOtherRooms(t *testing.T) {
 	of := map[Permission]string{
 		forNobody: "", ForEverybody: everybody, Uncounted: everybody, ForSubmits: submitters, ForTierSubmits: strangers,
 		ForOwners: lookers, ForOwnersToAct: strangers,
-		ForLists: listers, ForOperators: operators, ForWorkers: workers, ForKeys: keys, ForAdmins: admins,
+		ForLists: listers, ForOperators: operators, ForWorkers: workers, ForKeys: keys,
+		ForWorkersToSubmit: workersToSubmit, ForAdmins: admins,
 	}
 	for p, may := range of {
 		for kind, caller := range callers {

@@ -21,6 +21,9 @@ type Why struct {
 	Ahead     job.Ahead      // of a PENDING job
 	Line      *job.LinePlace // of a PENDING job in a line
 	Holder    job.ID         // of a HELD job: the job that has its unique key; "" = not known
+	Waits     []job.FlowWait // of a WAITING job: jobs that it waits for
+	WaitsOpen int            // so many of these have not completed
+	WaitsAll  int            // for so many it has to wait in all
 	FreeSlots int            // over all workers, that the job may have
 	OwnFree   map[string]int // free slots that only jobs of other tiers may have, by the tiers' names
 	Workers   int            // processes that run jobs of the queue
@@ -44,6 +47,7 @@ type whyBody struct {
 	ETASeconds    *int64             `json:"etaSeconds"`
 	RunAt         *string            `json:"runAt"`
 	ExpiresAt     *string            `json:"expiresAt"`
+	WaitsFor      []whyWait          `json:"waitsFor,omitempty"` // of a WAITING job: some of the jobs that it waits for
 	Reasons       []string           `json:"reasons"`
 }
 
@@ -54,6 +58,13 @@ type whyLine struct {
 	Running int     `json:"running"` // attempts of the key
 	Parked  bool    `json:"parked"`  // the key may not start an attempt now
 	Until   *string `json:"until"`   // when it may; null: when an attempt of the key ends, or an operator allows it
+}
+
+// whyWait is a job of a flow that a WAITING job waits for.
+type whyWait struct {
+	Name   string     `json:"name"`
+	JobID  job.ID     `json:"jobId"`
+	Status job.Status `json:"status"`
 }
 
 type whyQueue struct {
@@ -103,6 +114,9 @@ func (a *api) why(c *gin.Context) error {
 		body.RunAt = when(w.Job.RunAt)
 	}
 	body.ExpiresAt = when(w.Job.ExpiresAt())
+	for i := range w.Waits {
+		body.WaitsFor = append(body.WaitsFor, whyWait{w.Waits[i].Name, w.Waits[i].ID, w.Waits[i].Status.Shown()})
+	}
 	return write(c, http.StatusOK, &body)
 }
 
@@ -125,6 +139,8 @@ func (w *Why) obstacles() []string {
 		return []string{fmt.Sprintf("it is running: attempt %d", w.Job.Attempt)}
 	case status == job.Scheduled:
 		return []string{w.scheduled()}
+	case status == job.Waiting:
+		return []string{w.waits()}
 	case status == job.Held && w.Holder == "":
 		return []string{"it waits for the job that has its unique key"}
 	case status == job.Held:
@@ -154,6 +170,34 @@ func (w *Why) obstacles() []string {
 		all = append(all, "it is next")
 	}
 	return all
+}
+
+// waits says for which jobs of its flow a WAITING job waits.
+func (w *Why) waits() string {
+	var parts []string
+	for i := range w.Waits {
+		j, how := &w.Waits[i], ""
+		switch status := j.Status.Shown(); {
+		case status == job.Processing && j.Attempt > 1:
+			how = fmt.Sprintf("attempt %d runs", j.Attempt)
+		case status == job.Processing:
+			how = "running"
+		case status == job.Scheduled && j.RetryCount > 0:
+			how = "failed " + times(j.RetryCount) + ", tried again"
+		case status.Ended():
+			how = "ended " + string(status) + ", until it is requeued"
+		default:
+			how = strings.ToLower(string(status))
+		}
+		parts = append(parts, j.Name+" ("+how+")")
+	}
+	if more := w.WaitsOpen - len(w.Waits); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	if parts == nil {
+		return "it waits for jobs of its flow"
+	}
+	return fmt.Sprintf("it waits for %d of %d: %s", w.WaitsOpen, w.WaitsAll, strings.Join(parts, ", "))
 }
 
 // noSlot says why no slot is free for the job.

@@ -49,6 +49,22 @@ func NewFlowGraph(nodes []*FlowNode) (*FlowGraph, error) {
 	return g, g.sort()
 }
 
+// GraphOf returns the graph of the jobs of a flow.
+func GraphOf(jobs []FlowJob) (*FlowGraph, error) {
+	nodes := make([]*FlowNode, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		nodes[i] = &FlowNode{
+			Name: j.Name, After: j.After, OnFailure: j.OnFailure, Status: j.Status, Generation: j.Generation,
+			DependencyFailed: j.DependencyFailed,
+		}
+	}
+	return NewFlowGraph(nodes)
+}
+
+// IsBelow says whether a job is named below another: by its name, a slash, and more.
+func IsBelow(name, above string) bool { return strings.HasPrefix(name, above+"/") }
+
 // resolve returns the names that a job waits for, each once.
 func (g *FlowGraph) resolve(n *FlowNode) (parents []string, err error) {
 	for _, after := range n.After {

@@ -22,6 +22,9 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	if err != nil || word != job.Empty {
 		return word, err
 	}
+	if done, err := l.cancelWaiting(ctx, id); err != nil || done {
+		return job.WasCancelled, err
+	}
 	word, err = l.cancelled(ctx, id)
 	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errBetween) {
 		return l.cancelLost(ctx, id)
@@ -141,11 +144,8 @@ var errBetween = fmt.Errorf("%w: it is between two states, ask again", job.ErrUn
 // cancelled answers a cancel for a job that Redis no longer knows.
 func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 	j, err := l.archived(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", fmt.Errorf("cancel %s: %w", id, err)
-	case j.Status == job.Cancelled:
-		return job.WasCancelled, nil
 	}
 	next, err := l.promised(ctx, j)
 	switch {
@@ -153,6 +153,8 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 		return "", fmt.Errorf("cancel %s: %w", id, err)
 	case next.Generation > j.Generation:
 		return "", fmt.Errorf("cancel %s: %w", id, errBetween)
+	case j.Status == job.Cancelled:
+		return job.WasCancelled, nil
 	}
 	return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Status: j.Status, Reason: "it has ended"})
 }

@@ -24,6 +24,9 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 				return j, err
 			}
 			j, err = l.archived(ctx, id) // the job may have ended since, and then has no row
+			if errors.Is(err, job.ErrNotFound) {
+				return l.inFlow(ctx, id)
+			}
 		}
 		if err == nil {
 			j, err = l.promised(ctx, j) // only SQL knows the job: one of its two reads alone is no answer
@@ -99,11 +102,15 @@ func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 	return j
 }
 
-// promised returns the promised next generation of a job whose generation j is FAILED. A client whose requeue was
-// answered with 202 must not see FAILED again, even if Redis lost the next generation or does not have it yet. An
-// error says that SQL did not answer.
+// promised returns the promised next generation of a job whose generation j is FAILED, or CANCELLED in a flow. A client
+// whose requeue was answered with 202 must not see FAILED again, even if Redis lost the next generation or does not have
+// it yet. An error says that SQL did not answer.
 func (l *Ledger) promised(ctx context.Context, j job.Job) (job.Job, error) {
-	if j.Status != job.Failed {
+	switch j.Status {
+	case job.Failed:
+	case job.Cancelled:
+		return l.revived(ctx, j)
+	default:
 		return j, nil
 	}
 	next, err := l.row(ctx, j.ID)
@@ -121,13 +128,27 @@ func (l *Ledger) row(ctx context.Context, id job.ID) (job.Job, error) {
 	return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Rows.Journaled(ctx, id) })
 }
 
-// final returns SQL's answer about a job that nothing can change any more, while Redis is down: a job whose status is
-// final, or a dead letter without a requeue request. For any other job only Redis knows the state, so
+// final returns SQL's answer about a job that Redis cannot have changed, while Redis is down: a job whose status is
+// final, a dead letter without a requeue request, or a job that waits in its flow. For any other job only Redis knows the state, so
 // final returns down.
 func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, error) {
 	j, err := l.archived(ctx, id)
+	if errors.Is(err, job.ErrNotFound) {
+		j, err = l.inFlow(ctx, id)
+		if err == nil && j.Status == job.Waiting { // Redis does not have it
+			return j, nil
+		}
+		return job.Job{}, down
+	}
 	if err != nil {
 		return job.Job{}, down
+	}
+	if j.Status == job.Cancelled {
+		next, err := l.revived(ctx, j)
+		if err != nil || next.Generation > j.Generation && next.Status != job.Waiting {
+			return job.Job{}, down
+		}
+		return next, nil
 	}
 	if j.Status == job.Failed {
 		d, err := l.letter(ctx, id)

@@ -148,7 +148,7 @@ type Restorer interface {
 }
 
 // Options are what a Ledger needs. All are required except Rooms (for RequeueOwn), Ready (for Purge), Reasons (for
-// CancelBecause and Reasons), Queues, Journal, Outbox, Rate and Log.
+// CancelBecause and Reasons), Queues, Journal, Flows, Now, Given, Outbox, Rate and Log.
 type Options struct {
 	Live   Store // Redis
 	Mover  Mover
@@ -165,8 +165,11 @@ type Options struct {
 	Rows        Rows
 	Restorer    Restorer
 	Journal     Journal
-	Lines       *Lines // nil: the limits of lines are not kept in Redis
-	Outbox      Outbox // not nil: Redis dies with this process, so a job is shown as ended only once SQL has its end
+	Flows       Flows            // nil: there are no flows
+	Now         func() time.Time // Redis' clock; nil: the host's
+	Given       func()           // is called when Redis was given jobs of a flow; may be nil
+	Lines       *Lines           // nil: the limits of lines are not kept in Redis
+	Outbox      Outbox           // not nil: Redis dies with this process, so a job is shown as ended only once SQL has its end
 	Partitions  int
 	Rate        int // jobs per second that all bulk requeues of this process requeue together; default 1000
 	Log         *slog.Logger

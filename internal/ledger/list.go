@@ -8,10 +8,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cursor names the store that comes next and the place in it: "1l:<Redis' cursor>" or "1a:<SQL's cursor>" in
-// base64url. 1 is the version.
+// A cursor names the source that comes next and the place in it: "1l:<Redis' cursor>", "1w:<the cursor of jobs that wait
+// in flows>" or "1a:<SQL's cursor>" in base64url. 1 is the version.
 const (
 	inLive    = "1l:"
+	inWaiting = "1w:"
 	inArchive = "1a:"
 	maxCursor = 512
 )
@@ -20,7 +21,7 @@ func cursorOf(source, place string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(source + place))
 }
 
-// readCursor splits a cursor into store and place. Only SQL's place may be empty: it begins where the living jobs
+// readCursor splits a cursor into source and place. Only SQL's places may be empty: they begin where the living jobs
 // end.
 func readCursor(cursor string) (source, place string, err error) {
 	if cursor == "" {
@@ -33,8 +34,10 @@ func readCursor(cursor string) (source, place string, err error) {
 	if err != nil || strings.ContainsAny(cursor, "\r\n") { // the decoder ignores line ends
 		return "", "", job.ErrBadCursor
 	}
-	if place, ok := strings.CutPrefix(string(text), inArchive); ok {
-		return inArchive, place, nil
+	for _, source := range []string{inArchive, inWaiting} {
+		if place, ok := strings.CutPrefix(string(text), source); ok {
+			return source, place, nil
+		}
 	}
 	if place, ok := strings.CutPrefix(string(text), inLive); ok && place != "" {
 		return inLive, place, nil
@@ -43,7 +46,7 @@ func readCursor(cursor string) (source, place string, err error) {
 }
 
 // List reads the jobs that a filter takes, without payloads and results: first the living jobs, with ended jobs
-// that are not yet in SQL, then the archived ones. A page may hold fewer than limit jobs and still have a next;
+// that are not yet in SQL, then those that wait in flows, then the archived ones. A page may hold fewer than limit jobs and still have a next;
 // next is "" at the end. A job that ends while the list is read may appear twice. List returns job.ErrBadCursor
 // for a cursor of another list.
 func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
@@ -52,39 +55,67 @@ func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit in
 	if err != nil {
 		return nil, "", err
 	}
-	if source == inLive {
-		items, next, err = page(ctx, l.Live, f, place, limit)
-		if l.Outbox != nil {
-			items = l.onlyStored(ctx, f, items)
-		}
+	if f.Status == job.Waiting && l.Options.Flows != nil && source == inLive {
+		source = inWaiting
+	}
+	for {
+		some, next, err := l.stage(ctx, source, f, place, limit-len(items))
 		switch {
+		case err != nil && len(items) > 0:
+			return items, cursorOf(source, place), nil // the next page returns the error
 		case err != nil:
 			return nil, "", err
 		case next != "":
-			return items, cursorOf(inLive, next), nil
-		case f.Status != "" && !f.Status.Ended():
-			return items, "", nil // SQL has none of these
-		case len(items) >= limit:
-			return items, cursorOf(inArchive, ""), nil
+			return append(items, some...), cursorOf(source, next), nil
 		}
-		place = ""
+		items = append(items, some...)
+		if source, place = l.behind(source, f.Status), ""; source == "" {
+			return items, "", nil
+		}
+		if len(items) >= limit {
+			return items, cursorOf(source, ""), nil
+		}
 	}
-	archived, next, err := page(ctx, l.Archive, f, place, limit-len(items))
-	switch {
-	case err != nil && len(items) > 0:
-		return items, cursorOf(inArchive, ""), nil // the next page returns the error
-	case err != nil:
-		return nil, "", err
-	case next != "":
-		next = cursorOf(inArchive, next)
-	}
-	return append(items, archived...), next, nil
 }
 
-func page(ctx context.Context, s Store, f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
+// stage reads a page of one source.
+func (l *Ledger) stage(ctx context.Context, source string, f job.Filter, place string, limit int) (
+	items []job.Job, next string, err error) {
+	switch source {
+	case inLive:
+		items, next, err = page(ctx, l.Live.List, f, place, limit)
+		if l.Outbox != nil {
+			items = l.onlyStored(ctx, f, items)
+		}
+		return items, next, err
+	case inWaiting:
+		if l.Options.Flows == nil {
+			return nil, "", nil
+		}
+		return page(ctx, l.Options.Flows.WaitingJobs, f, place, limit)
+	}
+	return page(ctx, l.Archive.List, f, place, limit)
+}
+
+// behind returns the source that has the next jobs of a status ("" = any); "" if there is none.
+func (l *Ledger) behind(source string, status job.Status) string {
+	switch {
+	case source == inLive && status == "" && l.Options.Flows != nil:
+		return inWaiting
+	case source != inArchive && (status == "" || status.Ended()):
+		return inArchive
+	}
+	return ""
+}
+
+func page(
+	ctx context.Context,
+	list func(context.Context, job.Filter, string, int) ([]job.Job, string, error),
+	f job.Filter, cursor string, limit int,
+) ([]job.Job, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	return s.List(ctx, f, cursor, limit)
+	return list(ctx, f, cursor, limit)
 }
 
 // Dead reads a page of the open dead letters, the newest first, without payloads.

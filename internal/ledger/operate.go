@@ -87,6 +87,8 @@ func (l *Ledger) waiting(ctx context.Context, id job.ID) (job.Job, error) {
 		return j, unread(err)
 	case j.Status == job.Processing && l.Outbox == nil:
 		return j, errRunning
+	case j.Status == job.Waiting:
+		return j, &job.StateError{Status: j.Status, Reason: "it waits for other jobs of its flow: it can only be cancelled"}
 	case j.Status.Final(), j.Status == job.Failed && j.Cause != job.Killed:
 		return j, &job.StateError{Status: j.Status, Reason: "it has ended"}
 	}

@@ -42,7 +42,7 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 	if !l.ours(id) {
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 	}
-	request := job.Request{ID: requestKey(asked.ID), Reason: asked.Reason}
+	request := job.Request{ID: requestKey(asked.ID), Reason: asked.Reason, Cascade: asked.Cascade}
 	live, liveErr := l.live(ctx, id) // first: a job that ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request.ID)

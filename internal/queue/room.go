@@ -12,6 +12,11 @@ import (
 // of living jobs is used; job.ErrQuota if the owner has as many living jobs as quota allows (0 = any number); or
 // job.ErrUnknownTier. Room counts as submit.lua does and reserves nothing: concurrent callers get the same answer.
 func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
+	return v.RoomFor(ctx, id, tier, owner, quota, 1)
+}
+
+// RoomFor is Room for n jobs of one partition.
+func (v *View) RoomFor(ctx context.Context, id job.ID, tier job.Tier, owner string, quota, n int) error {
 	plan, ok := v.plans.Plan(tier)
 	if !ok {
 		return job.ErrUnknownTier
@@ -20,11 +25,12 @@ func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string,
 	if err != nil {
 		return classify("room", err)
 	}
-	if v.filled(now) >= int64(v.share(plan, v.opts.Capacity)) {
+	more := int64(n) - 1
+	if v.filled(now)+more >= int64(v.share(plan, v.opts.Capacity)) {
 		return job.ErrQueueFull
 	}
 	for what, limit := range map[string]int{"living": v.opts.LivingLimit, "bytes": int(v.livingBytes.Load())} {
-		if limit > 0 && v.taken(now, what, limit) >= int64(v.share(plan, limit)) {
+		if limit > 0 && v.taken(now, what, limit)+more >= int64(v.share(plan, limit)) {
 			return job.ErrLivingFull
 		}
 	}
@@ -36,7 +42,7 @@ func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string,
 		return classify("room", err)
 	}
 	said, _ := text[0].(string)
-	if living, _ := strconv.Atoi(said); living >= v.part(quota) {
+	if living, _ := strconv.Atoi(said); living+n > v.part(quota) {
 		return job.ErrQuota
 	}
 	return nil

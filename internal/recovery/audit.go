@@ -56,6 +56,14 @@ type Restorer interface {
 	Give(ctx context.Context, ids []job.ID) (missing int, err error)
 }
 
+// FlowStore has the flows.
+type FlowStore interface {
+	// CheckFlows checks the next limit flows that have not ended, behind after ("" = from the beginning), and repairs
+	// them. It returns the jobs whose journal rows it wrote; next is "" at the end.
+	CheckFlows(ctx context.Context, after job.ID, limit int, now time.Time) (
+		found []job.Finding, released []job.ID, next job.ID, err error)
+}
+
 // AuditObserver is told what the audit finds.
 type AuditObserver interface {
 	AuditFound(f job.Finding, n int64)
@@ -63,13 +71,14 @@ type AuditObserver interface {
 	Quarantined(n int64)
 }
 
-// AuditOptions are the parts that an audit needs. Journal and Restorer may both be nil.
+// AuditOptions are the parts that an audit needs. Journal may be nil; so may Flows, and Restorer if both are.
 type AuditOptions struct {
 	Queue      Audited
 	Desk       AuditStore
 	View       AuditView
 	SQL        Outcomes
 	Journal    Journal
+	Flows      FlowStore
 	Restorer   Restorer
 	Partitions int
 	Name       string           // this process, in reports

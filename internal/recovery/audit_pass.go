@@ -39,13 +39,16 @@ func (a *Audit) begin(rest int) *pass {
 }
 
 // walk first checks the keys' types, because a key of another type fails every script that uses it. Then it reads
-// the journal, so that no job is set aside that can be restored. Then it checks the jobs and the sets. It counts
+// the journal and the flows, so that no job is set aside that can be restored. Then it checks the jobs and the sets. It counts
 // last, when every job is in its place.
 func (p *pass) walk(ctx context.Context) error {
 	if err := p.recount(ctx, false); err != nil {
 		return err
 	}
 	if err := p.journal(ctx); err != nil {
+		return err
+	}
+	if err := p.flows(ctx); err != nil {
 		return err
 	}
 	for at, more := "", true; more; more = at != "" {
@@ -163,6 +166,32 @@ func (p *pass) waiting(ctx context.Context, after job.ID) []job.ID {
 		p.noSQL = err
 	}
 	return ids
+}
+
+// flowsAtOnce is how many flows a step of the audit checks.
+const flowsAtOnce = 20
+
+// flows checks the flows that have not ended. Without an answer of SQL the audit goes on without them.
+func (p *pass) flows(ctx context.Context) error {
+	for after, more := job.ID(""), p.o.Flows != nil; more; more = after != "" {
+		var released []job.ID
+		err := p.step(ctx, func(ctx context.Context) (found []job.Finding, err error) {
+			found, released, after, p.noSQL = p.o.Flows.CheckFlows(ctx, after, flowsAtOnce, p.o.Now())
+			return found, nil
+		})
+		if err != nil || p.noSQL != nil {
+			return err
+		}
+		if len(released) > 0 {
+			call, cancel := context.WithTimeout(ctx, recordTimeout)
+			_, err := p.o.Restorer.Give(call, released)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (p *pass) restore(ctx context.Context, missing []job.ID) error {

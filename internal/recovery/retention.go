@@ -35,6 +35,12 @@ type OldChanges interface {
 	DeleteChanges(ctx context.Context, age time.Duration) (int64, error)
 }
 
+// OldFlows gives access to the flows in SQL.
+type OldFlows interface {
+	// DeleteFlows deletes some flows whose last job ended at least age ago, and returns how many rows went: 0 at the end.
+	DeleteFlows(ctx context.Context, age time.Duration) (int64, error)
+}
+
 // Absence returns the ids of jobs that Redis lacks.
 type Absence interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
@@ -54,10 +60,12 @@ type OldFiles struct {
 }
 
 // RetentionOptions are the parts that a Retention needs. If Rows is nil, it deletes files only; ChangeLog is set
-// whenever Rows is.
+// whenever Rows is. Flows may be nil.
 type RetentionOptions struct {
 	Rows       OldRows
 	ChangeLog  OldChanges
+	Flows      OldFlows
+	FlowAge    time.Duration // how long ended flows are kept; 0 = for ever
 	Redis      Absence
 	Partitions int
 	Age        func(k job.Kind) time.Duration // how long jobs of a kind are kept; 0 = for ever
@@ -193,23 +201,29 @@ func (r *Retention) walk(ctx context.Context) {
 	}
 }
 
-// rows deletes entries of the log of changes, and jobs, until no old one is left or the time is over.
+// rows deletes entries of the log of changes, flows, and jobs, until no old one is left or the time is over.
 func (r *Retention) rows(ctx context.Context) (jobs int64, whole bool, err error) {
 	r.files = nil
 	if r.o.Rows == nil {
 		return 0, true, nil
 	}
 	end := time.Now().Add(retentionBound)
-	changes := r.changes(ctx, end)
+	changes := r.table(ctx, end, "changes", r.o.Changes, r.o.ChangeLog.DeleteChanges)
+	var flows error
+	if r.o.Flows != nil {
+		flows = r.table(ctx, end, "flow_jobs", r.o.FlowAge, r.o.Flows.DeleteFlows)
+	}
 	jobs, whole, err = r.jobs(ctx, end)
-	return jobs, whole, errors.Join(changes, err)
+	return jobs, whole, errors.Join(changes, flows, err)
 }
 
-func (r *Retention) changes(ctx context.Context, end time.Time) error {
-	for r.o.Changes > 0 && time.Now().Before(end) {
+// table deletes old rows of a table that nothing else needs, until there are none or the time is over.
+func (r *Retention) table(ctx context.Context, end time.Time, name string, age time.Duration,
+	drop func(context.Context, time.Duration) (int64, error)) error {
+	for age > 0 && time.Now().Before(end) {
 		began := time.Now()
-		n, err := r.o.ChangeLog.DeleteChanges(ctx, r.o.Changes)
-		r.o.Observe.RowsDeleted("changes", n)
+		n, err := drop(ctx, age)
+		r.o.Observe.RowsDeleted(name, n)
 		if err != nil || n == 0 {
 			return err
 		}

@@ -50,9 +50,18 @@ func (h *held) Running() handler.Run {
 		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
 		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.ctx.deadline,
 		FirstTriedAt: l.FirstTriedAt, StartedAt: l.StartedAt, Saved: l.Checkpoint,
-		Save: func(ctx context.Context, data []byte) error { return h.pool.save(ctx, h, data) },
-		Log:  h.pool.log,
+		Save:   func(ctx context.Context, data []byte) error { return h.pool.save(ctx, h, data) },
+		Inputs: h.pool.inputsOf(l.ID),
+		Log:    h.pool.log,
 	}
+}
+
+// inputsOf returns the function that reads the inputs of a job; nil if the pool has none.
+func (p *Pool) inputsOf(id job.ID) func(context.Context, string) ([]job.FlowInput, error) {
+	if p.cfg.Inputs == nil {
+		return nil
+	}
+	return func(ctx context.Context, name string) ([]job.FlowInput, error) { return p.cfg.Inputs(ctx, id, name) }
 }
 
 // fields returns the attributes of every log line about the lease, followed by more.

@@ -68,7 +68,7 @@ type Recorder interface {
 	Wake()
 }
 
-// Config configures a pool. All fields except PriorityBase, Observe and Around are required.
+// Config configures a pool. All fields except PriorityBase, Observe, Around and Inputs are required.
 type Config struct {
 	Slots             int // handlers at a time, not counting up to as many stuck ones
 	Partitions        int
@@ -85,6 +85,9 @@ type Config struct {
 	// Around opens the surroundings of each handler call, such as a trace's span. It returns the handler's context
 	// and a function that is called with the handler's error. nil = none.
 	Around func(ctx context.Context, l *job.Lease) (context.Context, func(err error))
+	// Inputs reads what the jobs of its flow that a job waited for left behind; "" = all of them. nil = there are no
+	// flows.
+	Inputs func(ctx context.Context, id job.ID, name string) ([]job.FlowInput, error)
 }
 
 // Pool runs jobs in Slots slots. Make it with New.

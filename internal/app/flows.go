@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/admission"
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/leasing"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// flows accepts and reads flows for the API. A flow is in SQL only; Redis is asked for its capacity, and about leases.
+type flows struct {
+	*archive.Archive // the reads
+	ledger           *ledger.Ledger
+	admission        *admission.Admission
+	view             *queue.View
+	leases           *leasing.Room
+}
+
+// SubmitFlow accepts a flow as a whole, with the limits of a submit: all its jobs count as if they came to the queue
+// now. Concurrent requests may exceed the limits.
+func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents []string) (*job.Flow, error) {
+	if err := f.admission.PrepareFlow(ctx, of); err != nil {
+		return nil, err
+	}
+	if _, err := job.GraphOf(of.Jobs); err != nil {
+		return nil, err
+	}
+	if err := f.room(ctx, of, quota); err != nil {
+		return nil, err
+	}
+	return f.ledger.SubmitFlow(ctx, of, contents)
+}
+
+// room returns the refusal of a flow for which there is no capacity.
+func (f flows) room(ctx context.Context, of *job.Flow, quota int) error {
+	refused := func(j *job.FlowJob, err error) error {
+		return f.admission.Refused(&job.Submission{Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota}, err)
+	}
+	if quota > 0 {
+		waiting, err := f.CountWaiting(ctx, of.Owner, quota)
+		if err != nil {
+			return err
+		}
+		if quota -= waiting; quota < len(of.Jobs) {
+			return refused(&of.Jobs[0], job.ErrQuota)
+		}
+	}
+	type place struct {
+		tier      job.Tier
+		partition int
+	}
+	jobs := map[place][]*job.FlowJob{}
+	for i := range of.Jobs {
+		j := &of.Jobs[i]
+		at := place{j.Tier, j.ID.Partition()}
+		jobs[at] = append(jobs[at], j)
+	}
+	for at, some := range jobs {
+		j := some[0]
+		owner := j.Owner
+		if owner == "" {
+			owner = j.From
+		}
+		if err := f.view.RoomFor(ctx, j.ID, at.tier, owner, quota, len(some)); err != nil {
+			return refused(j, err)
+		}
+	}
+	return nil
+}
+
+// AddToFlow adds jobs for the job whose lease is shown.
+func (f flows) AddToFlow(ctx context.Context, key, lease string, of *job.Flow, contents []string) error {
+	by, err := f.leases.Holder(ctx, key, lease)
+	if err != nil {
+		return err
+	}
+	j, err := f.FlowJob(ctx, by)
+	if err != nil && !errors.Is(err, job.ErrNotFound) {
+		return fmt.Errorf("add to flow: %w", err)
+	}
+	if err != nil || j.Flow != of.ID {
+		return fmt.Errorf("add to flow: %w", job.ErrFlowNotFound)
+	}
+	for i := range of.Jobs {
+		if !job.IsBelow(of.Jobs[i].Name, j.Name) {
+			return &job.FlowError{Job: of.Jobs[i].Name, Reason: "is not named below the job that adds it: " + j.Name + "/..."}
+		}
+	}
+	if err := f.admission.PrepareFlow(ctx, of); err != nil {
+		return err
+	}
+	return f.ledger.AddToFlow(ctx, of.ID, by, of.Jobs, contents)
+}
+
+// CancelFlow cancels all jobs of a flow.
+func (f flows) CancelFlow(ctx context.Context, id job.ID, reason string) error {
+	return f.ledger.CancelFlow(ctx, id, reason)
+}
+
+// FlowInputs reads what the job of a lease waited for.
+func (f flows) FlowInputs(ctx context.Context, key, lease, name string) ([]job.FlowInput, error) {
+	id, err := f.leases.Holder(ctx, key, lease)
+	if err != nil {
+		return nil, err
+	}
+	return f.Archive.FlowInputs(ctx, id, name)
+}
