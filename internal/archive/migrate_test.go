@@ -33,9 +33,9 @@ func TestMigrateAtOnce(t *testing.T) {
 			close(begin)
 			all.Wait()
 			s := archivetest.New(t, o) // a second time
-			facts, err := s.Database.ReadFacts(t.Context())
-			if n := s.Count(t, "goose_db_version WHERE version_id > 0"); n != facts.Newest || err != nil {
-				t.Errorf("%d migrations were applied %d times, %v", facts.Newest, n, err)
+			versions := databasetest.Migrations(t)
+			if n := s.Count(t, "goose_db_version WHERE version_id > 0"); n != len(versions) {
+				t.Errorf("%d migrations were applied %d times", len(versions), n)
 			}
 			w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 			record(t, w, failed(1))

@@ -23,10 +23,10 @@ func TestMigrateAfterAKilledFirstStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := databasetest.New(t, o)
-			facts, err := s.Database.ReadFacts(t.Context())
+			files := len(databasetest.Migrations(t))
 			zero, all := s.Count(t, "goose_db_version WHERE version_id = 0"), s.Count(t, "goose_db_version")
-			if err != nil || zero != 1 || all != facts.Newest+1 {
-				t.Errorf("%d rows, %d of version 0, newest %d, %v", all, zero, facts.Newest, err)
+			if zero != 1 || all != files+1 {
+				t.Errorf("%d rows, %d of version 0, %d migrations", all, zero, files)
 			}
 		})
 	}
