@@ -10,7 +10,7 @@ import (
 // The models, the inserts and the migrated schema have the same columns, with the same types, keys and NULLs.
 func TestModelsFitTheSchema(t *testing.T) {
 	databasetest.FitTheSchema(t, &outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{},
-		&cancelReasonRow{}, &keyRow{}, &planRow{})
+		&cancelReasonRow{}, &keyRow{}, &planRow{}, &flowRow{}, &flowJobRow{})
 }
 
 // Every column of a table is inserted, except those that the database, a requeue or a dismissal fills in later.
@@ -21,7 +21,8 @@ func TestInsertsNameEveryColumn(t *testing.T) {
 		"dismissed_at": true, "dismiss_reason": true,
 	}
 	a := New(databasetest.Open(t, databasetest.SQLite(t)), Options{})
-	for _, model := range []any{&outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{}, &keyRow{}} {
+	for _, model := range []any{&outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{}, &keyRow{},
+		&flowJobRow{}} {
 		columns, table := databasetest.Columns(t, a.db, model)
 		for name := range columns {
 			inserted := strings.Contains(a.inserts[table][1], "`"+name+"`")
