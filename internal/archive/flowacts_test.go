@@ -323,3 +323,38 @@ func TestWideFlow(t *testing.T) {
 		}
 	})
 }
+
+// Two processes record the ends of the two jobs that a third waits for, at the same time: it is released each time.
+func TestFlowEndsRace(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		const joins = 40
+		var jobs []job.FlowJob
+		for i := range joins {
+			a, b, join := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i), fmt.Sprintf("join%d", i)
+			jobs = append(jobs, flowJob(a, job.FlowCancels), flowJob(b, job.FlowCancels), flowJob(join, job.FlowCancels, a, b))
+		}
+		createFlow(t, s.Archive, jobs...)
+		writers := map[string]*archive.Writer{
+			"a": start(t, s.Archive, &redis{}, archive.WriterOptions{}),
+			"b": start(t, s.Beside(t), &redis{}, archive.WriterOptions{}),
+		}
+		rows := flowRowsOf(t, s.Archive)
+		for i := range joins {
+			done := make(chan error, len(writers))
+			for name, w := range writers {
+				row := rows[fmt.Sprint(name, i)]
+				go func() { done <- w.Record(t.Context(), []job.Outcome{ending(&row, job.Completed)}) }()
+			}
+			for range writers {
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		rows = flowRowsOf(t, s.Archive)
+		if len(rows) != joins || rows["join0"].ID == "" {
+			t.Errorf("%d jobs are released, want %d", len(rows), joins)
+		}
+	})
+}

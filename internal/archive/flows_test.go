@@ -14,6 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 const flowID = job.ID("019de340-01fe-7a58-be69-567cd7d6b700")
@@ -90,93 +91,6 @@ func flowRowsOf(t *testing.T, a *archive.Archive) map[string]job.JournalRow {
 	return all
 }
 
-// dag is a random flow and the fates that its jobs have when they first run.
-type dag struct {
-	jobs  []job.FlowJob
-	fates map[string]job.Status
-}
-
-func randomDAG(r *rand.Rand, n int) dag {
-	d := dag{fates: map[string]job.Status{}}
-	var names []string
-	for i := range n {
-		name := fmt.Sprintf("j%03d", i)
-		if i > 0 && r.IntN(8) == 0 {
-			name = names[r.IntN(len(names))] + fmt.Sprintf("/p%03d", i)
-		}
-		var after []string
-		for range min(i, r.IntN(4)) {
-			after = append(after, names[max(0, i-1-r.IntN(min(i, 20)))])
-		}
-		onFailure := []job.OnFailure{job.FlowCancels, job.FlowCancels, job.FlowRuns, job.FlowWaits}[r.IntN(4)]
-		d.jobs = append(d.jobs, flowJob(name, onFailure, after...))
-		fate := job.Completed
-		switch r.IntN(20) {
-		case 0, 1:
-			fate = job.Failed
-		case 2:
-			fate = job.Cancelled
-		}
-		d.fates[name] = fate
-		names = append(names, name)
-	}
-	last := []string{names[0] + "/*", names[n/2] + "/*"}
-	d.jobs, d.fates["last"] = append(d.jobs, flowJob("last", job.FlowRuns, last...)), job.Completed
-	r.Shuffle(len(d.jobs), func(i, j int) { d.jobs[i], d.jobs[j] = d.jobs[j], d.jobs[i] })
-	return d
-}
-
-// parents returns the names that a job waits for.
-func (d *dag) parents(of *job.FlowJob) (names []string) {
-	for _, after := range of.After {
-		base, isPattern := strings.CutSuffix(after, "/*")
-		for i := range d.jobs {
-			if name := d.jobs[i].Name; name == base || isPattern && strings.HasPrefix(name, base+"/") {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
-// model says how each job ends, by the definition: from its parents' ends and its own fate.
-func (d *dag) model(fate func(name string) job.Status) map[string]string {
-	ends := map[string]string{}
-	var end func(name string) string
-	byName := map[string]*job.FlowJob{}
-	for i := range d.jobs {
-		byName[d.jobs[i].Name] = &d.jobs[i]
-	}
-	end = func(name string) string {
-		if known := ends[name]; known != "" {
-			return known
-		}
-		j, bad, waits := byName[name], false, false
-		for _, parent := range d.parents(j) {
-			switch end(parent) {
-			case "WAITING":
-				waits = true
-			case "COMPLETED":
-			default:
-				bad = true
-			}
-		}
-		switch {
-		case bad && j.OnFailure == job.FlowCancels:
-			ends[name] = "CANCELLED"
-		case waits, bad && j.OnFailure == job.FlowWaits:
-			ends[name] = "WAITING"
-		default:
-			ends[name] = string(fate(name))
-		}
-		return ends[name]
-	}
-	for name := range byName {
-		end(name)
-	}
-	return ends
-}
-
 // Random flows end as an independent model says, and each job is released after all that it waits for has ended. Two
 // writers record the outcomes, some of them twice; then the failed jobs are requeued with what was cancelled because of
 // them.
@@ -197,15 +111,19 @@ func TestRandomFlows(t *testing.T) {
 func randomFlow(t *testing.T, s *archivetest.Store, seed uint64, size int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 22))
-	d := randomDAG(r, size)
+	d := testkit.RandomDAG(r, size, true)
+	var jobs []job.FlowJob
+	for _, j := range d.Jobs {
+		jobs = append(jobs, flowJob(j.Name, job.OnFailure(j.OnFailure), j.After...))
+	}
 	writers := []*archive.Writer{
 		start(t, s.Archive, &redis{}, archive.WriterOptions{}),
 		start(t, s.Beside(t), &redis{}, archive.WriterOptions{}),
 	}
-	createFlow(t, s.Archive, d.jobs...)
-	run := &flowRun{t: t, s: s, d: &d, r: r, writers: writers, runs: map[string]int{}}
+	createFlow(t, s.Archive, jobs...)
+	run := &flowRun{t: t, s: s, d: d, r: r, writers: writers, runs: map[string]int{}}
 	run.all()
-	want := d.model(func(name string) job.Status { return d.fates[name] })
+	want := d.Ends(d.Fate)
 	run.compare("at first", want)
 	for round := range 20 {
 		if !run.requeue(fmt.Sprint("request-", round)) {
@@ -213,12 +131,7 @@ func randomFlow(t *testing.T, s *archivetest.Store, seed uint64, size int) {
 		}
 		run.all()
 	}
-	want = d.model(func(name string) job.Status {
-		if d.fates[name] == job.Failed {
-			return job.Completed
-		}
-		return d.fates[name]
-	})
+	want = d.Ends(func(name string) string { return strings.Replace(d.Fate(name), "FAILED", "COMPLETED", 1) })
 	run.compare("after the requeues", want)
 	if n := s.Count(t, "accepted_jobs"); n != 0 {
 		t.Errorf("%d rows are left", n)
@@ -237,7 +150,7 @@ func randomFlow(t *testing.T, s *archivetest.Store, seed uint64, size int) {
 type flowRun struct {
 	t       *testing.T
 	s       *archivetest.Store
-	d       *dag
+	d       *testkit.DAG
 	r       *rand.Rand
 	writers []*archive.Writer
 	runs    map[string]int
@@ -256,7 +169,7 @@ func (f *flowRun) all() {
 		f.r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		parts := [2][]job.Outcome{}
 		for _, name := range names[:1+f.r.IntN(len(names))] {
-			row, status := rows[name], f.d.fates[name]
+			row, status := rows[name], job.Status(f.d.Fate(name))
 			if f.runs[name]++; f.runs[name] > 1 && status == job.Failed {
 				status = job.Completed
 			}
@@ -282,17 +195,17 @@ func (f *flowRun) all() {
 func (f *flowRun) ordered(rows map[string]job.JournalRow) {
 	f.t.Helper()
 	now := statuses(f.t, f.s.Archive)
-	for i := range f.d.jobs {
-		j := &f.d.jobs[i]
+	for i := range f.d.Jobs {
+		j := &f.d.Jobs[i]
 		row, released := rows[j.Name]
 		if !released {
 			continue
 		}
 		if row.Generation == 1 && (!row.ArrivedAt.Equal(flowTime) || row.Priority != 3 || row.Flow != flowID ||
-			string(row.Payload) != string(j.Payload)) {
+			string(row.Payload) != `{"of":"`+j.Name+`"}`) {
 			f.t.Errorf("%s is released as %+v", j.Name, row)
 		}
-		for _, parent := range f.d.parents(j) {
+		for _, parent := range f.d.Parents(j) {
 			if s := job.Status(now[parent]); !s.Ended() && row.Generation == 1 {
 				f.t.Errorf("%s is released while %s is %s", j.Name, parent, s)
 			}
@@ -308,9 +221,9 @@ func (f *flowRun) compare(when string, want map[string]string) {
 			f.t.Errorf("%s, %s is %s instead of %s", when, name, got[name], status)
 		}
 	}
-	for i := range f.d.jobs {
-		j := &f.d.jobs[i]
-		found, err := f.s.Find(f.t.Context(), j.ID)
+	for i := range f.d.Jobs {
+		j := &f.d.Jobs[i]
+		found, err := f.s.Find(f.t.Context(), job.FlowJobID(flowID, j.Name, 0))
 		if errors.Is(err, job.ErrNotFound) || err == nil && got[j.Name] == "WAITING" && found.Status == job.Cancelled {
 			found.Status = job.Waiting // perhaps again, in its next generation
 		} else if err != nil {
