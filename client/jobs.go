@@ -267,6 +267,8 @@ type Why struct {
 	RunAt         time.Time      `json:"runAt,omitzero"`
 	ExpiresAt     time.Time      `json:"expiresAt,omitzero"` // of a job that was never claimed
 	Reasons       []string       `json:"reasons"`            // in words, for people
+	// WaitsFor is, of a WAITING job, some of the jobs that it waits for.
+	WaitsFor []FlowJobInfo `json:"waitsFor,omitempty"`
 
 	Raw json.RawMessage `json:"-"` // the whole answer
 }

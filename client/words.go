@@ -24,7 +24,8 @@ type Status string
 // The statuses.
 const (
 	Scheduled  Status = "SCHEDULED"
-	Held       Status = "HELD" // it waits for the end of the job that has its unique key
+	Held       Status = "HELD"    // it waits for the end of the job that has its unique key
+	Waiting    Status = "WAITING" // it waits for the ends of other jobs of its flow
 	Pending    Status = "PENDING"
 	Processing Status = "PROCESSING"
 	Completed  Status = "COMPLETED"
@@ -86,6 +87,7 @@ type Job struct {
 	Payload      json.RawMessage `json:"payload,omitempty"`
 	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED, CANCELLED or EXPIRED
 	CallbackURL  string          `json:"callbackUrl,omitempty"` // present where Payload is
+	FlowID       string          `json:"flowId,omitempty"`      // the flow whose job it is; absent in lists
 	Result       json.RawMessage `json:"result,omitempty"`
 	FailureCause string          `json:"failureCause,omitempty"`
 	LastError    string          `json:"lastError,omitempty"`

@@ -79,10 +79,11 @@ func exitOf(err error) int {
 	_, failed := errors.AsType[*client.JobFailedError](err)
 	_, cancelled := errors.AsType[*client.JobCancelledError](err)
 	_, expired := errors.AsType[*client.JobExpiredError](err)
+	_, stays := errors.AsType[*client.FlowError](err)
 	switch {
 	case wrong, !answered && errors.Is(err, client.ErrInvalid):
 		return exitUsage
-	case failed, cancelled, expired:
+	case failed, cancelled, expired, stays:
 		return exitJob
 	case answered && refused.Unknown, errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -33,7 +33,7 @@ type requeued struct {
 func (p program) deadRequeueCommand() *cobra.Command {
 	var d deadFilter
 	var limit int
-	var all, dryRun, yes bool
+	var all, dryRun, yes, cascade bool
 	var reason string
 	cmd := &cobra.Command{
 		Use: "requeue [JOB_ID...]", Short: "Requeue dead letters", Args: wants(0, maxIDs, ""),
@@ -52,6 +52,8 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count them")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that are kept with the jobs")
+	cmd.Flags().BoolVar(&cascade, "cascade", false,
+		"with JOB_IDs of flows: bring back the jobs that were cancelled because of them, too")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, ids []string) error {
 		filtered := !d.empty() || limit != 0 || all
 		switch {
@@ -59,8 +61,13 @@ func (p program) deadRequeueCommand() *cobra.Command {
 			return misused("--limit is negative")
 		case len(ids) > 0 && (filtered || dryRun):
 			return misused("either JOB_IDs or filters")
+		case len(ids) == 0 && cascade:
+			return misused("--cascade needs JOB_IDs")
 		case len(ids) > 0:
 			return s.each(ctx, ids, "requeued", func(id string) (done, error) {
+				if cascade {
+					return done{JobID: id, Requeued: true}, s.client.RequeueCascade(ctx, id, reason)
+				}
 				return done{JobID: id, Requeued: true}, s.client.RequeueBecause(ctx, id, reason)
 			})
 		case d.empty() && !all:
