@@ -26,6 +26,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 	"github.com/tierq/tierq/internal/sandbox"
+	"github.com/tierq/tierq/internal/schedule"
 	"github.com/tierq/tierq/internal/telemetry"
 	"github.com/tierq/tierq/internal/worker"
 )
@@ -94,6 +95,8 @@ type server struct {
 	boxes          *sandbox.Manager // the sandboxes of /demo; nil = /demo is not served
 	reconciler     *recovery.Reconciler
 	lines          *ledger.Lines
+	schedules      *schedule.Book
+	firer          *schedule.Firer // nil without the role recovery
 	audit          *recovery.Audit
 	forgetter      *recovery.Forgetter // nil: Redis is embedded and has no limit
 	retention      *recovery.Retention
@@ -158,7 +161,7 @@ func (v *server) order() {
 		add("journal", 3*time.Second, v.journal)
 	}
 	if c.Roles.Recovery {
-		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.reconciler, v.audit}
+		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.reconciler, v.audit, v.firer}
 		if v.forgetter != nil {
 			loops = append(loops, v.forgetter)
 		}

@@ -146,6 +146,7 @@ func (v *server) wireWork() error {
 	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
 	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
+	v.wireSchedules(wake)
 	v.wireAudit()
 	v.wireRetention()
 	if !c.Embedded() {
@@ -218,7 +219,7 @@ func (v *server) wireAPI() {
 		Workers: workers{v.viewPoller, v.queue, &v.asks},
 		Pauses:  pauses{v.pauseBook, v.pauses, v.view},
 		Strict:  v.queue.Strict(),
-		Lines:   lines{v.lines, v.view}, Partitions: c.Partitions,
+		Lines:   lines{v.lines, v.view}, Schedules: v.schedules, Partitions: c.Partitions,
 		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},

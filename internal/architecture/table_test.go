@@ -52,6 +52,7 @@ const (
 	jsonSchema = "github.com/santhosh-tekuri/jsonschema"
 	yaml       = "github.com/oasdiff/yaml"
 	openapi    = "github.com/getkin/kin-openapi"
+	cronParser = "github.com/robfig/cron"
 	xterm      = "golang.org/x/term"
 	http2      = "golang.org/x/net/http2"
 	chromium   = "github.com/chromedp"
@@ -110,6 +111,7 @@ var table = []room{
 		dir: "internal/telemetry", rooms: []string{job, handler, loops},
 		libs: []string{prom, otel}, inTests: []string{protobuf},
 	},
+	{dir: "internal/schedule", rooms: []string{job, loops, failpoint}, libs: []string{cronParser}},
 	{dir: "internal/schema", rooms: []string{job}, libs: []string{jsonSchema, goText}},
 	{
 		dir:     "internal/httpapi",
@@ -134,7 +136,7 @@ var table = []room{
 			job, handler, loops, failpoint,
 			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
 			"internal/leasing", "internal/push", "internal/recovery", "internal/handlers", "internal/httpapi",
-			"internal/schema", "internal/config", "internal/ledger", "internal/faktory",
+			"internal/schema", "internal/schedule", "internal/config", "internal/ledger", "internal/faktory",
 			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},

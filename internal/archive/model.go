@@ -170,6 +170,35 @@ type pausesRow struct {
 	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
+// scheduleRow is a schedule. Schedule holds JSON.
+type scheduleRow struct {
+	Name           string     `gorm:"type:varchar(80);primaryKey"`
+	Version        int64      `gorm:"type:bigint;not null"`
+	Owner          string     `gorm:"type:varchar(64);not null"`
+	Schedule       string     `gorm:"type:mediumtext;not null"`
+	Payload        []byte     `gorm:"type:mediumblob"`
+	Incarnation    string     `gorm:"type:varchar(32);not null"`
+	Occurrence     *time.Time `gorm:"type:datetime(6)"` // the next one; nil = none comes
+	DueAt          *time.Time `gorm:"type:datetime(6)"` // when it becomes a job; nil = it does not, or the schedule is paused
+	LastOccurrence *time.Time `gorm:"type:datetime(6)"`
+	CreatedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
+	ChangedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
+// scheduleRunRow is what became of an occurrence of a schedule, or of several missed ones.
+type scheduleRunRow struct {
+	Name       string    `gorm:"type:varchar(80);primaryKey"`
+	Occurrence time.Time `gorm:"type:datetime(6);primaryKey"`
+	Request    string    `gorm:"type:varchar(32);primaryKey"` // the hash of an operator's request; "" = none
+	JobID      string    `gorm:"type:varchar(36);not null"`   // "" = missed
+	ThroughAt  time.Time `gorm:"type:datetime(6);not null"`
+	Missed     int       `gorm:"type:int;not null"`
+	Reason     string    `gorm:"type:varchar(16);not null"`
+	Detail     string    `gorm:"type:varchar(500);not null"`
+	RecordedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
+	Living     bool      `gorm:"-:migration"`               // of a query: the job has a journal row
+}
+
 func (outcomeRow) TableName() string      { return "job_outcomes" }
 func (resultRow) TableName() string       { return "job_results" }
 func (failedRow) TableName() string       { return "failed_jobs" }
@@ -181,3 +210,5 @@ func (planRow) TableName() string         { return "plans" }
 func (queueRow) TableName() string        { return "queues" }
 func (lineLimitsRow) TableName() string   { return "line_limits" }
 func (pausesRow) TableName() string       { return "pauses" }
+func (scheduleRow) TableName() string     { return "schedules" }
+func (scheduleRunRow) TableName() string  { return "schedule_runs" }

@@ -223,6 +223,7 @@ type Deps struct {
 	Pauses    Pauses
 	Strict    bool // tiers do not overlap
 	Lines     Lines
+	Schedules Schedules
 	Leases    Leases
 	Workers   Workers
 	Flows     Flows

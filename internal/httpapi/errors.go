@@ -31,6 +31,8 @@ var (
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
 	leaseLost        = &kind{http.StatusConflict, "LEASE_LOST", "The lease is not held any more; nothing was changed."}
 	queueInUse       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The queue has jobs that have not ended."}
+	scheduleState    = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The schedule's state does not allow that."}
+	noSuchSchedule   = &kind{http.StatusNotFound, "UNKNOWN_SCHEDULE", "There is no such schedule."}
 	uniqueTaken      = &kind{http.StatusConflict, "UNIQUE_TAKEN", "Another job holds the unique key."}
 	noGateway        = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "This server has no gateway passwords."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
@@ -90,6 +92,7 @@ var table = []struct {
 	{job.ErrTaken, uniqueTaken, "another job holds the unique key: nothing was accepted"},
 	{job.ErrWrongState, wrongState, ""},
 	{job.ErrChanged, changed, ""},
+	{job.ErrNoSchedule, noSuchSchedule, ""},
 	{job.ErrNoArtifact, notFound, ""},
 	{job.ErrFlowNotFound, notFound, "there is no such flow"},
 	{job.ErrNoKey, notFound, "there is no such key"},

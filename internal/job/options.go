@@ -16,6 +16,7 @@ type Options struct {
 	// the caller's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
+	Schedule  string `json:"schedule,omitempty"`  // the name of the schedule that made the job; "" = none did
 	// The class has these four in Redis.
 	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
 	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says

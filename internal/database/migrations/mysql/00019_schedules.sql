@@ -1,0 +1,37 @@
+-- The schedules, which SQL decides: schedule is JSON, occurrence is the one that becomes a job next, due_at when it does
+-- (NULL: it is paused, or none comes). A change from one occurrence to the next is an UPDATE of the row that has the
+-- first one, so that one process makes it.
+-- What became of the occurrences: a job, or why there is none. A row of missed occurrences stands for all from
+-- occurrence to through_at. request is the hash of an operator's request to run a schedule; '' = no request.
+
+-- +goose Up
+CREATE TABLE IF NOT EXISTS schedules (
+  name            VARCHAR(80) NOT NULL,
+  version         BIGINT      NOT NULL,
+  owner           VARCHAR(64) NOT NULL,
+  schedule        MEDIUMTEXT  NOT NULL,
+  payload         MEDIUMBLOB,
+  incarnation     VARCHAR(32) NOT NULL,
+  occurrence      DATETIME(6),
+  due_at          DATETIME(6),
+  last_occurrence DATETIME(6),
+  created_at      DATETIME(6) NOT NULL,
+  changed_at      DATETIME(6) NOT NULL,
+  PRIMARY KEY (name),
+  KEY schedules_due (due_at),
+  KEY schedules_owner (owner)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS schedule_runs (
+  name        VARCHAR(80)  NOT NULL,
+  occurrence  DATETIME(6)  NOT NULL,
+  request     VARCHAR(32)  NOT NULL,
+  job_id      VARCHAR(36)  NOT NULL,
+  through_at  DATETIME(6)  NOT NULL,
+  missed      INT          NOT NULL,
+  reason      VARCHAR(16)  NOT NULL,
+  detail      VARCHAR(500) NOT NULL,
+  recorded_at DATETIME(6)  NOT NULL,
+  PRIMARY KEY (name, occurrence, request),
+  KEY schedule_runs_job (job_id)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -1,0 +1,123 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Jobs are the jobs of schedules once they are made.
+type Jobs interface {
+	// GiveRows gives Redis the jobs of journal rows that were written after a time. What it cannot give, the reconciler
+	// gives.
+	GiveRows(ctx context.Context, rows []job.JournalRow, since time.Time) (int, error)
+	Find(ctx context.Context, id job.ID) (job.Job, error)
+	CancelBecause(ctx context.Context, id job.ID, reason string) (job.Word, error)
+}
+
+// Options are what a Firer and a Book need. All are required.
+type Options struct {
+	Plans      *job.PlanBook
+	Queues     *job.QueueBook
+	Pauses     *job.PauseBook
+	Jobs       Jobs
+	Partitions int
+	Now        func() time.Time // Redis' time, as this process knows it
+	// Open says whether the health gate lets jobs into a partition.
+	Open func(partition int) bool
+	// Room says whether the partition of an id would accept a job now: nil, job.ErrQueueFull, job.ErrQuota, or an error
+	// of Redis. queue is the job's queue, owner and quota are those whose living jobs count.
+	Room func(ctx context.Context, id job.ID, tier job.Tier, queue job.Queue, owner string, quota int) error
+	// Key reads an API key; job.ErrNoKey.
+	Key func(ctx context.Context, id string) (job.Key, error)
+	Log *slog.Logger
+}
+
+// refusal is why an occurrence does not become a job now.
+type refusal struct {
+	reason job.MissedReason
+	err    error
+}
+
+// errKeyDead says that the API key of a schedule's owner is revoked or has expired.
+var errKeyDead = errors.New("its owner's API key is revoked or has expired")
+
+// row returns the journal row of an occurrence's job, or why the job may not be made now. It asks what a submit meets:
+// the gate, pauses, the capacity and the owner's quota.
+func (o *Options) row(ctx context.Context, s *job.Schedule, a asked) (r job.JournalRow, no *refusal) {
+	key, err := o.owner(ctx, s)
+	if err != nil {
+		return r, &refusal{job.MissedDown, err}
+	}
+	plan, known := o.Plans.Plan(s.Job.Tier)
+	if !known {
+		return r, &refusal{job.MissedInvalid, fmt.Errorf("%w: %s", job.ErrUnknownTier, s.Job.Tier)}
+	}
+	queue := job.Queue{Name: job.MainQueue}
+	if s.Job.Queue != "" {
+		if queue, known = o.Queues.Find(s.Job.Queue); !known {
+			return r, &refusal{job.MissedInvalid, fmt.Errorf("%w: %s", job.ErrUnknownQueue, s.Job.Queue)}
+		}
+	}
+	r = rowOf(s, a, plan, queue, o.Partitions)
+	if !o.Open(r.ID.Partition()) {
+		return r, &refusal{job.MissedGate, job.ErrUnhealthy}
+	}
+	if p, on := o.Pauses.Refusing(queue.Name, plan.Tier); on {
+		return r, &refusal{job.MissedPaused, fmt.Errorf("%w: %s", job.ErrPaused, p.Words())}
+	}
+	err = o.Room(ctx, r.ID, plan.Tier, queue, s.Owner, key.InFlight)
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, job.ErrQuota):
+		return r, &refusal{job.MissedQuota, err}
+	case errors.Is(err, job.ErrQueueFull):
+		return r, &refusal{job.MissedFull, err}
+	}
+	return r, &refusal{job.MissedDown, err}
+}
+
+// owner reads the API key of a schedule's owner. errKeyDead: the key makes no jobs any more.
+func (o *Options) owner(ctx context.Context, s *job.Schedule) (job.Key, error) {
+	if s.Owner == "" {
+		return job.Key{}, nil
+	}
+	key, err := o.Key(ctx, s.Owner)
+	switch {
+	case errors.Is(err, job.ErrNoKey), err == nil && key.Dead(o.Now()):
+		return key, errKeyDead
+	case err != nil:
+		return key, fmt.Errorf("read the key of a schedule's owner: %w", err)
+	}
+	return key, nil
+}
+
+// give gives Redis a job that SQL owes it.
+func (o *Options) give(ctx context.Context, r *job.JournalRow, since time.Time) {
+	failpoint.Hit("schedule.after", r.ID)
+	if _, err := o.Jobs.GiveRows(ctx, []job.JournalRow{*r}, since); err != nil && ctx.Err() == nil {
+		o.Log.Warn("the job of a schedule could not be given to Redis now; the reconciler gives it", "job_id", r.ID,
+			"schedule", r.Schedule, "err", err)
+	}
+}
+
+// makeWay cancels those jobs that no worker runs, so that the job of a later occurrence waits in their place. A job
+// that a worker has claimed in this moment may be asked to stop.
+func (o *Options) makeWay(ctx context.Context, living []job.ID) error {
+	for _, id := range living {
+		j, err := o.Jobs.Find(ctx, id)
+		if err == nil && !j.Status.Ended() && j.Status != job.Processing {
+			_, err = o.Jobs.CancelBecause(ctx, id, "a later occurrence of its schedule replaces it")
+		}
+		if err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrWrongState) {
+			return fmt.Errorf("cancel a job that is replaced: %w", err)
+		}
+	}
+	return nil
+}
