@@ -162,8 +162,7 @@ func (a *Archive) addSchedule(ctx context.Context, s *job.Schedule, values []any
 			return fmt.Errorf("count schedules: %w", err)
 		}
 		if all >= job.MaxSchedules || own >= job.MaxSchedulesOfOwner {
-			return job.BadSchedule("there are %d schedules, %d of them of this owner: at most %d and %d may be", all, own,
-				job.MaxSchedules, job.MaxSchedulesOfOwner)
+			return job.BadSchedule("name", "is one too many: there are %d schedules, %d of them of this owner", all, own)
 		}
 		r, err := conn.ExecContext(ctx, insert, append(values, s.Name)...)
 		if err != nil {

@@ -151,12 +151,10 @@ func runOf(r *job.ScheduleRun) runBody {
 
 // noSchedule turns the errors of schedules into problems. Other errors are those of a change.
 func noSchedule(err error) error {
-	var p *problem
+	var wrong *job.ScheduleError
 	switch {
-	case errors.As(err, &p):
-		return p
-	case errors.Is(err, job.ErrBadSchedule):
-		return &problem{kind: invalidRequest, detail: told(err, job.ErrBadSchedule)}
+	case errors.As(err, &wrong):
+		return invalid(wrong.Member, wrong.Reason)
 	case errors.Is(err, job.ErrScheduleState):
 		return &problem{kind: scheduleState, detail: told(err, job.ErrScheduleState)}
 	}

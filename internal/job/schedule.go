@@ -10,7 +10,7 @@ import (
 // The errors of schedules.
 var (
 	ErrNoSchedule    = errors.New("no such schedule")
-	ErrBadSchedule   = errors.New("schedule is not valid") // the text after it says why
+	ErrBadSchedule   = errors.New("schedule is not valid") // a ScheduleError says why
 	ErrScheduleState = errors.New("the schedule's state does not allow that")
 )
 
@@ -111,9 +111,17 @@ var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$`)
 // IsScheduleName says whether a schedule can have this name.
 func IsScheduleName(name string) bool { return scheduleName.MatchString(name) }
 
-// BadSchedule returns ErrBadSchedule with a reason.
-func BadSchedule(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrBadSchedule, fmt.Sprintf(format, args...))
+// ScheduleError is an ErrBadSchedule that names the wrong member, in words for its caller.
+type ScheduleError struct{ Member, Reason string }
+
+func (e *ScheduleError) Error() string { return e.Member + ": " + e.Reason }
+
+// Unwrap makes errors.Is(err, ErrBadSchedule) true.
+func (e *ScheduleError) Unwrap() error { return ErrBadSchedule }
+
+// BadSchedule returns a ScheduleError.
+func BadSchedule(member, format string, args ...any) error {
+	return &ScheduleError{member, fmt.Sprintf(format, args...)}
 }
 
 // MissedReason says why an occurrence became no job.

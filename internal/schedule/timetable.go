@@ -40,17 +40,17 @@ func New(s *job.Schedule) (*Timetable, error) {
 	t := &Timetable{zone: time.UTC, every: s.Every, start: s.Start, end: s.End}
 	switch {
 	case !job.IsScheduleName(s.Name):
-		return nil, job.BadSchedule("a name has 1 to 80 of A-Z a-z 0-9 . _ - and begins with a letter or a digit")
+		return nil, job.BadSchedule("name", "has 1 to 80 of A-Z a-z 0-9 . _ - and begins with a letter or a digit")
 	case (s.Cron == "") == (s.Every == 0):
-		return nil, job.BadSchedule("it has either cron or everySeconds")
+		return nil, job.BadSchedule("cron", "excludes everySeconds, and one of them must be there")
 	case s.Every != 0 && (s.Every < leastEvery || s.Every > mostEvery || s.Every%time.Second != 0):
-		return nil, job.BadSchedule("everySeconds must be a whole number, 1 to %d", int(mostEvery.Seconds()))
+		return nil, job.BadSchedule("everySeconds", "must be a whole number, 1 to %d", int(mostEvery.Seconds()))
 	case s.Every != 0 && s.Timezone != "":
-		return nil, job.BadSchedule("timezone goes with cron")
+		return nil, job.BadSchedule("timezone", "goes with cron")
 	case s.Jitter < 0 || s.Jitter > mostJitter || s.Jitter%time.Second != 0:
-		return nil, job.BadSchedule("jitterSeconds must be a whole number, 0 to %d", int(mostJitter.Seconds()))
+		return nil, job.BadSchedule("jitterSeconds", "must be a whole number, 0 to %d", int(mostJitter.Seconds()))
 	case !s.Start.IsZero() && !s.End.IsZero() && s.End.Before(s.Start):
-		return nil, job.BadSchedule("end is before start")
+		return nil, job.BadSchedule("end", "is before start")
 	}
 	if s.Cron != "" {
 		if err := t.read(s.Cron, s.Timezone); err != nil {
@@ -69,24 +69,24 @@ func (t *Timetable) read(text, zone string) (err error) {
 	if zone != "" {
 		// Local is the zone of whichever server reads it.
 		if t.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
-			return job.BadSchedule("timezone %.60q is not known: it is a name such as Europe/Berlin", zone)
+			return job.BadSchedule("timezone", "%.60q is not known: it must be a name such as Europe/Berlin", zone)
 		}
 	}
 	if len(text) > maxCron || strings.Contains(text, "=") { // TZ= is the parser's own way to name a zone
-		return job.BadSchedule("cron must be an expression of at most %d bytes, such as 30 2 * * 1-5, without a zone", maxCron)
+		return job.BadSchedule("cron", "must be an expression such as 30 2 * * 1-5, of at most %d bytes, without a zone", maxCron)
 	}
 	read, err := parser.Parse(text)
 	if err != nil {
-		return job.BadSchedule("cron: %.200s", err)
+		return job.BadSchedule("cron", "%.200s", err)
 	}
 	is := false
 	if t.cron, is = read.(*cron.SpecSchedule); !is { // @every
-		return job.BadSchedule("cron: @every is not an expression; say everySeconds")
+		return job.BadSchedule("cron", "takes no @every: say everySeconds")
 	}
 	const all = 1<<24 - 1
 	t.everyHour = t.cron.Hour&all == all
 	if t.nextWall(time.Unix(0, 0)).IsZero() {
-		return job.BadSchedule("cron: it has no occurrence, ever")
+		return job.BadSchedule("cron", "never comes")
 	}
 	return nil
 }
