@@ -111,7 +111,10 @@ var table = []room{
 		dir: "internal/telemetry", rooms: []string{job, handler, loops},
 		libs: []string{prom, otel}, inTests: []string{protobuf},
 	},
-	{dir: "internal/schedule", rooms: []string{job, loops, failpoint}, libs: []string{cronParser}},
+	{
+		dir: "internal/schedule", rooms: []string{job, loops, failpoint}, libs: []string{cronParser},
+		inTests: []string{"internal/archive", "internal/archive/archivetest"},
+	},
 	{dir: "internal/schema", rooms: []string{job}, libs: []string{jsonSchema, goText}},
 	{
 		dir:     "internal/httpapi",
