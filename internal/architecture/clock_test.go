@@ -40,6 +40,8 @@ var readers = map[string]string{
 	"internal/archive/write.go":             "span: back-off of a refused row",
 	"internal/archive/writer.go":            "span: the same",
 	"internal/pages/sse.go":                 "span: write deadlines; shown: the timestamp of a refusal",
+	"internal/schedule/book.go":             "span: since when a row was written",
+	"internal/schedule/firer.go":            "span: the same, and since the last sweep; what is due goes by Now, Redis' time",
 	"internal/sandbox/events.go":            "shown: when a scenario's events happened",
 	"internal/sandbox/scenarios.go":         "span: since when a row was read",
 	"internal/sandbox/manager.go":           "span: how long a box is idle, and the pace of plays",
@@ -124,6 +126,7 @@ var numbers = map[string]string{
 	"internal/queue/sessions.go":  "Redis': Queue.Now, and when a session ends by it",
 	"internal/queue/stats.go":     "Redis': Queue.Now",
 	"internal/queue/spent.go":     "Redis': Queue.Now",
+	"internal/schedule/row.go":    "Redis': an occurrence, and when a job expires",
 	"internal/telemetry/audit.go": "Redis': when a pass began",
 	"internal/telemetry/otlp.go":  "the host's, of a span",
 }

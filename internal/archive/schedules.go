@@ -20,7 +20,8 @@ const (
 		"changed_at"
 	allSchedules   = "SELECT " + scheduleColumns + " FROM schedules ORDER BY name"
 	oneSchedule    = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE name = ?"
-	dueSchedules   = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE due_at <= ? ORDER BY due_at, name LIMIT ?"
+	dueSchedules   = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE due_at <= ? " +
+		"ORDER BY due_at, name LIMIT ?"
 	nextDue        = "SELECT due_at FROM schedules WHERE due_at > ? ORDER BY due_at LIMIT 1"
 	scheduleOwners = "SELECT DISTINCT owner FROM schedules WHERE due_at IS NOT NULL AND owner <> ''"
 	schedulesOf    = "SELECT name, version FROM schedules WHERE owner = ? AND due_at IS NOT NULL ORDER BY name"

@@ -37,6 +37,7 @@ func (s *server) isAsDescribed() {
 	s.operators()
 	s.tiers()
 	s.queues()
+	s.schedules()
 	s.workers()
 	flow := s.flows()
 	s.refusals()

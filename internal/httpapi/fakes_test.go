@@ -22,6 +22,7 @@ type rooms struct {
 	queues  queueBook
 	pauses  pauseBook
 	lines   lineBook
+	times   scheduleBook
 	leases  leases
 	flows   flowBook
 	workers workerBook

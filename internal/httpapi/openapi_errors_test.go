@@ -32,7 +32,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
 	r.queues.err, r.pauses.err, r.leases.err, r.workers.err, r.lines.err = err, err, err, err, err
-	r.flows.err = err
+	r.flows.err, r.times.err = err, err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -40,10 +40,11 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.ring.err, r.told.err, r.gateways.err = err, err, err
 	if errors.Is(err, job.ErrNotFound) {
 		r.ring.err, r.queues.err, r.gateways.err = job.ErrNoKey, job.ErrUnknownQueue, job.ErrNoKey
-		r.pauses.err, r.flows.err = job.ErrUnknownQueue, job.ErrFlowNotFound
+		r.pauses.err, r.flows.err, r.times.err = job.ErrUnknownQueue, job.ErrFlowNotFound, job.ErrNoSchedule
 	}
 	if errors.Is(err, job.ErrWrongState) {
 		r.leases.err, r.gateways.err, r.flows.err = job.ErrLeaseLost, job.ErrNoGateway, job.ErrLeaseLost
+		r.times.err = job.ErrScheduleState
 		r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
 			return job.Accepted{}, &job.TakenError{ID: knownID}
 		}
@@ -57,7 +58,7 @@ var bodies = map[string]string{
 	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`,
 	"/{tier}/submit/batch": `[{}]`,
 	"/admin/dead/requeue":  `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
-	"/admin/keys": `{"name":"ci","role":"admin"}`,
+	"/admin/keys": `{"name":"ci","role":"admin"}`, "/admin/schedules/{name}": aSchedule,
 
 	"/api/worker/claim": `{"worker":"w","queues":["paid"]}`, "/api/worker/heartbeat": `{"leases":[{"lease":"v1.x"}]}`,
 	"/api/worker/complete": `{"lease":"v1.x"}`, "/api/worker/fail": `{"lease":"v1.x"}`,
@@ -113,6 +114,9 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		}
 		if strings.HasPrefix(path, "/api/flows") || path == "/api/worker/inputs" {
 			return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, `"type"`, `"tier":"GOLD","type"`, 1))
+		}
+		if method == "PUT" && path == "/admin/schedules/{name}" {
+			return newRooms(t).json(method, at, strings.Replace(body, `"paid"`, `"gold"`, 1))
 		}
 		at = strings.Replace(at, "paid", "nowhere", 1)
 		return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, "{", `{"tier":"GOLD",`, 1))

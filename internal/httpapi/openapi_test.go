@@ -130,7 +130,7 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 		notFound, methodNotAllowed, wrongState, leaseLost, queueInUse, needsAdmin, noGateway, uniqueTaken,
 		changed, payloadTooLarge, unsupportedMedia, invalidPayload,
 		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
-		badScope, submitsPaused,
+		badScope, submitsPaused, scheduleState, noSuchSchedule,
 	}
 	source, err := os.ReadFile("errors.go")
 	if err != nil {

@@ -283,7 +283,7 @@ func (a *api) runSchedule(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := readOptional(a, c, &noFields, &struct{}{}); err != nil {
+	if err := a.noBody(c); err != nil {
 		return err
 	}
 	name, request := c.Param("name"), ""

@@ -46,9 +46,9 @@ func (b *Book) Next(s *job.Schedule, after time.Time, n int) ([]time.Time, error
 // tries is how often a change begins anew because the schedule fires meanwhile.
 const tries = 20
 
-// StoreSchedule stores a schedule in place of those of a version: -1 = any, 0 = there is none. It returns the schedule
-// as it is stored, and the one before (with version 0 if there was none). A schedule that is as asked already is left as
-// it is. What is due of a schedule stays due, unless its cron, its zone, its every or its start changes. A paused
+// StoreSchedule stores a schedule in place of that of a version: -1 = any, 0 = there is none. It returns the schedule as
+// it is stored, and the one before (with version 0 if there was none). A schedule that is as asked already is not
+// changed. What is due of a schedule stays due, unless its cron, its zone, its every or its start changes. A paused
 // schedule stays paused. job.ErrBadSchedule, job.ErrChanged.
 func (b *Book) StoreSchedule(ctx context.Context, asked job.Schedule, version int64) (stored, was job.Schedule,
 	err error) {
@@ -180,8 +180,8 @@ func stateOf(err error) error {
 	return err
 }
 
-// RunSchedule makes a job of a schedule now, beside its occurrences, also of a paused one. A request that has made a job
-// gets that job again; no request is one of its own. The errors are those of a submit, job.ErrNoSchedule, and
+// RunSchedule makes a job of a schedule now, beside its occurrences, also of a paused one. A request that has made a
+// job gets that job again; no request is one of its own. The errors are those of a submit, job.ErrNoSchedule, and
 // job.ErrScheduleState if the schedule's overlap does not allow it. job.ErrFateUnknown comes with the id.
 func (b *Book) RunSchedule(ctx context.Context, of, request string) (job.ID, error) {
 	s, err := b.Schedule(ctx, of)

@@ -201,7 +201,8 @@ func (f *Firer) pause(ctx context.Context, name string, version int64) error {
 		return ignore(err, job.ErrNoSchedule)
 	}
 	was := s.Next
-	s.Paused = &job.SchedulePause{Since: f.Now(), Reason: "the API key " + s.Owner + " of its owner is revoked or has expired"}
+	why := "the API key " + s.Owner + " of its owner is revoked or has expired"
+	s.Paused = &job.SchedulePause{Since: f.Now(), Reason: why}
 	s.Version, s.Due = s.Version+1, time.Time{}
 	err = f.table.StoreSchedule(ctx, s, was)
 	if err == nil {

@@ -73,7 +73,8 @@ func (t *Timetable) read(text, zone string) (err error) {
 		}
 	}
 	if len(text) > maxCron || strings.Contains(text, "=") { // TZ= is the parser's own way to name a zone
-		return job.BadSchedule("cron", "must be an expression such as 30 2 * * 1-5, of at most %d bytes, without a zone", maxCron)
+		return job.BadSchedule("cron", "must be an expression such as 30 2 * * 1-5, of at most %d bytes, without a zone",
+			maxCron)
 	}
 	read, err := parser.Parse(text)
 	if err != nil {
