@@ -8,7 +8,7 @@ func (s *server) schedules() {
 	tag := s.want(200, "PUT", "/admin/schedules/nightly", nightly, "If-None-Match", "*").header.Get("ETag")
 	s.want(412, "PUT", "/admin/schedules/nightly", nightly, "If-None-Match", "*")
 	s.want(200, "PUT", "/admin/schedules/nightly", nightly, "If-Match", tag)
-	s.want(200, "PUT", "/admin/schedules/often", `{"everySeconds":1,"overlap":"one","catchUp":"none","jitterSeconds":1,`+
+	s.want(200, "PUT", "/admin/schedules/main", `{"everySeconds":1,"overlap":"one","catchUp":"none","jitterSeconds":1,`+
 		`"start":"2026-01-01T00:00:00Z","end":"2026-01-02T00:00:00Z","job":{"type":"SIMULATION","maxRetries":0,`+
 		`"maxProcessingSeconds":5,"expiresIn":60}}`)
 	s.want(400, "PUT", "/admin/schedules/bad", `{"cron":"0 0 30 2 *","job":{"type":"SIMULATION"}}`)
