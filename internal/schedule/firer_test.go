@@ -249,12 +249,15 @@ func TestFirer_Overlap(t *testing.T) {
 func TestRow_Homes(t *testing.T) {
 	t.Parallel()
 	s := &job.Schedule{Name: "s", Overlap: job.OverlapOne, Job: job.ScheduledJob{Line: job.LineOf("acme")}}
-	plan := job.Plan{Tier: job.Paid, Lines: job.LinesKey}
+	plan := job.Plan{Tier: job.Paid, Lines: job.LinesKey, MaxWait: time.Hour}
 	for _, partitions := range []int{1, 3, 256} {
-		r := rowOf(s, asked{at: noon}, plan, job.Queue{Name: job.MainQueue}, partitions)
+		r := rowOf(s, asked{at: noon, now: noon}, plan, job.Queue{Name: job.MainQueue}, partitions)
 		if home := job.HomesOfLine(r.Line, partitions); r.Line != "acme" || !slices.Equal(home, []int{r.ID.Partition()}) ||
 			job.Home(r.UniqueHash(), partitions) != r.ID.Partition() {
 			t.Errorf("line of %v, unique key of %d, job in %d", home, job.Home(r.UniqueHash(), partitions), r.ID.Partition())
+		}
+		if at := noon.Add(time.Hour).UnixMilli(); r.ExpiresMs != at {
+			t.Errorf("it expires at %d, not at %d: the plan's maxWait", r.ExpiresMs, at)
 		}
 		if id, err := job.ParseID(string(r.ID)); err != nil || id != r.ID {
 			t.Error(id, err)

@@ -28,6 +28,7 @@ func rowOf(s *job.Schedule, a asked, plan job.Plan, queue job.Queue, partitions 
 	if s.Job.ExpiresIn > 0 {
 		o.ExpiresMs = a.now.Add(s.Job.ExpiresIn).UnixMilli()
 	}
+	o.ExpiresMs = plan.Expiry(o.ExpiresMs, a.now)
 	if plan.Lines.On() {
 		o.Line = plan.LineFor(s.Job.Line, s.Owner)
 	}
