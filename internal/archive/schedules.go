@@ -18,9 +18,9 @@ import (
 const (
 	scheduleColumns = "name, version, owner, schedule, incarnation, occurrence, due_at, last_occurrence, created_at, " +
 		"changed_at"
-	allSchedules   = "SELECT " + scheduleColumns + " FROM schedules ORDER BY name"
-	oneSchedule    = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE name = ?"
-	dueSchedules   = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE due_at <= ? " +
+	allSchedules = "SELECT " + scheduleColumns + " FROM schedules ORDER BY name"
+	oneSchedule  = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE name = ?"
+	dueSchedules = "SELECT " + scheduleColumns + ", payload FROM schedules WHERE due_at <= ? " +
 		"ORDER BY due_at, name LIMIT ?"
 	nextDue        = "SELECT due_at FROM schedules WHERE due_at > ? ORDER BY due_at LIMIT 1"
 	scheduleOwners = "SELECT DISTINCT owner FROM schedules WHERE due_at IS NOT NULL AND owner <> ''"
