@@ -124,7 +124,7 @@ func TestSchedules_Killed(t *testing.T) {
 			} {
 				name := fmt.Sprintf("s%d", i)
 				l[name] = map[int64]string{}
-				servers[0].schedules(name, `{"everySeconds":1,`+more+`,"job":{"tier":"paid",`+counting(file, 20)[1:]+`}`)
+				servers[0].schedules(name, `{"everySeconds":1,`+more+`,"job":{"tier":"public",`+counting(file, 20)[1:]+`}`)
 			}
 			kills, lethal := 0, 0
 			began, span := time.Now(), scheduleSpan
