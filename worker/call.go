@@ -36,9 +36,14 @@ func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.E
 
 // call makes one call. Its error is a *refusal if the server has answered.
 func (w *Worker) call(ctx context.Context, verb string, body, answer any, most time.Duration) error {
+	return w.callAt(ctx, "api/worker/"+verb, verb, body, answer, most)
+}
+
+// callAt is call for any path. verb is the call's name in errors.
+func (w *Worker) callAt(ctx context.Context, path, verb string, body, answer any, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	to := w.base.JoinPath("api/worker", verb).String()
+	to := w.base.JoinPath(path).String()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(encoded(body)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)

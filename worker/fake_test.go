@@ -35,6 +35,8 @@ type fakeServer struct {
 	most    int         // leases of one heartbeat
 	asking  int         // claims that are under way
 	hold    func() bool // while it says so, claims wait
+	flows   []string    // answers about flows
+	asked   []string    // the bodies of such calls
 
 	// fault decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
 	// lost; above, it is refused with this status.
@@ -82,12 +84,22 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := map[string]func(context.Context, []byte) any{
-		"claim": s.claim, "heartbeat": s.heartbeat, "report": s.report,
+		"claim": s.claim, "heartbeat": s.heartbeat, "report": s.report, "inputs": s.flow, "jobs": s.flow,
 	}[verb](r.Context(), body)
 	if fault == 1 {
 		panic(http.ErrAbortHandler)
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// flow answers calls about flows: each with the next of the answers.
+func (s *fakeServer) flow(_ context.Context, body []byte) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, string(body))
+	answer := s.flows[0]
+	s.flows = s.flows[1:]
+	return json.RawMessage(answer)
 }
 
 func (s *fakeServer) read(body []byte, into any) {

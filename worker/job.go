@@ -24,6 +24,7 @@ type Job struct {
 	TraceID    string          `json:"traceId"`
 	// Traceparent is the header of the W3C's Trace Context for spans of this attempt; "" = the job has no trace.
 	Traceparent string `json:"traceparent"`
+	FlowID      string `json:"flowId"` // the flow whose job it is; "" = none. See Inputs and AddToFlow
 }
 
 // MaxCheckpoint is the greatest size of a checkpoint, in bytes of JSON.

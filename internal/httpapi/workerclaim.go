@@ -117,6 +117,7 @@ type claimedJob struct {
 	Checkpoint       jsontext.Value `json:"checkpoint"`
 	TraceID          *string        `json:"traceId"`
 	Traceparent      *string        `json:"traceparent"`
+	FlowID           *job.ID        `json:"flowId"` // null: it is of no flow
 	Lease            string         `json:"lease"`
 	LeaseForMs       int64          `json:"leaseForMs"`
 	HeartbeatEveryMs int64          `json:"heartbeatEveryMs"`
@@ -221,6 +222,9 @@ func claimedOf(l *job.WorkerLease, now time.Time) claimedJob {
 		TraceID: orNull(l.TraceID), Lease: l.Sealed, LeaseForMs: l.For.Milliseconds(),
 		HeartbeatEveryMs: (l.For / 3).Milliseconds(), EndsInMs: l.EndsIn.Milliseconds(),
 		LeaseUntil: stamp(now.Add(l.For)), EndBy: stamp(l.StartedAt.Add(l.EndsIn)),
+	}
+	if l.Flow != "" {
+		j.FlowID = &l.Flow
 	}
 	if saved := jsontext.Value(l.Checkpoint); saved.IsValid() {
 		j.Checkpoint = saved

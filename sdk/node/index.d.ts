@@ -1,7 +1,7 @@
 /** A class of service: paid, unpaid, public, or one that an operator added. Either case. */
 export type Tier = string;
 
-export type Status = 'SCHEDULED' | 'HELD' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED'
+export type Status = 'SCHEDULED' | 'HELD' | 'WAITING' | 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'FAILED' | 'CANCELLED'
   | 'EXPIRED';
 
 /** The state of a job. Times are RFC 3339 texts; what there is not yet is null. */
@@ -97,6 +97,60 @@ export class Client {
   wait<Result = unknown>(jobId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Poll<Result>>;
   /** Cancels a job, and returns its status: PROCESSING while its worker has yet to be told. */
   cancel(jobId: string): Promise<Status>;
+  /** Submits jobs that wait for each other, all or none. The errors are those of submit, and name the job. */
+  submitFlow(flow: { name?: string; jobs: Record<string, FlowJob> }, options?: { idempotencyKey?: string }):
+    Promise<{ flowId: string; jobs: Record<string, string> }>;
+  /** Returns a flow with its jobs. */
+  flow(flowId: string): Promise<Flow>;
+  /**
+   * Waits until all jobs of a flow are COMPLETED, and returns it. The error is a FlowFailed if it ended otherwise or is
+   * STUCK, the signal's reason, or after timeout ms a DOMException named TimeoutError.
+   */
+  waitFlow(flowId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Flow>;
+  /** Cancels all jobs of a flow that have not ended, and returns its state. */
+  cancelFlow(flowId: string): Promise<FlowState>;
+}
+
+/** A job of a flow: the members of POST /jobs without unique, expiresIn and expiresAt. */
+export interface FlowJob {
+  type?: string;
+  payload?: unknown;
+  /** By default UNPAID. */
+  tier?: string;
+  queue?: string;
+  key?: string;
+  delaySeconds?: number;
+  runAt?: string;
+  maxRetries?: number;
+  maxProcessingSeconds?: number;
+  callbackUrl?: string;
+  /** The names of the jobs that it waits for; 'split/*' is split and all that are named below it. */
+  after?: string[];
+  /** What becomes of it when one of those does not complete; by default cancel. */
+  onFailure?: 'cancel' | 'run' | 'wait';
+}
+
+export type FlowState = 'RUNNING' | 'STUCK' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
+
+export interface Flow {
+  flowId: string;
+  name: string;
+  state: FlowState;
+  counts: Record<'waiting' | 'living' | 'completed' | 'failed' | 'cancelled' | 'expired', number>;
+  jobs: { name: string; jobId: string; status: Status; after: string[] }[];
+}
+
+/** What a job of a flow left behind. */
+export interface Input {
+  name: string;
+  jobId: string;
+  status: Status;
+  /** null unless COMPLETED, and if it is tooLarge. */
+  result: unknown;
+  failureCause: string | null;
+  lastError: string | null;
+  /** inputs leaves out results above 1 KiB; input has them. */
+  tooLarge: boolean;
 }
 
 /** A job that a worker holds. */
@@ -125,6 +179,18 @@ export interface Job<Payload = unknown, Checkpoint = unknown> {
    * the same generation finds it in checkpoint, whatever becomes of this process. The error is the signal's reason.
    */
   save(progress: Checkpoint): Promise<void>;
+  /** The flow whose job it is. */
+  readonly flowId?: string;
+  /** Returns what the jobs that it waited for in its flow left behind, by name. */
+  inputs(): Promise<Input[]>;
+  /** Returns what one job that it waited for left behind, whole; a TierqError with status 404 if there is none. */
+  input(name: string): Promise<Input>;
+  /**
+   * Adds jobs to its flow, all or none, and returns their ids by name. Each name begins with the job's own name and a
+   * slash; a job of the flow that is after '<own name>/*' waits for all of them. The same jobs may be added again. The
+   * worker's key must be allowed to submit.
+   */
+  addToFlow(jobs: Record<string, FlowJob>): Promise<Record<string, string>>;
 }
 
 export interface WorkerOptions {
@@ -206,6 +272,11 @@ export class JobCancelled extends TierqError {
 /** The job ended EXPIRED: no worker claimed it in time. */
 export class JobExpired extends TierqError {
   readonly job: Poll;
+}
+
+/** The flow did not complete, or is STUCK. */
+export class FlowFailed extends TierqError {
+  readonly flow: Flow;
 }
 
 /** Thrown by a handler: the job becomes a dead letter at once, whatever retries are left. */

@@ -1,7 +1,7 @@
 // Submits jobs to a server, and follows them.
 import { randomUUID } from 'node:crypto';
 import { Server, pause, rest } from './call.js';
-import { JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable } from './errors.js';
+import { FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable } from './errors.js';
 
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
 const MOST_BATCH = 1000;
@@ -65,6 +65,33 @@ export class Client {
       // The server may not hold answers now.
       if (performance.now() - asked < Math.min(left, 1000)) await rest(Math.min(250, left), signal);
     }
+  }
+
+  async submitFlow({ name, jobs }, { idempotencyKey } = {}) {
+    const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
+    return this.#call('submit flow', { path: '/api/flows', body: { name, jobs }, changes: true, headers });
+  }
+
+  flow(flowId) {
+    return this.#call('flow', { method: 'GET', path: `/api/flows/${encodeURIComponent(flowId)}` });
+  }
+
+  async waitFlow(flowId, { timeout = Infinity, signal } = {}) {
+    const end = performance.now() + timeout;
+    for (let wait = 100; ; wait = Math.min(2 * wait, 2000)) {
+      signal?.throwIfAborted();
+      const flow = await this.flow(flowId);
+      if (flow.state === 'COMPLETED') return flow;
+      if (flow.state !== 'RUNNING') throw new FlowFailed(flow);
+      const left = end - performance.now();
+      if (left <= 0) throw new DOMException(`flow ${flowId} has not ended within ${timeout} ms`, 'TimeoutError');
+      await rest(Math.min(wait, left), signal);
+    }
+  }
+
+  async cancelFlow(flowId) {
+    const path = `/api/flows/${encodeURIComponent(flowId)}/cancel`;
+    return (await this.#call('cancel flow', { path, changes: true })).state;
   }
 
   async cancel(jobId) {

@@ -45,6 +45,13 @@ export class JobExpired extends TierqError {
   }
 }
 
+export class FlowFailed extends TierqError {
+  constructor(flow) {
+    super(`flow ${flow.flowId} is ${flow.state}`);
+    this.flow = flow;
+  }
+}
+
 export class Permanent extends Named {}
 
 export class RetryAfter extends Named {

@@ -14,8 +14,9 @@ export class Job {
   #stored = 0;
   #savers = [];
   #wake; // tells the worker that there is something for a heartbeat
+  #ask; // makes a call about the job until it is answered
 
-  constructor(claimed, sent, wake) {
+  constructor(claimed, sent, wake, ask) {
     this.id = claimed.jobId;
     for (const name of ['type', 'queue', 'tier', 'payload', 'attempt', 'retryCount', 'maxRetries', 'generation']) {
       this[name] = claimed[name];
@@ -23,6 +24,7 @@ export class Job {
     this.checkpoint = claimed.checkpoint ?? undefined;
     this.traceId = claimed.traceId ?? undefined;
     this.traceparent = claimed.traceparent ?? undefined;
+    this.flowId = claimed.flowId ?? undefined;
     this.signal = this.#stop.signal;
     // What the worker needs; handlers do not see it in a log of the job.
     const inner = { lease: claimed.lease, done: false, lost: false, beatAt: sent + claimed.heartbeatEveryMs };
@@ -31,6 +33,7 @@ export class Job {
     this.#until = sent + claimed.leaseForMs;
     this.#ends = sent + claimed.endsInMs;
     this.#wake = wake;
+    this.#ask = ask;
     this.#tick();
   }
 
@@ -73,6 +76,19 @@ export class Job {
       this.signal.addEventListener('abort', fail);
       this.#savers.push({ number, done: () => (this.signal.removeEventListener('abort', fail), resolve()) });
     });
+  }
+
+  async inputs() {
+    return (await this.#ask(this, '/api/worker/inputs', { lease: this.inner.lease })).inputs;
+  }
+
+  async input(name) {
+    return (await this.#ask(this, '/api/worker/inputs', { lease: this.inner.lease, name: String(name) })).inputs[0];
+  }
+
+  async addToFlow(jobs) {
+    if (!this.flowId) throw new TypeError('the job is of no flow');
+    return (await this.#ask(this, `/api/flows/${this.flowId}/jobs`, { lease: this.inner.lease, jobs })).jobs;
   }
 
   // The entry of a heartbeat, and the number of its checkpoint.

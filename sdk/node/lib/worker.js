@@ -187,8 +187,23 @@ export class Worker {
     }
   }
 
+  // Makes a call about a job, which may be repeated, until it is answered or the handler should end.
+  async #ask(job, path, body) {
+    const { signal } = job;
+    for (let failures = 1; ; failures++) {
+      signal.throwIfAborted();
+      try {
+        return await this.#server.call(path, { path, body: JSON.stringify(body), timeout: CALL_TIME, signal });
+      } catch (e) {
+        signal.throwIfAborted();
+        if (!(e instanceof TierqError) || !e.passing) throw e;
+        await rest(pause(failures, e), signal);
+      }
+    }
+  }
+
   async #start(claimed, sent) {
-    const job = new Job(claimed, sent, () => this.#beat());
+    const job = new Job(claimed, sent, () => this.#beat(), (...call) => this.#ask(...call));
     this.#held.set(claimed.lease, job);
     this.#free--;
     let result, error;

@@ -84,3 +84,17 @@ test('waiting for a job', async (t) => {
   await assert.rejects(client.wait('job-0', { signal: AbortSignal.timeout(100) }), { name: 'TimeoutError' });
   assert.equal(await client.cancel('job-0'), 'CANCELLED');
 });
+
+test('a flow is submitted once, and followed to its end', async (t) => {
+  const { fake, client } = await started(t);
+  fake.fault = (verb, n) => (verb === 'POST /api/flows' ? [0, 503, 0][n % 3] : 0);
+  fake.flows = [{ flowId: 'f', jobs: { a: 'job-a' } }, { flowId: 'f', state: 'RUNNING' }, { flowId: 'f', state: 'STUCK' }];
+  const jobs = { a: { type: 'RESIZE' }, b: { after: ['a'], onFailure: 'run' } };
+  assert.deepEqual(await client.submitFlow({ name: 'n', jobs }), { flowId: 'f', jobs: { a: 'job-a' } });
+  await assert.rejects(client.waitFlow('f'), (e) => e.flow.state === 'STUCK' && e.name === 'FlowFailed');
+  fake.flows = [{ flowId: 'f', state: 'COMPLETED' }];
+  assert.equal((await client.waitFlow('f')).state, 'COMPLETED');
+  assert.equal(await client.cancelFlow('f'), 'COMPLETED');
+  assert.deepEqual(fake.bodies[0], ['POST /api/flows', { name: 'n', jobs }]);
+  assert.equal(fake.bodies.at(-1)[0], 'POST /api/flows/f/cancel');
+});

@@ -18,6 +18,7 @@ export class Fake {
   leaseMs = 30_000;
   keys = new Map(); // submitted jobs, by Idempotency-Key
   bodies = []; // of submits and batches
+  flows = []; // the answers about flows, in the same way
   polls = []; // the answers to polls, in their order; the last one repeats
   copies = new Set(); // of claims: their ids and repeats
   wrong = [];
@@ -117,6 +118,10 @@ export class Fake {
   }
 
   client(q, verb, body) {
+    if (verb === 'inputs' || verb.includes('/api/flows')) {
+      this.bodies.push([verb, JSON.parse(body || 'null')]);
+      return this.flows.length > 1 ? this.flows.shift() : this.flows[0];
+    }
     const idOf = (key) => {
       if (!this.keys.has(key)) this.keys.set(key, `job-${this.keys.size}`);
       return this.keys.get(key);

@@ -185,3 +185,25 @@ test('refusals', async (t) => {
   }
   await assert.rejects(new Worker(fake.url, ['q']).run());
 });
+
+test('a job of a flow reads its inputs, and adds jobs', async (t) => {
+  const fake = await Fake.start(t);
+  fake.fault = (verb, n) => (verb === 'inputs' && n === 1 ? 503 : 0);
+  fake.flows = [
+    { inputs: [{ name: 'a', result: { n: 1 } }, { name: 'b', result: null }] }, { inputs: [{ name: 'b', result: 'big' }] },
+    { jobs: { 'j/1': 'job-1' } },
+  ];
+  fake.add('1', 'JOIN', {}, { flowId: 'f' });
+  start(fake, {
+    async JOIN(_, job) {
+      const all = await job.inputs();
+      const one = await job.input('b');
+      return [all.length, one.result, await job.addToFlow({ 'j/1': { type: 'PART' } })];
+    },
+  });
+  assert.deepEqual(await fake.reported('1'), { completed: { result: [2, 'big', { 'j/1': 'job-1' }] } });
+  assert.deepEqual(fake.bodies, [
+    ['inputs', { lease: 'lease-1' }], ['inputs', { lease: 'lease-1', name: 'b' }],
+    ['POST /api/flows/f/jobs', { lease: 'lease-1', jobs: { 'j/1': { type: 'PART' } } }],
+  ]);
+});

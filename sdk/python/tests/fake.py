@@ -21,6 +21,7 @@ class Fake:
         self.most = 0  # leases of one heartbeat
         self.state, self.lease_ms = "run", 30_000
         self.keys = {}  # submitted jobs, by Idempotency-Key
+        self.flows = []  # the answers about flows, in the same way
         self.polls = []  # the answers to polls, in their order; the last one repeats
         # Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
         # lost; above, it is refused with this status.
@@ -149,6 +150,10 @@ class Fake:
 
     def client(self, request, verb, body):
         with self.lock:
+            if verb == "inputs" or "/api/flows" in verb:
+                self.bodies.append((verb, json.loads(body or "null")))
+                said = self.flows.pop(0) if len(self.flows) > 1 else self.flows[0]
+                return 201 if verb == "POST /api/flows" else 200, said
             if verb.endswith(("/submit", "/submit/batch")):
                 self.bodies.append(json.loads(body))
             if verb.endswith("/submit"):

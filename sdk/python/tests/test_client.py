@@ -1,7 +1,7 @@
 import unittest
 import unittest.mock
 
-from tierq import Client, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from tierq import Client, FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
 from .fake import Fake
 
 
@@ -49,6 +49,21 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(OutcomeUnknown):
             self.client.submit("paid", "RESIZE", idempotency_key="order-7")
         self.assertEqual(list(self.fake.keys), ["order-7"])
+
+    def test_flow(self):
+        self.fake.fault = lambda verb, n, body: 503 if verb == "POST /api/flows" and n == 1 else 0
+        self.fake.flows = [{"flowId": "f", "jobs": {"a": "job-a"}}, {"flowId": "f", "state": "RUNNING"},
+                           {"flowId": "f", "state": "STUCK"}]
+        jobs = {"a": {"type": "RESIZE"}, "b": {"after": ["a"], "onFailure": "run"}}
+        self.assertEqual(self.client.submit_flow(jobs, name="n")["jobs"], {"a": "job-a"})
+        with self.assertRaises(FlowFailed) as failed:
+            self.client.wait_flow("f")
+        self.assertEqual(failed.exception.flow["state"], "STUCK")
+        self.fake.flows = [{"flowId": "f", "state": "COMPLETED"}]
+        self.assertEqual(self.client.wait_flow("f")["state"], "COMPLETED")
+        self.assertEqual(self.client.cancel_flow("f"), "COMPLETED")
+        self.assertEqual(self.fake.bodies[0], ("POST /api/flows", {"name": "n", "jobs": jobs}))
+        self.assertEqual(self.fake.bodies[-1][0], "POST /api/flows/f/cancel")
 
     def test_unavailable(self):
         self.fake.fault = lambda verb, n, body: 503

@@ -44,6 +44,21 @@ class WorkerTest(unittest.TestCase):
         stop()
         self.assertLess(self.fake.counts["claim"] + self.fake.counts.get("report", 0), 200)
 
+    def test_flow(self):
+        self.fake.fault = lambda verb, n, body: 503 if verb == "inputs" and n == 1 else 0
+        self.fake.flows = [{"inputs": [{"name": "a", "result": {"n": 1}}, {"name": "b", "result": None}]},
+                           {"inputs": [{"name": "b", "result": "big"}]}, {"jobs": {"j/1": "job-1"}}]
+        self.fake.add("1", "JOIN", {}, flowId="f")
+
+        def join(payload, job):
+            return [len(job.inputs()), job.input("b")["result"], job.add_to_flow({"j/1": {"type": "PART"}})]
+
+        self.start({"JOIN": join})
+        self.assertEqual(self.fake.reported("1"), {"completed": {"result": [2, "big", {"j/1": "job-1"}]}})
+        self.assertEqual(self.fake.bodies, [
+            ("inputs", {"lease": "lease-1"}), ("inputs", {"lease": "lease-1", "name": "b"}),
+            ("POST /api/flows/f/jobs", {"lease": "lease-1", "jobs": {"j/1": {"type": "PART"}}})])
+
     def test_reports_travel_with_claims(self):
         for n in range(20):
             self.fake.add(str(n), "RESIZE", {"width": n})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Union
 from urllib.parse import quote
 
-from .errors import JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from .errors import FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
 from .connection import Address, Connection, pause, refusal
 
 HOLD = 25  # seconds that the server is asked to hold a poll's answer
@@ -23,7 +23,7 @@ class Poll:
     """The state of a job. Times are RFC 3339 texts; what there is not yet is None."""
 
     job_id: str
-    status: str  # SCHEDULED, HELD, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED or EXPIRED
+    status: str  # SCHEDULED, HELD, WAITING, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED or EXPIRED
     tier: str
     type: str
     retry_count: int
@@ -137,6 +137,45 @@ class Client:
     def cancel(self, job_id: str) -> str:
         """Cancels a job, and returns its status: CANCELLED, or PROCESSING while its worker has yet to be told."""
         return self._call("cancel", "DELETE", "/api/jobs/" + quote(job_id, safe=""), None, {}, changes=True)["status"]
+
+    def submit_flow(self, jobs: Dict[str, Dict[str, Any]], *, name: Optional[str] = None,
+                    idempotency_key: Optional[str] = None) -> Dict[str, Any]:
+        """Submits jobs that wait for each other, all or none, and returns a dict with flowId and the ids by name.
+
+        A job is a dict with the members of POST /jobs (without unique, expiresIn and expiresAt), after (the names of
+        the jobs that it waits for) and onFailure (cancel, run or wait). The errors are those of submit.
+        """
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        body = {"name": name, "jobs": jobs}
+        return self._call("submit flow", "POST", "/api/flows", body, headers, changes=True)
+
+    def flow(self, flow_id: str) -> Dict[str, Any]:
+        """Returns a flow: a dict with flowId, name, state, counts and jobs."""
+        return self._call("flow", "GET", "/api/flows/" + quote(flow_id, safe=""), None, {})
+
+    def wait_flow(self, flow_id: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Waits until all jobs of a flow are COMPLETED, and returns it.
+
+        The error is FlowFailed if it ended otherwise or is STUCK, or after timeout seconds a TimeoutError.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        rest = 0.1
+        while True:
+            flow = self.flow(flow_id)
+            if flow["state"] == "COMPLETED":
+                return flow
+            if flow["state"] != "RUNNING":
+                raise FlowFailed(flow)
+            left = rest if end is None else end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("flow %s has not ended within %s seconds" % (flow_id, timeout))
+            time.sleep(min(rest, left))
+            rest = min(2 * rest, 2.0)
+
+    def cancel_flow(self, flow_id: str) -> str:
+        """Cancels all jobs of a flow that have not ended, and returns its state."""
+        path = "/api/flows/%s/cancel" % quote(flow_id, safe="")
+        return self._call("cancel flow", "POST", path, None, {}, changes=True)["state"]
 
     def close(self) -> None:
         """Closes this thread's connection. The client stays usable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 if TYPE_CHECKING:
     from .client import Poll
@@ -57,6 +57,14 @@ class JobExpired(TierqError):
     def __init__(self, job: "Poll"):
         super().__init__("job %s expired: no worker claimed it in time" % job.job_id, job_id=job.job_id)
         self.job = job
+
+
+class FlowFailed(TierqError):
+    """The flow did not complete, or is STUCK; flow is its last state."""
+
+    def __init__(self, flow: Dict[str, Any]):
+        super().__init__("flow %s is %s" % (flow["flowId"], flow["state"]))
+        self.flow = flow
 
 
 class Permanent(Exception):

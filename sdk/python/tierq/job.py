@@ -16,7 +16,7 @@ MAX_CHECKPOINT = 16 << 10
 class Job:
     """A job that a worker holds. Handlers read it, and call stopped, wait, check and save."""
 
-    def __init__(self, claimed: Dict[str, Any], sent: float, changed: threading.Condition):
+    def __init__(self, claimed: Dict[str, Any], sent: float, changed: threading.Condition, ask: Any = None):
         self.id: str = claimed["jobId"]  # the same in each attempt: the key of the job's side effects
         self.type: str = claimed["type"]
         self.queue: str = claimed.get("queue", "")
@@ -29,6 +29,7 @@ class Job:
         self.checkpoint: Any = claimed.get("checkpoint")  # the last one of an earlier attempt; None = none
         self.trace_id: Optional[str] = claimed.get("traceId")
         self.traceparent: Optional[str] = claimed.get("traceparent")
+        self.flow_id: Optional[str] = claimed.get("flowId")  # the flow whose job it is
 
         self._lease: str = claimed["lease"]
         self._every: float = claimed["heartbeatEveryMs"] / 1000
@@ -39,6 +40,7 @@ class Job:
         self._stop = threading.Event()
         self._done = False  # the handler has returned
         self._lost = False  # the server says that the job is not this worker's any more
+        self._ask = ask  # makes a call about the job until it is answered
         self._changed = changed  # the worker's; it guards what is below
         self._progress: Optional[str] = None  # a checkpoint that the server has not acknowledged
         self._saves = self._stored = 0
@@ -88,6 +90,29 @@ class Job:
             while self._stored < number:
                 self.check()
                 self._changed.wait(0.2)
+
+    def inputs(self) -> List[Dict[str, Any]]:
+        """Returns what the jobs that it waited for in its flow left behind, by name.
+
+        An input is a dict with name, jobId, status, result, failureCause, lastError and tooLarge: results above 1 KiB
+        are left out here, and input has them.
+        """
+        return self._ask(self, "/api/worker/inputs", {"lease": self._lease})["inputs"]
+
+    def input(self, name: str) -> Dict[str, Any]:
+        """Returns what one job that it waited for left behind, whole; a TierqError with status 404 if there is none."""
+        return self._ask(self, "/api/worker/inputs", {"lease": self._lease, "name": name})["inputs"][0]
+
+    def add_to_flow(self, jobs: Dict[str, Dict[str, Any]]) -> Dict[str, str]:
+        """Adds jobs to its flow, all or none, and returns their ids by name.
+
+        A job is a dict with the members of POST /jobs, after and onFailure. Each name begins with the job's own name
+        and a slash; a job of the flow that is after "<own name>/*" waits for all of them. The same jobs may be added
+        again. The worker's key must be allowed to submit.
+        """
+        if not self.flow_id:
+            raise ValueError("the job is of no flow")
+        return self._ask(self, "/api/flows/%s/jobs" % self.flow_id, {"lease": self._lease, "jobs": jobs})["jobs"]
 
     def _beat(self) -> Tuple[str, int]:
         """Returns the entry of a heartbeat, and the number of its checkpoint."""

@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from .errors import Unavailable
-from .connection import Address, Connection, refusal
+from .connection import Address, Connection, pause, refusal
 from .job import Job
 from .report import Report
 
@@ -50,6 +50,28 @@ class State:
         if answer.get("state") == "terminate":
             self.stop()
         return answer
+
+    def ask(self, job: Job, path: str, body: Dict[str, Any]) -> Dict[str, Any]:
+        """Makes a call about a job, which may be repeated, until it is answered or the handler should end."""
+        conn, failures = Connection(self.to), 0
+        try:
+            while True:
+                job.check()
+                failures += 1
+                try:
+                    status, headers, text = conn.call("POST", path, json.dumps(body).encode(), CALL_TIME)
+                    if status == 200:
+                        return json.loads(text)
+                    error = refusal(path, status, headers, text)
+                except ValueError as e:
+                    error = Unavailable("%s: the answer is not understood: %s" % (path, e))
+                except Unavailable as e:
+                    error = e
+                if not error.passing:
+                    raise error
+                job.wait(pause(failures, error))
+        finally:
+            conn.close()
 
     def rest(self, seconds: float) -> None:
         """Waits, at most until stop."""
