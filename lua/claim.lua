@@ -102,7 +102,7 @@ end
 local function read_head(place)
   place.head = redis.call('ZRANGEBYSCORE', key_of(place.name, queue, queues), place.low, '+inf', 'WITHSCORES', 'LIMIT',
     text(place.read), '1')[2]
-  local front = place.candidates and place.candidates[1]
+  local front = place.candidates and place.candidates[place.candidates.first]
   if front and (not place.head or front.score <= tonumber(place.head)) then place.head = text(front.score) end
 end
 
@@ -114,7 +114,7 @@ local function pass_over(place)
     local number = band_of(place.head)
     was_passed_over = was_passed_over or not paused[number]
     place.is_passed_over = place.is_passed_over or not paused[number]
-    place.low, place.read, place.candidates = text((number + 1) * band), 0, place.candidates and {}
+    place.low, place.read, place.candidates = text((number + 1) * band), 0, place.candidates and {first = 1, last = 0}
     read_head(place)
   end
 end
@@ -124,14 +124,15 @@ local picks = {} -- number of a job that was read -> the line that it was read f
 
 local pick_from -- see below
 do
-  -- insert_candidate puts a candidate to the others of its place, which are in order.
+  -- insert_candidate puts a candidate to the others of its place, which are in order from first to last.
   local function insert_candidate(candidates, c)
-    local n = #candidates
-    local function is_behind(other)
-      return other.score > c.score or other.score == c.score and other.member > c.member
+    local n, score, member = candidates.last, c.score, c.member
+    while n >= candidates.first do
+      local other = candidates[n]
+      if other.score < score or other.score == score and other.member <= member then break end
+      candidates[n + 1], n = other, n - 1
     end
-    while n > 0 and is_behind(candidates[n]) do n = n - 1 end
-    table.insert(candidates, n + 1, c)
+    candidates[n + 1], candidates.last = c, candidates.last + 1
   end
 
   -- read_candidates reads more members of a queue that has lines: jobs and lines.
@@ -146,7 +147,7 @@ do
         local home = tier .. ':' .. place.name
         c.line = {
           line = key, tier = tier, queue = place.name, line_home = home, line_member = c.member,
-          line_name = table.concat({tier, key, place.name}, ':'), ids = {}, at = 1, taken = {},
+          line_name = tier .. ':' .. key .. ':' .. place.name, ids = {}, at = 1, taken = {},
         }
         keys[#keys + 1] = key
         keys_of_home[home] = keys_of_home[home] or {}
@@ -157,6 +158,7 @@ do
       place.last = c.score
     end
     place.read, place.is_read = place.read + #found / 2, #found < 2 * most
+    place.expected = math.ceil(most / math.max(#keys, 1)) + 1
     read_keys(lines, keys)
     for home, some in pairs(keys_of_home) do read_tags(lines, home, some) end
   end
@@ -172,15 +174,18 @@ do
     tags_of(line.line_home)[line.line] = t
     line.charge = math.floor((t.mean or v.mean or unknown_run) + 0.5)
     line.tag, line.step = t.tag, line.charge / tag_ms / s.weight
-    s.trial = s.trial or {running = s.running, next_at = s.next_at, behind = s.behind, limits = s.limits}
+    if s.limits and not s.trial then
+      s.trial = {running = s.running, next_at = s.next_at, behind = s.behind, limits = s.limits}
+    end
     line.trial, line.is_open = s.trial, true
   end
 
-  -- next_of returns the next job of a line, and reads a few more where it must.
-  local function next_of(line)
+  -- next_of returns the next job of a line, and reads a few more where it must: at first as many as the claim takes of
+  -- each line if all lines get as many.
+  local function next_of(place, line)
     if line.at > #line.ids and not line.is_read then
       local n = #line.ids
-      local wanted = math.min(math.max(3 * n, 4), 100)
+      local wanted = math.min(n == 0 and place.expected or 3 * n, 100)
       local found = redis.call('ZRANGE', lines .. 'jobs:' .. line.line_name, text(n), text(n + wanted - 1))
       for _, id in ipairs(found) do line.ids[#line.ids + 1] = id end
       line.is_read = #found < wanted
@@ -188,19 +193,22 @@ do
     return line.ids[line.at]
   end
 
+  -- may_start says whether the key of a line may start one more attempt. A key without limits has no trial.
+  local function may_start(line) return not line.trial or runs_from(line.trial, now) <= now end
+
   -- pick_job reads the next job of a line, unless its key may not start one more, and puts the line back behind the
   -- charge of the job.
   local function pick_job(place, c)
     local line, n = c.line, #ready + 1
     if not line.is_open then open_line(line, c.score) end
     touch(line).offset = line.offset
-    local id = runs_from(line.trial, now) <= now and next_of(line)
+    local id = may_start(line) and next_of(place, line)
     if not id then return end
-    ready[n], scores[n], homes[n], picks[n] = id, text(c.score), place, line
+    ready[n], scores[n], homes[n], picks[n] = id, c.score, place, line
     line.at = line.at + 1
-    start_one(line.trial, now)
+    if line.trial then start_one(line.trial, now) end
     line.tag = line.tag + line.step
-    if runs_from(line.trial, now) <= now and next_of(line) then
+    if may_start(line) and next_of(place, line) then
       c.score = math.min(line.offset + math.floor(line.tag), band > 0 and line.offset + band - 1 or math.huge)
       insert_candidate(place.candidates, c)
     end
@@ -212,18 +220,19 @@ do
     local highest = upto == '+inf' and math.huge or tonumber((string.gsub(upto, '^%(', '')))
     place.is_read, place.last = false, place.last or -math.huge
     while #ready < most do
-      local c = place.candidates[1]
+      local candidates = place.candidates
+      local c = candidates[candidates.first]
       if not place.is_read and (not c or c.score > place.last) then
         read_candidates(place, upto, most - #ready + 1)
-        c = place.candidates[1]
+        c = candidates[candidates.first]
       end
       if not c or c.score > highest or is_open and c.score == highest then break end
-      table.remove(place.candidates, 1)
+      candidates[candidates.first], candidates.first = nil, candidates.first + 1
       if c.line then
         pick_job(place, c)
       else
         local n = #ready + 1
-        ready[n], scores[n], homes[n] = c.member, text(c.score), place
+        ready[n], scores[n], homes[n] = c.member, c.score, place
       end
     end
     read_head(place)
@@ -240,7 +249,7 @@ local function read_from(place, upto, most)
     text(place.read), text(most - #ready + 1))
   for i = 1, #found, 2 do
     if string.byte(found[i]) == 64 then -- '@': a line
-      place.candidates = {}
+      place.candidates = {first = 1, last = 0}
       return pick_from(place, upto, most)
     end
   end
@@ -426,10 +435,11 @@ local function hand_out()
 
   -- first_lease is the lease of a first attempt, which the jobs of one class share.
   local first_leases = {} -- class as text -> lease
+  local first_run = ' ' .. format_run('1', '0', started, started, '0', token)
   local function first_lease(class, charge)
     local lease = first_leases[class.text]
     if not lease then
-      lease = class.text .. ' ' .. format_run('1', '0', started, started, '0', token) .. charge
+      lease = class.text .. first_run .. charge
       first_leases[class.text] = lease
     end
     return lease
@@ -478,7 +488,7 @@ local function hand_out()
     end
     gone, taken[#taken + 1] = i, id
   end
-  for i = #ready, gone + 1, -1 do homes[i].head = scores[i] end
+  for i = #ready, gone + 1, -1 do homes[i].head = text(scores[i]) end
   write_claim(started, unexplained, heartbeat_entries, run_entries, lease_entries, claimed_in_time)
 end
 

@@ -34,8 +34,7 @@ end
 local end_lines = {} -- lease -> the first line of what is kept of the job
 local function end_line_of(lease, state)
   if not end_lines[lease] then
-    local run = format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, lease.token)
-    end_lines[lease] = end_line(state, at, 'complete', lease.class, run)
+    end_lines[lease] = end_line(state, at, 'complete', lease.class, lease.run_text)
   end
   return end_lines[lease]
 end

@@ -38,7 +38,9 @@ local function read_keys(lines, wanted)
   for _, key in ipairs(wanted) do
     if not key_states[key] then
       keys[#keys + 1] = key
-      key_states[key] = {running = 0, next_at = 0, behind = '-', parked = {}, weight = 1}
+      key_states[key] = {
+        running = 0, next_at = 0, behind = '-', parked = {}, weight = 1, is_stored = false, is_changed = false,
+      }
     end
   end
   for i, stored in pairs(read_column(lines .. 'keys', keys)) do
@@ -46,8 +48,10 @@ local function read_keys(lines, wanted)
     if running then
       local s = key_states[keys[i]]
       s.running, s.next_at, s.behind, s.is_stored = tonumber(running), tonumber(next_at), behind, true
-      for home in string.gmatch(rest, '%S+') do s.parked[#s.parked + 1] = home end
-      s.was_parked = #s.parked > 0
+      if #rest > 1 then
+        for home in string.gmatch(rest, '%S+') do s.parked[#s.parked + 1] = home end
+        s.was_parked = #s.parked > 0
+      end
     end
   end
   for i, stored in pairs(read_column(lines .. 'limits', keys)) do
@@ -89,7 +93,7 @@ local function read_tags(lines, home, wanted)
   end
   for i, stored in pairs(read_column(lines .. 'tags:' .. home, keys)) do
     local tag, mean = string.match(stored or '', '^(%S+) (%S+)$')
-    if tag then tags[keys[i]] = {tag = tonumber(tag), mean = tonumber(mean)} end
+    if tag then tags[keys[i]] = {tag = tonumber(tag), mean = tonumber(mean), is_changed = false} end
   end
 end
 
@@ -189,17 +193,15 @@ do
     return moved
   end
 
-  -- spend adds n attempts that end now to what a line, or a tier, spent in the last minutes. The minutes are texts:
-  -- the Lua of the embedded Redis makes room for every number below one that is an index.
+  -- spend adds n attempts that end now to what a line, or a tier, spent in the last minutes.
   local minute_ms, minutes_kept = 60000, 6
-  local spent = {} -- minute -> name -> {ended, ms, since}
+  local spent = {} -- how many minutes before the last one, and 1 -> name -> {ended, ms, since}
   local function spend(name, ran, n, now)
-    local last = math.floor(now / minute_ms)
-    for m = math.max(math.floor((now - ran) / minute_ms), last - minutes_kept + 1), last do
-      local minute, since = text(m), math.max(now - ran, m * minute_ms)
-      spent[minute] = spent[minute] or {}
-      local of = spent[minute][name] or {ended = 0, ms = 0, since = since}
-      spent[minute][name] = of
+    local last, from = math.floor(now / minute_ms), now - ran
+    for m = math.max(math.floor(from / minute_ms), last - minutes_kept + 1), last do
+      local of_minute, since = spent[last - m + 1] or {}, math.max(from, m * minute_ms)
+      local of = of_minute[name] or {ended = 0, ms = 0, since = since}
+      spent[last - m + 1], of_minute[name] = of_minute, of
       of.ms, of.since = of.ms + n * (math.min(now, (m + 1) * minute_ms) - since), math.min(of.since, since)
       if m == last then of.ended = of.ended + n end
     end
@@ -211,8 +213,9 @@ do
       spend(run.class.line_name, run.ran, run.n, now)
       spend(run.class.tier, run.ran, run.n, now)
     end
-    for minute, of_minute in pairs(spent) do
-      local key, names, texts = lines .. 'spent:' .. minute, {}, {}
+    for ago, of_minute in pairs(spent) do
+      local minute, names, texts = math.floor(now / minute_ms) - ago + 1, {}, {}
+      local key = lines .. 'spent:' .. text(minute)
       for name in pairs(of_minute) do names[#names + 1] = name end
       local is_there = redis.call('EXISTS', key) == 1
       local stored = is_there and read_values('HMGET', key, names) or {}
@@ -220,8 +223,8 @@ do
         local of = of_minute[name]
         local ended, ms, since = string.match(stored[i] or '', '^(%d+) (%d+) (%d+)$')
         local earliest = math.min(of.since, tonumber(since) or of.since)
-        local sums = {text(of.ended + (ended or 0)), text(of.ms + (ms or 0)), text(earliest)}
-        texts[#texts + 1], texts[#texts + 2] = name, table.concat(sums, ' ')
+        texts[#texts + 1] = name
+        texts[#texts + 1] = string.format('%d %d %d', of.ended + (ended or 0), of.ms + (ms or 0), earliest)
       end
       bulk('HSET', key, texts)
       if not is_there then redis.call('PEXPIRE', key, text((minute + 1 + minutes_kept) * minute_ms - now)) end
@@ -230,9 +233,11 @@ do
 
   -- The members of queues that the call removes and adds, by the queue: written at once.
   local removed, added = {}, {} -- name of a queue -> members; -> score, member, score, member, ...
-  local function keep(list, name, ...)
-    list[name] = list[name] or {}
-    for _, value in ipairs({...}) do table.insert(list[name], value) end
+  local function keep(list, name, value, another)
+    local kept = list[name] or {}
+    list[name] = kept
+    local n = #kept
+    kept[n + 1], kept[n + 2] = value, another
   end
 
   -- move_lines gives the lines in their queues the scores of their corrected tags, unless the call places them anyway.
@@ -354,7 +359,7 @@ do
 
   -- tag_text writes a tag and a mean.
   local function tag_text(of)
-    return string.format('%.4f ', of.tag) .. (of.mean and string.format('%.3f', of.mean) or '-')
+    return of.mean and string.format('%.4f %.3f', of.tag, of.mean) or string.format('%.4f -', of.tag)
   end
 
   -- write_keys writes the states of keys and the tags that the call changed.
@@ -365,8 +370,9 @@ do
       if s.is_changed and is_idle and s.is_stored then
         idle[#idle + 1] = key
       elseif s.is_changed and not is_idle then
-        local words = {text(s.running), string.format('%.3f', s.next_at), s.behind, table.concat(s.parked, ' ')}
-        stored[#stored + 1], stored[#stored + 2] = key, table.concat(words, ' ')
+        local parked = table.concat(s.parked, ' ')
+        stored[#stored + 1] = key
+        stored[#stored + 1] = string.format('%d %.3f %s %s', s.running, s.next_at, s.behind, parked)
       end
     end
     bulk('HDEL', lines .. 'keys', idle)
@@ -411,9 +417,10 @@ do
       if id and s.limits and s.limits.strict then s.behind, s.is_changed = id, true end
     end
     move_lines(queue, queues, moved)
-    for _, line in ipairs(leave_queues(queue, queues, lines, now)) do
-      enter_queue(queue, queues, job, lines, line, now)
-    end
+    local entering, keys_of_home = leave_queues(queue, queues, lines, now), {}
+    for _, line in ipairs(entering) do keep(keys_of_home, line.home, line.key) end
+    for home, some in pairs(keys_of_home) do read_tags(lines, home, some) end
+    for _, line in ipairs(entering) do enter_queue(queue, queues, job, lines, line, now) end
     for key in pairs(key_states) do wake(queue, queues, job, lines, key, now) end
     for name, members in pairs(added) do
       bulk('ZADD', key_of(name, queue, queues), members)

@@ -37,49 +37,70 @@ local function slice_of(id) return string.sub(id, 1, 11) end
 -- another text. line is the key of the job's line. uniq is the job's unique key: a hash, and while what the job holds
 -- the key: 'w' it waits, 'l' it lives, 's' and a number = so many seconds from its arrival. exp is the time in ms by
 -- which the job must be claimed.
-local function read_class_options(parsed, options)
+local function read_class_options(class, options)
   local key, after_line = string.match(options, '^ line=(%S+)(.*)$')
   local rest = after_line or options
   if key then
-    parsed.line = key
-    parsed.line_home = parsed.tier .. ':' .. parsed.queue
-    parsed.line_name = table.concat({parsed.tier, key, parsed.queue}, ':')
-    parsed.line_member = '@' .. parsed.tier .. ':' .. key
+    class.line = key
+    class.line_home = class.tier .. ':' .. class.queue
+    class.line_name = class.tier .. ':' .. key .. ':' .. class.queue
+    class.line_member = '@' .. class.tier .. ':' .. key
+    if rest == '' then return true end
   end
   local hash, mode, seconds, after_unique = string.match(rest, '^ uniq=(%x+)%.([wls])(%d*)(.*)$')
   if hash then
-    parsed.unique, parsed.unique_while, parsed.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
+    class.unique, class.unique_while, class.unique_ms = hash, mode, (tonumber(seconds) or 0) * 1000
     rest = after_unique
   end
   local expires = string.match(rest, '^ exp=(%d+)$')
-  parsed.expires = expires and tonumber(expires)
+  class.expires = expires and tonumber(expires)
   return expires ~= nil or rest == ''
 end
 
--- parse_class parses a class, once per call: most jobs of a call share one. It returns nil for another text.
-local parsed_classes = {} -- class as text -> its parts
-local function parse_class(class)
-  local parsed = parsed_classes[class]
-  if parsed then return parsed end
-  local tier, queue, generation, max_retries, owner, max_run, options =
-    string.match(class, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+)(.*)$')
-  if not tier then return nil end
-  parsed = {
-    text = class, tier = tier, queue = queue, generation = generation, max_retries = tonumber(max_retries),
-    owner = owner, max_run = tonumber(max_run),
+-- parsed has the texts that the call has parsed, by their kinds: text -> its parts.
+local parsed = {bare_classes = {}, classes = {}, leases = {}, runs = {}, end_lines = {}}
+
+-- parse_class parses a class, once per call: most jobs of a call share one, or at least what stands before its options.
+-- It returns nil for another text.
+local function parse_class(class_text)
+  local class = parsed.classes[class_text]
+  if class then return class end
+  local options_at = string.find(class_text, ' %l+=')
+  local bare_text = options_at and string.sub(class_text, 1, options_at - 1) or class_text
+  local bare = parsed.bare_classes[bare_text]
+  if not bare then
+    local tier, queue, generation, max_retries, owner, max_run =
+      string.match(bare_text, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+)$')
+    if not tier then return nil end
+    bare = {
+      tier = tier, queue = queue, generation = generation, max_retries = tonumber(max_retries), owner = owner,
+      max_run = tonumber(max_run),
+    }
+    parsed.bare_classes[bare_text] = bare
+  end
+  class = {
+    text = class_text, tier = bare.tier, queue = bare.queue, generation = bare.generation,
+    max_retries = bare.max_retries, owner = bare.owner, max_run = bare.max_run, line = false, line_home = false,
+    line_name = false, line_member = false, unique = false, unique_while = false, unique_ms = false, expires = false,
   }
-  if options ~= '' and not read_class_options(parsed, options) then return nil end
-  parsed_classes[class] = parsed
-  return parsed
+  if options_at and not read_class_options(class, string.sub(class_text, options_at)) then return nil end
+  parsed.classes[class_text] = class
+  return class
 end
 
--- parse_run returns the parts of a run. first_claim is '0' for a generation that was never claimed.
-local run_pattern = '(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)'
-local function parse_run(run)
-  local attempt, retries, first_claim, started, due, token = string.match(run, '^' .. run_pattern .. '$')
-  return {
-    attempt = attempt, retries = retries, first_claim = first_claim, started = started, due = due, token = token,
-  }
+-- parse_run returns the parts of a run. first_claim is '0' for a generation that was never claimed. The first attempts
+-- of one claim share a run.
+local function parse_run(run_text)
+  local run = parsed.runs[run_text]
+  if not run then
+    local attempt, retries, first_claim, started, due, token =
+      string.match(run_text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+    run = {
+      attempt = attempt, retries = retries, first_claim = first_claim, started = started, due = due, token = token,
+    }
+    parsed.runs[run_text] = run
+  end
+  return run
 end
 
 local function format_run(attempt, retries, first_claim, started, due, token)
@@ -88,28 +109,27 @@ end
 
 -- parse_lease parses what leases has of a job. It parses each lease once per call: the first attempts of one claim
 -- share one. It returns nil for another text.
-local parsed_leases = {} -- lease as text -> its parts
 local function parse_lease(stored)
   local cut = stored and string.find(stored, '\n', 1, true)
   if not cut then return nil end
-  local lease, head = string.sub(stored, 1, cut - 1), string.sub(stored, cut + 1)
-  local parsed = parsed_leases[lease]
-  if not parsed then
-    local bare, cancel = lease, string.sub(lease, -7) == ' cancel'
-    if cancel then bare = string.sub(lease, 1, -8) end
-    local uncharged, charge = string.match(bare, '^(.*)( charge=%d+)$')
-    local class, attempt, retries, first_claim, started, due, token =
-      string.match(uncharged or bare, '^(.*) ' .. run_pattern .. '$')
+  local lease_text, head = string.sub(stored, 1, cut - 1), string.sub(stored, cut + 1)
+  local lease = parsed.leases[lease_text]
+  if not lease then
+    local bare, cancel = lease_text, string.sub(lease_text, -7) == ' cancel'
+    if cancel then bare = string.sub(lease_text, 1, -8) end
+    local uncharged, charge = string.match(bare, '^(.*) charge=(%d+)$')
+    local class, run_text = string.match(uncharged or bare, '^(.*) (%d+ %d+ %d+ %d+ %d+ %S+)$')
     class = class and parse_class(class)
     if not class then return nil end
-    parsed = {
-      text = bare, class = class, attempt = attempt, retries = retries, first_claim = first_claim, started = started,
-      due = due, token = token, cancel = cancel, charge_text = charge or '',
-      charge = tonumber(string.match(charge or '', '%d+') or 0),
+    local run = parse_run(run_text)
+    lease = {
+      text = bare, class = class, run_text = run_text, attempt = run.attempt, retries = run.retries,
+      first_claim = run.first_claim, started = run.started, due = run.due, token = run.token, cancel = cancel,
+      charge_text = charge and ' charge=' .. charge or '', charge = tonumber(charge or 0),
     }
-    parsed_leases[lease] = parsed
+    parsed.leases[lease_text] = lease
   end
-  return parsed, head
+  return lease, head
 end
 
 -- bytes_of returns the length of the payload, which the head tells.
@@ -235,7 +255,7 @@ local function touch(class)
   if not line then
     line = {
       key = class.line, tier = class.tier, queue = class.queue, name = class.line_name, member = class.line_member,
-      home = class.line_home, entries = {}, change = 0,
+      home = class.line_home, entries = {}, change = 0, offset = false, old_tag = false, size = false,
     }
     touched[class.line_name] = line
   end
@@ -373,21 +393,20 @@ end
 
 -- parse_ended parses what is kept of an ended job: it returns the parts of the first line, the head and the detail; nil
 -- for another text. The jobs that one call ended mostly share their first line, which is parsed once per call.
-local parsed_end_lines = {} -- line -> its parts
 local function parse_ended(stored)
   local cut = stored and string.find(stored, '\n', 1, true)
   local second_cut = cut and string.find(stored, '\n', cut + 1, true)
   if not second_cut then return nil end
   local line = string.sub(stored, 1, cut - 1)
-  local parsed = parsed_end_lines[line]
-  if not parsed then
+  local ended_by = parsed.end_lines[line]
+  if not ended_by then
     local state, at, report, class, run = string.match(line, '^(%S+) (%d+) (%S+) (.*) (%d+ %d+ %d+ %d+ %d+ %S+)$')
     class = class and parse_class(class)
     if not class then return nil end
-    parsed = {state = state, at = at, report = report, class = class, run = parse_run(run), run_text = run}
-    parsed_end_lines[line] = parsed
+    ended_by = {state = state, at = at, report = report, class = class, run = parse_run(run), run_text = run}
+    parsed.end_lines[line] = ended_by
   end
-  return parsed, string.sub(stored, cut + 1, second_cut - 1), string.sub(stored, second_cut + 1)
+  return ended_by, string.sub(stored, cut + 1, second_cut - 1), string.sub(stored, second_cut + 1)
 end
 
 -- format_detail is the rest of what is kept of an ended job: the cause and the error of its latest failed attempt, and

@@ -94,7 +94,21 @@ var mutationsOfWalks = []mutation{
 		want:  "S27",
 		sleep: 1000 * time.Millisecond,
 		mix:   func(m *client.Mix) { m.Line, m.Unique = 1, 0 },
-		edits: []edit{{"lua/lines.lua", "math.max(s.running - 1, 0), true", "0, true"}},
+		edits: []edit{{"lua/lines.lua", "math.max(s.running - n, 0), true", "0, true"}},
+	},
+	{
+		name:  "a rate is no limit of a key",
+		want:  "S27",
+		mix:   func(m *client.Mix) { m.Line, m.Unique = 1, 0 },
+		edits: []edit{{"lua/lines.lua", "if l.interval > 0 then return", "if false then return"}},
+	},
+	{
+		name:  "a paused key runs",
+		want:  "S27",
+		mix:   func(m *client.Mix) { m.Line, m.Unique = 1, 0 },
+		only:  "limits of keys changed",
+		over:  30 * time.Second,
+		edits: []edit{{"lua/lines.lua", "if l.paused_until > now then return l.paused_until end", ""}},
 	},
 	{
 		name: "a late end of another program's worker counts",

@@ -206,13 +206,13 @@ var mutations = []mutation{
 	{"an end leaves the checkpoint", "prelude", "drop_from_column(checkpoints, ended_ids)", "", true},
 	{
 		"all leases are the first", "prelude",
-		"parsed_leases[lease] = parsed",
-		"setmetatable(parsed_leases, {__index = function() return parsed end})", false,
+		"parsed.leases[lease_text] = lease",
+		"setmetatable(parsed.leases, {__index = function() return lease end})", false,
 	},
 	{
 		"all ends are the first", "prelude",
-		"parsed_end_lines[line] = parsed",
-		"setmetatable(parsed_end_lines, {__index = function() return parsed end})", false,
+		"parsed.end_lines[line] = ended_by",
+		"setmetatable(parsed.end_lines, {__index = function() return ended_by end})", false,
 	},
 	{"release says not until when", "fail", "text(now + delay) .. ' ' .. message", "'0 ' .. message", false},
 	{"release forgets why", "fail", "text(now + delay) .. ' ' .. message", "text(now + delay) .. ' '", false},

@@ -8,7 +8,7 @@ var lineBugs = []bug{
 	{"an end frees one attempt only", "prelude", "math.max(s.running - n, 0), true", "math.max(s.running - 1, 0), true"},
 	{"a tier spends nothing", "prelude", "spend(run.class.tier, run.ran, run.n, now)", ""},
 	{"a line spends all in the last minute", "prelude", "math.min(now, (m + 1) * minute_ms) - since", "now - since"},
-	{"a claim forgets what it has read of a key", "claim", "    start_one(line.trial, now)\n", ""},
+	{"a claim forgets what it has read of a key", "claim", "    if line.trial then start_one(line.trial, now) end\n", ""},
 	{"nobody wakes a parked line", "prelude",
 		"enter_queue(queue, queues, job, lines, read_line(key, home), now)", ""},
 	{"a parked line stays in its queue", "prelude",
