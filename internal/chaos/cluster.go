@@ -58,6 +58,7 @@ type cluster struct {
 	faults []check.Fault
 	beside check.Witness
 	pauses []check.Pause // that were known to be in force
+	holds  []check.Hold  // of keys of lines
 	kills  int
 	counts map[string]*tally // by kind and variant
 	put    map[job.Tier]put  // plans that a server has stored, or may have stored

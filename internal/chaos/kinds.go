@@ -107,6 +107,7 @@ func (c *cluster) ofTheHouse() []kind {
 		{id: "F52", what: "a plan changed", inject: planChanged},
 		{id: "F52", what: "a tier added", inject: tierAdded},
 		{id: "F52", what: "a tier paused", inject: tierPaused},
+		{id: "F52", what: "limits of keys changed", inject: keysHeld},
 	}
 	if !c.Embedded {
 		all = append(all, kind{id: "F08", what: "kill -9 of all servers", repeats: true, inject: allKilled})

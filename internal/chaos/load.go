@@ -102,6 +102,7 @@ func (c *cluster) witness(ctx context.Context, load *client.Load) (w check.Witne
 func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evidence) (err error) {
 	c.notes.Lock()
 	e.Ops, e.Faults, e.Pauses = append(load.Ops(), c.ops...), slices.Clone(c.faults), slices.Clone(c.pauses)
+	e.Holds = slices.Clone(c.holds)
 	c.notes.Unlock()
 	e.Polls = load.Polls()
 	e.Plans = map[job.Tier]job.Plan{}

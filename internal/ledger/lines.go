@@ -73,9 +73,26 @@ func (l *Lines) Sync(ctx context.Context, runs []string) error {
 	if now == l.runs && time.Since(l.synced) < tidyEvery {
 		return nil
 	}
+	// An operator may change limits after they were read in SQL, and before Redis is given them. A second look finds that
+	// Redis has the old ones.
+	for range 3 {
+		given, err := l.give(ctx, runs)
+		if err != nil {
+			return err
+		}
+		if !given {
+			break
+		}
+	}
+	l.runs, l.synced = now, time.Now()
+	return nil
+}
+
+// give gives the partitions that answer the limits that they lack, and says whether there were any.
+func (l *Lines) give(ctx context.Context, runs []string) (given bool, err error) {
 	all, err := within(ctx, listPatience, l.SQL.LineLimits)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for p, run := range runs {
 		if run == "" {
@@ -83,7 +100,7 @@ func (l *Lines) Sync(ctx context.Context, runs []string) error {
 		}
 		wanted := slices.DeleteFunc(slices.Clone(all),
 			func(one job.LineLimits) bool { return !slices.Contains(job.HomesOfLine(one.Name, l.Partitions), p) })
-		_, err := within(ctx, listPatience, func(ctx context.Context) (int, error) {
+		n, err := within(ctx, listPatience, func(ctx context.Context) (int, error) {
 			missing, err := l.Redis.OtherLimits(ctx, p, wanted)
 			if err == nil && len(missing) > 0 {
 				l.Log.Warn("Redis was given limits of lines that it did not have", "partition", p, "keys", len(missing))
@@ -92,9 +109,9 @@ func (l *Lines) Sync(ctx context.Context, runs []string) error {
 			return len(missing), err
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
+		given = given || n > 0
 	}
-	l.runs, l.synced = now, time.Now()
-	return nil
+	return given, nil
 }

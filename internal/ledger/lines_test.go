@@ -15,8 +15,9 @@ import (
 type limitStores struct {
 	sql   map[string]job.LineLimits
 	redis [2]map[string]job.LineLimits
-	down  error // of Redis
-	reads int   // of all of SQL's limits
+	down  error  // of Redis
+	reads int    // of all of SQL's limits
+	late  func() // called once, before Redis is given limits
 }
 
 func newLimitStores() *limitStores {
@@ -45,6 +46,10 @@ func (s *limitStores) StoreLimits(_ context.Context, l job.LineLimits, version i
 }
 
 func (s *limitStores) SetLimits(_ context.Context, partition int, limits []job.LineLimits) error {
+	if late := s.late; late != nil {
+		s.late = nil
+		late()
+	}
 	for _, l := range limits {
 		if s.redis[partition][l.Name] = l; l.None() {
 			delete(s.redis[partition], l.Name)
@@ -130,7 +135,7 @@ func TestLines_Sync(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.reads != 2 || len(s.redis[0])+len(s.redis[1]) != 20 || len(s.redis[0]) == 0 || len(s.redis[1]) == 0 {
+	if s.reads != 3 || len(s.redis[0])+len(s.redis[1]) != 20 || len(s.redis[0]) == 0 || len(s.redis[1]) == 0 {
 		t.Errorf("%d reads; %+v", s.reads, s.redis)
 	}
 	for p := range s.redis {
@@ -142,6 +147,22 @@ func TestLines_Sync(t *testing.T) {
 	}
 	s.redis[1] = map[string]job.LineLimits{}
 	if err := l.Sync(t.Context(), []string{"", "c"}); err != nil || len(s.redis[0])+len(s.redis[1]) != 20 {
+		t.Errorf("%v; %+v", err, s.redis)
+	}
+}
+
+// Limits that an operator changes while Redis is given the old ones are in Redis afterwards.
+func TestLines_SyncMeetsAChange(t *testing.T) {
+	t.Parallel()
+	s := newLimitStores()
+	l, p := s.lines(), job.HomesOfLine("acme", 2)[0]
+	s.sql["acme"] = job.LineLimits{Name: "acme", Running: 1, Version: 1}
+	s.late = func() {
+		if _, err := l.SetLimits(t.Context(), job.LineLimits{Name: "acme", Running: 9}, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.Sync(t.Context(), []string{"a", "b"}); err != nil || s.redis[p]["acme"].Running != 9 {
 		t.Errorf("%v; %+v", err, s.redis)
 	}
 }

@@ -171,6 +171,7 @@ type Evidence struct {
 	// Lines are the limits that keys of lines have from before the first submit on.
 	Lines  map[string]job.LineLimits
 	Pauses []Pause
+	Holds  []Hold
 	Quiet  time.Time     // when the last fault was over
 	Rested time.Time     // when everything was at rest; zero = it never was
 	Bound  time.Duration // how long after Quiet everything has to be at rest

@@ -89,3 +89,70 @@ func strictOrder(b *book) {
 		}
 	}
 }
+
+// lineRates is the part of S27 about rates: of any attempts of a key in a row, at most as many start within a time as
+// the burst and the rate allow.
+func lineRates(b *book) {
+	for line, limits := range b.Lines {
+		if limits.Rate == 0 {
+			continue
+		}
+		var starts []attempt
+		for _, o := range b.certain(line) {
+			starts = append(starts, attemptsOf(o)...)
+		}
+		slices.SortFunc(starts, func(x, y attempt) int { return cmp.Or(x.from.Compare(y.from), cmp.Compare(x.ID, y.ID)) })
+		for i, last := range starts {
+			for n := limits.Burst + 1; n <= limits.Burst+20 && n <= i+1; n++ {
+				first := starts[i+1-n]
+				least := time.Duration(float64(n-limits.Burst) / limits.Rate * float64(time.Second))
+				if last.from.Sub(first.from)+rateSlack < least && !b.forgot(first.from.Add(-limitsBack), last.from) {
+					b.say("S27", last.ID, "%d attempts of the key %s were claimed from %s to %s; that takes %s at least", n, line,
+						clock(first.from), clock(last.from), least)
+					return
+				}
+			}
+		}
+	}
+}
+
+// rateSlack is how much the times of claims, in whole milliseconds, may be apart less than a rate says.
+const rateSlack = 3 * time.Millisecond
+
+// Hold is a time in which a key of lines had other limits than b.Lines: at most Most of its attempts ran, and if that is
+// 0 none started. The server had answered the change at From.
+type Hold struct {
+	Line     string
+	Most     int
+	From, To time.Time
+}
+
+// linesHeld is the part of S27 about limits that change: an attempt that starts during a hold finds fewer attempts of
+// its key than may run.
+func linesHeld(b *book) {
+	for _, h := range b.Holds {
+		var all []attempt
+		for _, o := range b.certain(h.Line) {
+			all = append(all, attemptsOf(o)...)
+		}
+		from, to := h.From.Add(holdSlack), h.To.Add(-holdSlack)
+		for _, one := range all {
+			if !one.from.After(from) || !one.from.Before(to) || b.forgot(h.From.Add(-limitsBack), one.from) {
+				continue
+			}
+			open := 0
+			for _, other := range all {
+				if !other.from.After(one.from) && other.to.After(one.from) {
+					open++
+				}
+			}
+			if open > h.Most {
+				b.say("S27", one.ID, "it was claimed at %s, and %d attempts of the key %s ran then; from %s to %s %d may",
+					clock(one.from), open, h.Line, clock(h.From), clock(h.To), h.Most)
+			}
+		}
+	}
+}
+
+// holdSlack is how far the clocks of Redis and of the checker may be apart.
+const holdSlack = 300 * time.Millisecond

@@ -63,6 +63,38 @@ func paused(e *Evidence) {
 	e.Pauses = []Pause{{Tier: e.outcome(32, 1).Tier, Known: at(17), Ends: at(21.7).Add(pauseSlack)}}
 }
 
+// held lowers the limit of the key of queueing to one from 20.5 on; 31 starts beside 30 at 21.2.
+func held(e *Evidence) {
+	e.queueing()
+	e.Holds = []Hold{{Line: "pair", Most: 1, From: at(20.5), To: at(22)}}
+}
+
+// rated gives the key of queueing a rate of one attempt a second, and two at once: 32 starts 0.5 s after 30.
+func rated(e *Evidence) {
+	e.queueing()
+	e.Lines["pair"] = job.LineLimits{Rate: 1, Burst: 2}
+}
+
+// A loss of Redis excuses attempts during a hold, and beyond a rate; so does a hold that is over, and a rate that
+// allows them.
+func TestSoundLines_HeldAndRated(t *testing.T) {
+	forgotten := func(e *Evidence) { e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(20.3, 20.4)) }
+	for name, change := range map[string]func(*Evidence){
+		"held, forgotten":  func(e *Evidence) { held(e); forgotten(e) },
+		"held, over":       func(e *Evidence) { held(e); e.Holds[0].To = at(21.2) },
+		"held, two":        func(e *Evidence) { held(e); e.Holds[0].Most = 2 },
+		"rated, forgotten": func(e *Evidence) { rated(e); forgotten(e) },
+		"rated, faster":    func(e *Evidence) { rated(e); e.Lines["pair"] = job.LineLimits{Rate: 2.6, Burst: 2} },
+		"rated, burst":     func(e *Evidence) { rated(e); e.Lines["pair"] = job.LineLimits{Rate: 1, Burst: 3} },
+	} {
+		e := sound()
+		change(&e)
+		if r := Check(e); len(r.Violations) > 0 {
+			t.Error(name, r.Violations)
+		}
+	}
+}
+
 // A loss of Redis, and a process that was frozen before it could read a pause, excuse attempts during the pause; so
 // does another tier.
 func TestSoundPauses(t *testing.T) {
@@ -85,6 +117,12 @@ func TestSoundPauses(t *testing.T) {
 
 var seedsOfLines = []seed{
 	{"S24", "an attempt began during a pause", paused},
+	{"S27", "more attempts of a key than may after a change", held},
+	{"S27", "an attempt of a paused key", func(e *Evidence) {
+		held(e)
+		e.Holds[0].Most = 0
+	}},
+	{"S27", "more attempts of a key than its rate allows", rated},
 	{"S27", "more attempts of a key than may", queued(func(e *Evidence) {
 		e.Lines["pair"] = job.LineLimits{Running: 1}
 	})},

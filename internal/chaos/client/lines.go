@@ -10,9 +10,10 @@ import (
 // LineTier is the tier whose jobs wait in lines.
 const LineTier = job.Unpaid
 
-// These are the keys of lines: the jobs of LineSolo run one after the other, at most two of LinePair run at once, and
-// LineFree has no limits.
+// These are the keys of lines: the jobs of LineSolo run one after the other, at most two of LinePair run at once, so
+// many of LineSlow start per second, and LineFree has no limits.
 const (
+	LineSlow = "slow"
 	LineSolo = "solo"
 	LinePair = "pair"
 	LineFree = "any number"
@@ -24,9 +25,9 @@ func (l *Load) lined(w *wish, dice *rand.Rand) bool {
 	if w.op.Tier != LineTier || dice.Float64() >= l.Mix.Line {
 		return false
 	}
-	keys := []string{LinePair, LinePair, LineFree, LineSolo}
+	keys := []string{LinePair, LinePair, LineFree, LineSlow, LineSolo}
 	if w.op.Type == check.Elsewhere {
-		keys = keys[:3]
+		keys = keys[:4]
 	}
 	key := keys[dice.IntN(len(keys))]
 	w.op.Line, w.body.Line = key, key
