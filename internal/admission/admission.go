@@ -59,9 +59,11 @@ type Options struct {
 
 	// Now is Redis' time as this process knows it; nil = that of the host, which is Redis' host too.
 	Now func() time.Time
-	// With a Journal, a submit has its row there before Redis is asked. Known says whether Redis has a job, Incarnation
-	// returns the incarnation of a partition's data as last read. Either all three are set or none.
+	// With a Journal, a submit has its row there before Redis is asked: with JournalAll every submit, else each submit
+	// with a batch. Known says whether Redis has a job, Incarnation returns the incarnation of a partition's data as last
+	// read. Either all three are set or none.
 	Journal     Journal
+	JournalAll  bool
 	Known       func(ctx context.Context, id job.ID) (bool, error)
 	Incarnation func(partition int) string
 }
@@ -78,6 +80,7 @@ type Admission struct {
 	turn       atomic.Uint32
 	waits      sync.Pool // of *wait
 	journal    Journal   // nil = none
+	all        bool      // every submit has a row in the journal
 	known      func(ctx context.Context, id job.ID) (bool, error)
 	now        func() time.Time
 	run        func(partition int) string
@@ -103,6 +106,7 @@ func New(o Options) *Admission {
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(),
 		pauses: o.Pauses, room: newRoom()}
 	a.journal, a.known, a.now, a.run, a.log = o.Journal, o.Known, o.Now, o.Incarnation, o.Log
+	a.all = o.JournalAll && o.Journal != nil
 	a.waits.New = func() any { return newWait() }
 	for p := range max(o.Partitions, 1) {
 		c := newCommitter(p, o, a.room, &a.group)
@@ -148,12 +152,13 @@ func (a *Admission) Stop(ctx context.Context) error {
 }
 
 // Submit accepts a job or refuses it, within 2 s. s.ID must be empty. s.MaxRetries below 0 means the plan's
-// number; a larger number than the plan's is reduced to it. No job waits longer than the plan's MaxWait. A nil error means that the job is in Redis (and in the
-// journal, if there is one), under the returned id. With a journal, a submit is finished even if its caller has
-// left. The errors:
+// number; a larger number than the plan's is reduced to it. No job waits longer than the plan's MaxWait. A nil error
+// means that the job is in Redis (and in the journal, if the submit has a row there), under the returned id. A submit
+// with a row is finished even if its caller has left. The errors:
 //
 //   - job.ErrUnknownTier: there is no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
+//   - job.ErrNoBatch, job.ErrSealed: the submit's batch does not take it;
 //   - job.ErrTaken, in a *job.TakenError: another job holds the unique key;
 //   - job.ErrUnhealthy, job.ErrPaused, job.ErrQueueFull or job.ErrQuota, in a *Refusal: not accepted, and never will
 //     be;
@@ -167,7 +172,7 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 	if err := a.open(ctx); err != nil {
 		return job.Accepted{}, err
 	}
-	if a.journal != nil {
+	if a.journals(&s) {
 		r := a.submit(ctx, []job.Submission{s}, a.room.takeNow)[0]
 		return r.Accepted, r.Err
 	}

@@ -49,7 +49,7 @@ func (a *Admission) submit(
 		return f.results
 	}
 	atOnce := job.MaxBatch
-	if a.journal != nil {
+	if f.journals() {
 		atOnce = rowsAtOnce
 		ctx = context.WithoutCancel(ctx) // a written row must be decided, even if the client left
 	}
@@ -118,10 +118,11 @@ func (f *flight) unsent(i int, err error) Result {
 
 // collect reads the answers of entries. Entries that may move are tried again; the others get their result.
 func (f *flight) collect(sent []int) {
-	if f.a.journal != nil {
+	if f.journals() {
 		var accepted, refused []int
 		for _, i := range sent {
 			switch e := f.entries[i]; {
+			case !f.a.journals(&e.submission):
 			case e.err == nil && e.first == "":
 				accepted = append(accepted, i)
 			case !errors.Is(e.err, job.ErrFateUnknown):
@@ -155,7 +156,7 @@ func (f *flight) send(ctx context.Context, now []int, who *caller) (sent []int) 
 		sent = append(sent, f.address(now[:n], who)...)
 		now = now[n:]
 	}
-	if f.a.journal != nil {
+	if f.journals() {
 		sent = f.journaled(ctx, sent)
 	}
 	who.left.Add(int64(len(sent)))

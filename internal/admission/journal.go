@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -12,14 +13,14 @@ import (
 // Idempotency-Key, so SQL decides which job has a key.
 type Journal interface {
 	// Submit writes rows of jobs that Redis will be asked for next. For each row it returns the other job that has
-	// the row's key, if any; such a row is not written. After job.ErrUnavailable no row is written, after any other
-	// error some may be.
+	// the row's key, if any, and whether the row's batch refuses the job; such a row is not written. After
+	// job.ErrUnavailable no row is written, after any other error some may be.
 	Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyHolder, error)
 	// Submitted stores that Redis has jobs: their ids, when they arrived and are due, and the incarnation that was
 	// known before Redis was asked. It does not wait for SQL.
 	Submitted(rows []job.JournalRow)
-	// TakeBack removes the rows of submits that Redis refused, and their keys. false means that the submit can no
-	// longer take the row back: Redis has its job or will get it.
+	// TakeBack removes the rows of submits that Redis refused, their keys, and their places in their batches. false
+	// means that the submit can no longer take the row back: Redis has its job or will get it.
 	TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error)
 	// Replace gives rows of jobs that were never claimed the payload, the type, the options, the retries, the trace id
 	// and the due time of other submits. A job that has no row has ended.
@@ -35,6 +36,17 @@ const (
 	// backTimeout bounds TakeBack: together with patience it keeps a submit within its 2 s.
 	backTimeout = 400 * time.Millisecond
 )
+
+// journals says whether a submit has a row in the journal. A member of a batch always has one: SQL counts the members.
+func (a *Admission) journals(s *job.Submission) bool {
+	return a.all || a.journal != nil && s.Batch != ""
+}
+
+// journals says whether any of the submissions has a row in the journal.
+func (f *flight) journals() bool {
+	return f.a.all || f.a.journal != nil &&
+		slices.ContainsFunc(f.batch, func(s job.Submission) bool { return s.Batch != "" })
+}
 
 // row returns the journal row of an entry. Its arrival is now as far as this process knows; Submitted later gives
 // the script's own time.
@@ -81,12 +93,16 @@ func (f *flight) submitted(accepted []int) {
 	}
 }
 
-// journaled writes the rows of a batch's entries and returns those that Redis is asked for now. The others have
-// their results, or are tried again because the job that has their key is itself undecided.
+// journaled writes the rows of those entries that have one, and returns the entries that Redis is asked for now. The
+// others have their results, or are tried again because the job that has their key is itself undecided.
 func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 	var rows []job.JournalRow
 	var of []int
 	for _, i := range now {
+		if !f.a.journals(&f.entries[i].submission) {
+			ready = append(ready, i)
+			continue
+		}
 		if f.refusedLately(ctx, i) {
 			f.a.room.give()
 			continue
@@ -94,7 +110,7 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 		rows, of = append(rows, f.a.row(f.entries[i])), append(of, i)
 	}
 	if len(rows) == 0 {
-		return nil
+		return ready
 	}
 	held, err := f.a.journal.Submit(ctx, rows)
 	for n, i := range of {
@@ -104,6 +120,8 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 			f.results[i] = Result{Err: refuse(job.ErrUnhealthy, 0)}
 		case err != nil:
 			f.results[i] = f.a.told(&e.submission, job.Accepted{ID: e.submission.ID}, job.ErrFateUnknown)
+		case held[n].Refused != nil:
+			f.results[i] = Result{Err: held[n].Refused}
 		case held[n].ID == "":
 			ready = append(ready, i)
 			continue
@@ -115,6 +133,9 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 	if err != nil {
 		f.a.log.Warn("the journal did not take submits", "jobs", len(rows), "err", err)
 	}
+	slices.SortStableFunc(ready, func(x, y int) int { // an entry of a partition beside the others of it
+		return f.entries[x].home.partition - f.entries[y].home.partition
+	})
 	return ready
 }
 
@@ -161,7 +182,7 @@ func (f *flight) takeBack(refused []int) {
 	rows := make([]job.JournalRow, len(refused))
 	for n, i := range refused {
 		s := &f.entries[i].submission
-		rows[n] = job.JournalRow{Job: job.Job{ID: s.ID}, Idempotency: s.Idempotency}
+		rows[n] = job.JournalRow{Job: job.Job{ID: s.ID, Options: job.Options{Batch: s.Batch}}, Idempotency: s.Idempotency}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), backTimeout)
 	defer cancel()

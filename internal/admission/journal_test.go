@@ -23,6 +23,7 @@ type fakeJournal struct {
 	stamped []job.JournalRow
 	writes  []int // rows per call of Submit
 	holders map[string]job.KeyHolder
+	refuses map[string]error           // why a batch takes no members
 	err     error                      // of Submit
 	slow    time.Duration              // of Submit
 	stays   bool                       // TakeBack answers that the submits can no longer take back their rows
@@ -51,7 +52,10 @@ func (j *fakeJournal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.
 		if key := r.Idempotency.Key; key != "" && j.asked != nil {
 			j.asked(key, j.calls)
 		}
-		if held[i] = j.holders[r.Idempotency.Key]; held[i].ID == "" {
+		if held[i] = j.holders[r.Idempotency.Key]; r.Batch != "" && held[i].ID == "" {
+			held[i].Refused = j.refuses[r.Batch]
+		}
+		if held[i].ID == "" && held[i].Refused == nil {
 			j.rows = append(j.rows, r)
 		}
 	}
@@ -113,7 +117,8 @@ func journaled(t *testing.T, q Queue, j *fakeJournal, partitions int, known ...j
 		ProbePartition: func(context.Context, int) error { return nil },
 	})
 	a := New(Options{
-		Queue: q, Plans: plans, Gate: gate, Partitions: partitions, Journal: j, Now: func() time.Time { return clock },
+		Queue: q, Plans: plans, Gate: gate, Partitions: partitions, Journal: j, JournalAll: true,
+		Now:         func() time.Time { return clock },
 		Known:       func(_ context.Context, id job.ID) (bool, error) { return slices.Contains(known, id), nil },
 		Incarnation: func(p int) string { return fmt.Sprint("run ", p+1) },
 	})

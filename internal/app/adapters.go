@@ -131,7 +131,7 @@ func (v *server) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.journal == nil {
+	if !v.config.Journaled() {
 		return nil
 	}
 	return v.journal.Probe(ctx)

@@ -14,10 +14,8 @@ import (
 func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
 		Queue: v.queue, Desk: v.queue, View: v.view, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
-		Now: v.view.Now, Observe: v.metrics, Log: v.log, Flows: v.stores.archive, Restorer: v.ledger,
-	}
-	if v.journal != nil {
-		o.Journal = v.stores.archive
+		Now: v.view.Now, Observe: v.metrics, Log: v.log, Journal: v.stores.archive, Restorer: v.ledger,
+		Flows: v.stores.archive, Batches: v.stores.archive,
 	}
 	v.audit = recovery.NewAudit(o)
 }

@@ -176,13 +176,6 @@ func owes(plans *job.PlanBook) func(o *job.Outcome) (job.JournalRow, bool) {
 		if o.CallbackURL == "" || o.Status == job.Cancelled {
 			return job.JournalRow{}, false
 		}
-		l := job.JournalRow{Job: handlers.CallbackJob(*o)}
-		plan, known := plans.Plan(l.Tier)
-		if all := plans.All(); !known && len(all) > 0 {
-			plan = all[len(all)-1]
-			l.Tier = plan.Tier
-		}
-		l.Priority = plan.Priority
-		return l, true
+		return rowOf(plans, handlers.CallbackJob(*o)), true
 	}
 }

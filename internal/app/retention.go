@@ -29,8 +29,9 @@ func (v *server) wireRetention() {
 		Observe:    v.metrics, Log: v.log,
 	}
 	if c.Roles.Recovery {
-		o.Rows, o.ChangeLog, o.Flows = v.stores.archive, v.stores.access, v.stores.archive
-		o.FlowAge = ages.Of(config.Results)
+		o.Rows, o.ChangeLog = v.stores.archive, v.stores.access
+		o.Flows, o.FlowAge = v.stores.archive, ages.Of(config.Results)
+		o.Batches, o.BatchAge = v.stores.archive, ages.Of(config.Results)
 	}
 	o.Files = v.oldFiles(ages)
 	v.retention = recovery.NewRetention(o)

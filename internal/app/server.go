@@ -60,7 +60,7 @@ type server struct {
 	ledger     *ledger.Ledger
 	tiers      *ledger.Tiers
 	writer     *archive.Writer
-	journal    *archive.Journal // nil: no journal
+	journal    *archive.Journal // of every job, or of the members of batches
 	pool       *worker.Pool
 	leasing    *leasing.Room   // nil without the roles api and worker
 	push       *push.Pusher    // nil without the role worker
@@ -157,9 +157,7 @@ func (v *server) order() {
 	if c.Roles.API {
 		add("log of changes", 5*time.Second, v.changes)
 	}
-	if v.journal != nil {
-		add("journal", 3*time.Second, v.journal)
-	}
+	add("journal", 3*time.Second, v.journal)
 	if c.Roles.Recovery {
 		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.reconciler, v.audit, v.firer}
 		if v.forgetter != nil {

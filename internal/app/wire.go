@@ -82,13 +82,16 @@ func (v *server) wireQueue() {
 	if c.Embedded() {
 		o.Outbox = outbox{v}
 	}
-	if c.Journaled() {
-		v.journal = archive.NewJournal(v.stores.archive, archive.JournalOptions{
-			KeepKeys: v.stores.keys(c.IdempotencyTTL), Incarnation: v.queue.KnownIncarnation,
-			Observe: v.gate.ObserveJournal, Log: v.log,
-		})
-		o.Journal = v.stores.archive
+	v.stores.archive.OwesOfBatches(owesOfBatches(v.plans))
+	// Without TIERQ_JOURNAL the journal has the members of batches alone, and the gate does not depend on it.
+	journal := archive.JournalOptions{
+		KeepKeys: v.stores.keys(c.IdempotencyTTL), Incarnation: v.queue.KnownIncarnation, Log: v.log,
 	}
+	if c.Journaled() {
+		journal.Observe = v.gate.ObserveJournal
+	}
+	v.journal = archive.NewJournal(v.stores.archive, journal)
+	o.Journal, o.Journaled = v.stores.archive, c.Journaled()
 	v.lines = &ledger.Lines{SQL: v.stores.archive, Redis: v.queue, Partitions: c.Partitions, Log: v.log}
 	o.Lines = v.lines
 	v.ledger = ledger.New(o)
@@ -195,9 +198,8 @@ func (v *server) wireAPI() {
 		Pauses: v.pauseBook, Now: v.view.Now,
 		Log: v.log,
 	}
-	if v.journal != nil {
-		entry.Journal, entry.Known, entry.Incarnation = v.journal, v.known, v.queue.KnownIncarnation
-	}
+	entry.Journal, entry.JournalAll = v.journal, c.Journaled()
+	entry.Known, entry.Incarnation = v.known, v.queue.KnownIncarnation
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
 	var extra []httpapi.Route
 	for _, p := range web.Docs(docs.OpenAPI) {
@@ -219,6 +221,7 @@ func (v *server) wireAPI() {
 		Workers: workers{v.viewPoller, v.queue, &v.asks},
 		Pauses:  pauses{v.pauseBook, v.pauses, v.view},
 		Strict:  v.queue.Strict(),
+		Batches: ledger.NewBatches(v.stores.archive, v.ledger),
 		Lines:   lines{v.lines, v.view}, Schedules: v.schedules, Partitions: c.Partitions,
 		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing},
 		Artifacts: files{v.outgoing.files, v.ledger},

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/job"
 )
 
 // Options say what an Archive does besides recording outcomes.
@@ -20,12 +21,15 @@ type Options struct {
 type Archive struct {
 	db      *database.DB
 	inserts inserts
+	members memberStatements
 	journal bool
+	owesOf  func(*job.Batch) []job.JournalRow // nil = batches owe nothing
 }
 
 // New makes an archive in a database. The caller closes the database, and stops the Writer before that.
 func New(db *database.DB, o Options) *Archive {
-	return &Archive{db: db, journal: o.Journal, inserts: buildInserts(db.Dialect)}
+	return &Archive{db: db, journal: o.Journal, inserts: buildInserts(db.Dialect),
+		members: memberStatementsOf(db.Dialect)}
 }
 
 // probeWrite sends SQL a write that changes nothing, and updates the database's Down.

@@ -95,7 +95,8 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 }
 
 // Submit writes the rows of submits that Redis will be asked for next, and their Idempotency-Keys. If a key stands
-// for another job, the row is not written and the answer names that job.
+// for another job, the row is not written and the answer names that job. A row that names a batch makes its job a
+// member of it; if the batch does not take the member, the row is not written and the answer says why.
 func (j *Journal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyHolder, error) {
 	notes := make([]*noted, len(rows))
 	for i := range rows {
@@ -116,15 +117,16 @@ func (j *Journal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyH
 // incarnation. It returns at once; SQL gets the rows a moment later, if SQL serves.
 func (j *Journal) Submitted(rows []job.JournalRow) { j.stamps.add(rows) }
 
-// TakeBack removes the rows of submits that Redis refused, and their keys. Of each row it reads the id and the
-// key. The answer says for each row whether this call removed it: false if the row no longer belongs to the
-// submit, or does not exist.
+// TakeBack removes the rows of submits that Redis refused, their keys, and their places in their batches. Of each
+// row it reads the id, the key and the batch. The answer says for each row whether this call removed it: false if
+// the row no longer belongs to the submit, or does not exist.
 func (j *Journal) TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error) {
 	notes := make([]*noted, len(rows))
 	for i := range rows {
 		notes[i] = &noted{
 			kind: backNote,
-			row:  &job.JournalRow{Job: job.Job{ID: rows[i].ID}, Idempotency: rows[i].Idempotency},
+			row: &job.JournalRow{Job: job.Job{ID: rows[i].ID, Options: job.Options{Batch: rows[i].Batch}},
+				Idempotency: rows[i].Idempotency},
 		}
 	}
 	if err := j.put(ctx, "take back submits", notes); err != nil {

@@ -36,7 +36,7 @@ type ending struct {
 var errSomeThere = errors.New("some outcomes are there already")
 
 // record writes outcomes of different keys and returns those that SQL had already; it leaves their rows unchanged.
-// released are the journal rows of jobs that the outcomes set free. After an error it is unknown whether anything was
+// released are the journal rows of jobs that the outcomes set free, and of the jobs that batches owe since then. After an error it is unknown whether anything was
 // written, and repeating the whole call is right: the transaction that inserts an outcome writes all its rows. owes may
 // be nil (see WriterOptions).
 func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (
@@ -128,6 +128,8 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	if flows {
 		queries = append(queries, a.flowQueries()...)
 	}
+	members := groupsOf(outcomes, endedGroup)
+	queries = append(queries, a.memberQueries(members, endMembers, a.members.count)...)
 	if err := a.db.Prepare(ctx, queries); err != nil {
 		return nil, err
 	}
@@ -168,6 +170,11 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		if err := dropRows(ctx, conn, accepted, drop, size); err != nil {
 			return err
 		}
+		ofBatches, err := a.ended(ctx, conn, members)
+		if err != nil {
+			return err
+		}
+		released = append(released, ofBatches...)
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, owed)
 		return err
 	}, &sql.TxOptions{Isolation: a.db.Dialect.Uncommitted})

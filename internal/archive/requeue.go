@@ -35,7 +35,8 @@ const lettersAtOnce = job.MaxBatch
 
 // PromiseRequeues promises to a request that dead letters are requeued. Each element of next is the job as it will
 // be requeued, in the generation after its letter's. One transaction takes the letter, stores the request's reason
-// and writes the row of the next generation, which no Redis has yet.
+// and writes the row of the next generation, which no Redis has yet. A member of a batch then lives again, and if the
+// batch's round has ended, its next round begins.
 //
 // The answer is true if this request has the promise, from this call or from an earlier call with the same id. It
 // is false if another request has the promise, if the job was requeued without a promise, or if there is no such
@@ -76,6 +77,11 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 	if len(flows) > 0 {
 		queries = append(queries, a.flowQueries()...)
 	}
+	all := make([]*job.JournalRow, len(next))
+	for i := range next {
+		all[i] = &next[i]
+	}
+	queries = append(queries, a.memberQueries(groupsOf(all, rowGroup), reviveMembers, a.members.revive)...)
 	var mine []bool
 	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
 		flows, err := a.lockFlows(ctx, conn, flows) // first, as the transaction of outcomes does
@@ -114,6 +120,9 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 			return fmt.Errorf("update failed_jobs: %w", err)
 		}
 		slices.SortFunc(rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
+		if err := a.revived(ctx, conn, groupsOf(rows, rowGroup)); err != nil {
+			return err
+		}
 		if _, err = insert(ctx, conn, a.inserts, acceptedTable, rows); err != nil {
 			return err
 		}

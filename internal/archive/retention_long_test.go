@@ -84,7 +84,7 @@ func writing(t *testing.T, a *Archive, long time.Duration, from int) (quantiles,
 			}}
 		}
 		one := time.Now()
-		if _, err := a.record(t.Context(), batch, nil); err != nil {
+		if _, _, err := a.record(t.Context(), batch, nil); err != nil {
 			t.Error(err)
 			return quantiles{}, 0
 		}

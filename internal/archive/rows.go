@@ -10,7 +10,7 @@ import (
 // tables are the tables whose rows CountRows counts.
 var tables = []string{
 	"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
-	"idempotency_keys", "changes", "flows", "flow_jobs",
+	"idempotency_keys", "changes", "flows", "flow_jobs", "batches", "batch_members",
 }
 
 // CountRows returns about how many rows each table has. For MySQL it returns the optimizer's estimate, which costs

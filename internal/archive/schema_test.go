@@ -10,7 +10,7 @@ import (
 // The models, the inserts and the migrated schema have the same columns, with the same types, keys and NULLs.
 func TestModelsFitTheSchema(t *testing.T) {
 	databasetest.FitTheSchema(t, &outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{},
-		&cancelReasonRow{}, &keyRow{}, &planRow{}, &flowRow{}, &flowJobRow{})
+		&cancelReasonRow{}, &keyRow{}, &planRow{}, &flowRow{}, &flowJobRow{}, &batchRow{}, &memberRow{})
 }
 
 // Every column of a table is inserted, except those that the database, a requeue or a dismissal fills in later.

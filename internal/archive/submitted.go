@@ -72,16 +72,22 @@ type submitsWrite struct {
 	keys    []keyOfJob
 	wanted  []any // the keys, as arguments of the query holders
 	holders string
+	unkey   string
+	batches []string // that the submits name, sorted
 	queries []string
 }
 
 func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite {
-	w := &submitsWrite{a: a, notes: submits}
+	w := &submitsWrite{a: a, notes: submits, unkey: dropKeyOf(a.db.Dialect)}
 	for _, n := range submits {
+		if n.row.Batch != "" && !slices.Contains(w.batches, n.row.Batch) {
+			w.batches = append(w.batches, n.row.Batch)
+		}
 		if key := n.row.Idempotency; key.Key != "" {
 			w.keys = append(w.keys, keyOfJob{key, n.row.ID, keep})
 		}
 	}
+	slices.Sort(w.batches)
 	slices.SortStableFunc(w.keys, func(x, y keyOfJob) int { return strings.Compare(x.Key, y.Key) })
 	if len(w.keys) > 0 {
 		size := database.SizeFor(len(w.keys))
@@ -93,7 +99,11 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 		}
 		w.queries = append(a.inserts.statements(keyTable.name, len(w.keys)), w.holders)
 	}
-	if len(w.keys) == 0 {
+	if len(w.batches) > 0 {
+		w.queries = append(w.queries, a.members.lock, a.members.add, w.unkey)
+		w.queries = append(w.queries, a.inserts.statements(memberTable.name, len(submits))...)
+	}
+	if len(w.keys) == 0 && len(w.batches) == 0 {
 		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
 		return w
 	}
@@ -138,8 +148,49 @@ func (w *submitsWrite) write(ctx context.Context, conn gorm.ConnPool) error {
 		h.Submitting = h.Submitting || ours[h.ID] // that job's row is written below
 		n.holder = h
 	}
-	_, err := insert(ctx, conn, w.a.inserts, acceptedTable, rows)
+	rows, err := w.join(ctx, conn, rows)
+	if err != nil {
+		return err
+	}
+	_, err = insert(ctx, conn, w.a.inserts, acceptedTable, rows)
 	return err
+}
+
+// join makes the jobs of rows that name a batch members of it, and returns the rows that no batch refused. The keys of
+// refused submits become free again.
+func (w *submitsWrite) join(ctx context.Context, conn gorm.ConnPool, rows []*job.JournalRow) ([]*job.JournalRow,
+	error) {
+	if len(w.batches) == 0 {
+		return rows, nil
+	}
+	taken := map[string][]*noted{}
+	rows = slices.DeleteFunc(rows, func(l *job.JournalRow) bool { return l.Batch != "" })
+	for _, n := range w.notes {
+		if n.row.Batch != "" && n.holder.ID == "" {
+			taken[n.row.Batch] = append(taken[n.row.Batch], n)
+		}
+	}
+	for _, batch := range w.batches {
+		some, err := w.a.add(ctx, conn, batch, taken[batch])
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	for _, n := range w.notes {
+		if n.holder.Refused == nil || n.row.Idempotency.Key == "" {
+			continue
+		}
+		if _, err := conn.ExecContext(ctx, w.unkey, n.row.Idempotency.Key, string(n.row.ID)); err != nil {
+			return nil, fmt.Errorf("delete idempotency_keys: %w", err)
+		}
+	}
+	slices.SortFunc(rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
+	return rows, nil
+}
+
+func dropKeyOf(d database.Dialect) string {
+	return d.DeleteFrom("idempotency_keys") + " WHERE idem_key = ? AND job_id = ?"
 }
 
 // takeBackWrite removes the rows that their submits may still take back, and the keys of their jobs.
@@ -168,8 +219,9 @@ func (a *Archive) takeBackOf(backs []*noted) *takeBackWrite {
 	// a small table.
 	w.drop = a.db.Dialect.DeleteFrom("accepted_jobs") + " WHERE job_id IN " + database.Marks(size) +
 		" AND submitting = 1"
-	w.unkey = a.db.Dialect.DeleteFrom("idempotency_keys") + " WHERE idem_key = ? AND job_id = ?"
-	w.queries = []string{w.look, w.drop, w.unkey}
+	w.unkey = dropKeyOf(a.db.Dialect)
+	w.queries = append([]string{w.look, w.drop, w.unkey},
+		a.memberQueries(groupsOf(backs, takenBackGroup), dropMembers, a.members.add)...)
 	return w
 }
 
@@ -195,6 +247,11 @@ func (w *takeBackWrite) write(ctx context.Context, conn gorm.ConnPool) error {
 		if _, err := conn.ExecContext(ctx, w.drop, padded(ids, database.SizeFor(len(w.ids)))...); err != nil {
 			return fmt.Errorf("delete accepted_jobs: %w", err)
 		}
+	}
+	members := groupsOf(slices.DeleteFunc(slices.Clone(w.notes), func(n *noted) bool { return !gone[n.row.ID] }),
+		takenBackGroup)
+	if err := w.a.taken(ctx, conn, members); err != nil {
+		return err
 	}
 	for _, n := range w.notes {
 		n.gone = gone[n.row.ID]

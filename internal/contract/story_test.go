@@ -38,6 +38,7 @@ func (s *server) isAsDescribed() {
 	s.tiers()
 	s.queues()
 	s.schedules()
+	batch := s.batches()
 	s.workers()
 	flow := s.flows()
 	s.refusals()
@@ -46,6 +47,9 @@ func (s *server) isAsDescribed() {
 	for _, o := range s.c.Operations() {
 		path := strings.NewReplacer("/flows/{id}", "/flows/"+flow, "{id}", pdf, "{tier}", "PAID", "{name}", "main", "{file}", "start.js", "/result/poll",
 			"/result/poll?jobId="+pdf).Replace(o.Path)
+		if strings.HasPrefix(o.Path, "/api/batches") {
+			path = strings.Replace(path, pdf, batch, 1)
+		}
 		if o.Method == "HEAD" {
 			s.want(200, "HEAD", path, "")
 		}

@@ -11,4 +11,5 @@ const (
 	uniqueJournal   = "on"
 	libraryJobs     = 10_000
 	scheduleSpan    = 5 * time.Minute // of the schedules of every second
+	batchMembers    = 5_000
 )

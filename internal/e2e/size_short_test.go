@@ -12,4 +12,5 @@ const (
 	uniqueJournal   = "off"            // in the race for unique keys: with the journal a killed submit's row is settled after 10 s
 	libraryJobs     = 2_000            // through a program with each worker library, which is killed in the middle
 	scheduleSpan    = 20 * time.Second // of the schedules of every second
+	batchMembers    = 600              // of the batch whose servers are killed
 )

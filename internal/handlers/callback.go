@@ -102,10 +102,7 @@ func CallbackID(id job.ID, generation int) job.ID {
 	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // cannot fail: an outcome's id is a UUID
 	sum := sha256.Sum256([]byte("callback " + string(id) + " " + strconv.Itoa(generation)))
 	copy(u[6:15], sum[:])
-	u[6] = u[6]&0x0f | 0x70 // version 7
-	u[8] = u[8]&0x3f | 0x80 // the variant of RFC 9562
-	text := hex.EncodeToString(u[:])
-	return job.ID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+	return job.UUIDv7(u)
 }
 
 func (o outgoing) callback(ctx context.Context, in calling) (called, error) {

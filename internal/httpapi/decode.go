@@ -28,6 +28,7 @@ type asked struct {
 	lineKey    string        // "" = none
 	expiresIn  time.Duration // whole milliseconds; 0 = not said
 	expiresAt  time.Time
+	batch      job.ID // "" = none
 	trace      string // the trace id of an entry of a batch; "" = the request's
 	*spelling
 }
@@ -66,7 +67,7 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
 		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
 		"queue": (*asked).setQueue, "maxProcessingSeconds": (*asked).setMaxRun, "unique": (*asked).setUnique,
-		"key":       (*asked).setLineKey,
+		"key": (*asked).setLineKey, "batch": (*asked).setBatch,
 		"expiresIn": (*asked).setExpiresIn, "expiresAt": (*asked).setExpiresAt,
 	}
 	maps.Copy(members, more)

@@ -224,6 +224,7 @@ type Deps struct {
 	Strict    bool // tiers do not overlap
 	Lines     Lines
 	Schedules Schedules
+	Batches   Batches
 	Leases    Leases
 	Workers   Workers
 	Flows     Flows

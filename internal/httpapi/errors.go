@@ -24,6 +24,8 @@ var (
 		"This needs a valid API key in the header Authorization: Bearer tq_..."}
 	forbidden        = &kind{http.StatusForbidden, "FORBIDDEN", "You may not do this."}
 	jobNotFound      = &kind{http.StatusNotFound, "JOB_NOT_FOUND", "There is no job with this id."}
+	noSuchBatch      = &kind{http.StatusNotFound, "BATCH_NOT_FOUND", "There is no batch with this id."}
+	batchSealed      = &kind{http.StatusConflict, "BATCH_SEALED", "The batch is sealed: it takes no more members."}
 	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
 	unknownQueue     = &kind{http.StatusNotFound, "UNKNOWN_QUEUE", "There is no such queue."}
 	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "This address does not exist."}
@@ -89,6 +91,8 @@ var table = []struct {
 	{job.ErrBadLease, invalidRequest, "lease: is no lease"},
 	{job.ErrLeaseLost, leaseLost, ""},
 	{job.ErrMismatch, keyMismatch, ""},
+	{job.ErrNoBatch, noSuchBatch, ""},
+	{job.ErrSealed, batchSealed, ""},
 	{job.ErrTaken, uniqueTaken, "another job holds the unique key: nothing was accepted"},
 	{job.ErrWrongState, wrongState, ""},
 	{job.ErrChanged, changed, ""},

@@ -23,6 +23,7 @@ type rooms struct {
 	pauses  pauseBook
 	lines   lineBook
 	times   scheduleBook
+	batches fakeBatches
 	leases  leases
 	flows   flowBook
 	workers workerBook

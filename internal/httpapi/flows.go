@@ -75,7 +75,7 @@ func newFlowJobBody() *submitBody {
 	b := newSubmitBody(ours, map[string]member[asked]{
 		"tier": (*asked).setTier, "after": ignored, "onFailure": ignored,
 	})
-	for _, name := range []string{"unique", "expiresIn", "expiresAt"} {
+	for _, name := range []string{"unique", "expiresIn", "expiresAt", "batch"} {
 		delete(b.members, name)
 	}
 	return b

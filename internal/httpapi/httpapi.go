@@ -109,6 +109,14 @@ func (a *api) routes() []route {
 	add(http.MethodGet, "/api/jobs/:id/events", ForOwners, a.jobEvents)
 	add(http.MethodGet, "/api/events", ForOperators, a.allEvents)
 
+	post("/api/batches", ForSubmits, within(operation, a.createBatch))
+	get("/api/batches", ForLists, within(operation, a.batchesPage))
+	get("/api/batches/:id", ForLists, within(operation, a.getBatch))
+	get("/api/batches/:id/members", ForLists, within(operation, a.batchMembers))
+	add(http.MethodGet, "/api/batches/:id/events", ForLists, a.batchEvents)
+	post("/api/batches/:id/seal", ForSubmits, within(operation, a.sealBatch))
+	post("/api/batches/:id/cancel", ForSubmits, within(bulk, a.cancelBatch))
+
 	post("/jobs/:id/retry", ForOwnersToAct, within(operation, a.requeue))
 	post("/admin/jobs/:id/resubmit", ForAdmins, within(operation, a.requeue))
 	post("/admin/jobs/:id/kill", ForAdmins, within(operation, a.kill))

@@ -97,6 +97,9 @@ func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempo
 	if !asked.expiresAt.IsZero() {
 		parts = append(parts, []byte("expires at "+asked.expiresAt.Format(time.RFC3339Nano)))
 	}
+	if s.Batch != "" {
+		parts = append(parts, []byte("batch "+s.Batch))
+	}
 	home := s.Home()
 	if home == "" {
 		return job.Idempotency{Key: ownKey(namespace(caller), asked.key), Body: hexHash(parts...)}

@@ -44,7 +44,8 @@ type jobBody struct {
 	Payload     jsontext.Value `json:"payload"`
 	PayloadKept bool           `json:"payloadKept"` // false: not known any more whether there was a payload
 	CallbackURL *string        `json:"callbackUrl"`
-	FlowID      *job.ID        `json:"flowId"` // null: it is of no flow, or SQL does not answer
+	FlowID      *job.ID        `json:"flowId"`  // null: it is of no flow, or SQL does not answer
+	BatchID     *job.ID        `json:"batchId"` // of which it is a member
 	Result      jsontext.Value `json:"result"`
 	History     []attemptBody  `json:"history"`
 	Reasons     *[]reasonBody  `json:"reasons"` // null: SQL does not answer
@@ -113,10 +114,21 @@ func (a *api) getJob(c *gin.Context) error {
 		History: history(&j, attempts),
 		Reasons: a.reasons(c, &j), FlowID: a.flowOf(c, &j),
 	}
+	body.BatchID = a.batchOf(c, &j)
 	if callerOf(c).Operator() {
 		body.Owner = orNull(j.Owner)
 	}
 	return write(c, http.StatusOK, &body)
+}
+
+// batchOf returns the id of the batch that a job is a member of, or nil. A job that has ended may have no options any
+// more; then SQL says it, if SQL answers.
+func (a *api) batchOf(c *gin.Context, j *job.Job) *job.ID {
+	id := job.ID(j.Batch)
+	if id == "" && j.Status.Ended() {
+		id, _ = a.Batches.BatchOf(c.Request.Context(), j.ID)
+	}
+	return orNull(id)
 }
 
 var listParams = params[listQuery]{

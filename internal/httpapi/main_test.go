@@ -57,8 +57,8 @@ func newRooms(t testing.TB) *rooms {
 	r.deps = Deps{
 		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r,
 		Queues: &r.queues, Pauses: &r.pauses, Strict: true, Leases: &r.leases, Lines: &r.lines, Flows: &r.flows,
-		Schedules: &r.times,
-		Schemas:   &schema.Checker{}, Workers: &r.workers, Artifacts: r, Overview: r, Charts: r, Audit: r,
+		Schedules: &r.times, Batches: &r.batches,
+		Schemas: &schema.Checker{}, Workers: &r.workers, Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told, Gateways: &r.gateways,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {

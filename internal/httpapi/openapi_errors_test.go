@@ -32,7 +32,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
 	r.queues.err, r.pauses.err, r.leases.err, r.workers.err, r.lines.err = err, err, err, err, err
-	r.flows.err, r.times.err = err, err
+	r.flows.err, r.times.err, r.batches.err = err, err, err
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
 	r.series = func() ([]SeriesPoint, error) { return nil, err }
@@ -41,6 +41,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	if errors.Is(err, job.ErrNotFound) {
 		r.ring.err, r.queues.err, r.gateways.err = job.ErrNoKey, job.ErrUnknownQueue, job.ErrNoKey
 		r.pauses.err, r.flows.err, r.times.err = job.ErrUnknownQueue, job.ErrFlowNotFound, job.ErrNoSchedule
+		r.batches.err = job.ErrNoBatch
 	}
 	if errors.Is(err, job.ErrWrongState) {
 		r.leases.err, r.gateways.err, r.flows.err = job.ErrLeaseLost, job.ErrNoGateway, job.ErrLeaseLost
@@ -56,8 +57,8 @@ func allFailing(t *testing.T, err error) *rooms {
 // bodies has a valid body for each address.
 var bodies = map[string]string{
 	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`,
-	"/{tier}/submit/batch": `[{}]`,
-	"/admin/dead/requeue":  `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
+	"/{tier}/submit/batch": `[{}]`, "/api/batches": `{"name":"import","then":{"type":"PAIR","payload":{"A":1}}}`,
+	"/admin/dead/requeue": `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
 	"/admin/keys": `{"name":"ci","role":"admin"}`, "/admin/schedules/{name}": aSchedule,
 
 	"/api/worker/claim": `{"worker":"w","queues":["paid"]}`, "/api/worker/heartbeat": `{"leases":[{"lease":"v1.x"}]}`,

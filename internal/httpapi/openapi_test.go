@@ -131,6 +131,7 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 		changed, payloadTooLarge, unsupportedMedia, invalidPayload,
 		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
 		badScope, submitsPaused, scheduleState, noSuchSchedule,
+		noSuchBatch, batchSealed,
 	}
 	source, err := os.ReadFile("errors.go")
 	if err != nil {

@@ -137,6 +137,12 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 		}
 		s.Line = job.LineOf(asked.lineKey)
 	}
+	if asked.batch != "" {
+		if err := mayBatch(caller, &s); err != nil {
+			return s, err
+		}
+		s.Batch = string(asked.batch)
+	}
 	if asked.key != "" {
 		s.Idempotency = idempotency(caller, &s, asked)
 	}

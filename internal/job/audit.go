@@ -37,7 +37,8 @@ type Finding struct {
 // FindingKinds are the kinds of findings per result; docs/operations/TROUBLESHOOTING.md explains them.
 var FindingKinds = map[Word][]string{
 	Repaired: {
-		"counter", "doorbell", "flow", "history", "lease", "leftover", "line", "lost", "misplaced", "missing", "overtaken",
+		"batch", "counter", "doorbell", "flow", "history", "lease", "leftover", "line", "lost", "misplaced", "missing",
+		"overtaken",
 		"payload",
 		"retries", "score", "times", "ttl", "type", "unacked", "unique",
 	},

@@ -22,6 +22,8 @@ var (
 	ErrTaken      = errors.New("another job holds the unique key")          // a TakenError names it; not accepted
 	ErrMismatch   = errors.New("the idempotency key was used with another body")
 	ErrNoArtifact = errors.New("the job made no file")
+	ErrNoBatch    = errors.New("no such batch") // or it is another owner's
+	ErrSealed     = errors.New("the batch is sealed: it takes no more members")
 
 	ErrQueueFull   = errors.New("the queue is full") // not accepted, and will not be
 	ErrLivingFull  = fmt.Errorf("%w of jobs that live", ErrQueueFull)

@@ -41,3 +41,11 @@ func (id ID) Partition() int {
 	}
 	return int(b[0])
 }
+
+// UUIDv7 returns the id with these bytes, except for the six bits that make it a UUIDv7.
+func UUIDv7(u [16]byte) ID {
+	u[6] = u[6]&0x0f | 0x70 // version 7
+	u[8] = u[8]&0x3f | 0x80 // the variant of RFC 9562
+	text := hex.EncodeToString(u[:])
+	return ID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+}

@@ -133,9 +133,10 @@ type Outcome struct {
 const CallbackType = "CALLBACK"
 
 // Owed says whether the job has a journal row even with the journal off, because SQL promised the job: it is a
-// callback job, a schedule made it, a job of a flow, or it was requeued.
+// callback job, a schedule made it, a job of a flow, a batch's member or then job, or it was requeued.
 func (o *Outcome) Owed() bool {
-	return o.Generation > 1 || o.Type == CallbackType || o.Schedule != "" || o.Flow != ""
+	return o.Generation > 1 || o.Type == CallbackType || o.Schedule != "" || o.Flow != "" || o.Batch != "" ||
+		o.ThenOf != ""
 }
 
 // Ack tells Redis that SQL has an outcome. Status is SQL's outcome: if the two stores disagree, SQL wins.

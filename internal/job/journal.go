@@ -26,9 +26,12 @@ type Waits struct {
 	Due     time.Time // the zero time = at once
 }
 
-// KeyHolder is the job that an Idempotency-Key stands for when another submit uses the key; no ID = there is none.
+// KeyHolder is the job that an Idempotency-Key stands for when another submit uses the key; no ID = there is none. Of a
+// submit with a batch it also says whether the batch refused the member.
 type KeyHolder struct {
 	ID         ID
 	OtherBody  bool // another body was submitted under the key: the submit is refused
 	Submitting bool // the job's own submit may still be refused
+	// Refused is ErrNoBatch or ErrSealed if the submit's batch does not take it: its row was not written.
+	Refused error
 }

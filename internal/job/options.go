@@ -17,6 +17,8 @@ type Options struct {
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // the submitter sees all jobs: a REPORT may count them all
 	Schedule  string `json:"schedule,omitempty"`  // the name of the schedule that made the job; "" = none did
+	Batch     string `json:"batch,omitempty"`     // the id of the batch that the job is a member of; "" = none
+	ThenOf    string `json:"thenOf,omitempty"`    // the id of the batch whose then job it is; "" = none
 	// The class has these four in Redis.
 	Queue    string `json:"queue,omitempty"`    // where the job waits; "" = main
 	MaxRunMs int64  `json:"maxRunMs,omitempty"` // how long an attempt may run, in milliseconds; 0 = what the plan says

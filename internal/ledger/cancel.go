@@ -132,7 +132,7 @@ func (l *Ledger) remember(ctx context.Context, id job.ID, note func(ctx context.
 	if err != nil {
 		l.Log.Warn("what an operator asked for is not noted in SQL", "job_id", id, "err", err)
 	}
-	if err != nil && l.Journal != nil {
+	if err != nil && l.Journaled {
 		return fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
 	}
 	return nil

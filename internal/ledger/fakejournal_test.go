@@ -291,6 +291,6 @@ func journaled(n int) (*Ledger, *restorer, *fakeJournal) {
 	for i := range n {
 		j.rows[testID(i)] = job.JournalRow{Incarnation: "run-0", Job: is(testID(i), job.Pending, 1)}
 	}
-	l.Journal = j
+	l.Journal, l.Journaled = j, true
 	return l, l.Restorer.(*restorer), j
 }

@@ -109,7 +109,7 @@ func TestReconcile_Cancels(t *testing.T) {
 	if word, err := l.Cancel(t.Context(), testID(0)); !errors.Is(err, job.ErrAmbiguous) || word != "" {
 		t.Errorf("the journal down: %s, %v", word, err)
 	}
-	l.Journal = nil // without a journal only Redis has to have the cancel
+	l.Journaled = false // without a journal only Redis has to have the cancel
 	if word, err := l.Cancel(t.Context(), testID(0)); err != nil || word != job.WasCancelled {
 		t.Errorf("no journal, SQL down: %s, %v", word, err)
 	}

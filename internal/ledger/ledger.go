@@ -130,7 +130,8 @@ type RowWriter interface {
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 }
 
-// Journal is the accept journal: with it each living job has a row, and Idempotency-Keys are in SQL.
+// Journal is the accept journal. It has a row of each living job, or only of the jobs that SQL owes to Redis and of
+// the members of batches; and it has their Idempotency-Keys.
 type Journal interface {
 	// DropKeys deletes some expired keys, and says whether there are more.
 	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
@@ -165,6 +166,7 @@ type Options struct {
 	Rows        Rows
 	Restorer    Restorer
 	Journal     Journal
+	Journaled   bool             // the Journal has a row of each living job
 	Flows       Flows            // nil: there are no flows
 	Now         func() time.Time // Redis' clock; nil: the host's
 	Given       func()           // is called when Redis was given jobs of a flow; may be nil

@@ -24,16 +24,25 @@ func (l *Ledger) Purge(ctx context.Context, queue string) (cancelled int, more b
 	if err != nil {
 		return 0, false, fmt.Errorf("purge %s: %w", queue, err)
 	}
+	cancelled, _, err = l.cancelAll(ctx, ids)
+	if err != nil {
+		return cancelled, true, fmt.Errorf("purge %s: %w", queue, err)
+	}
+	return cancelled, len(ids) == purgeMost, nil
+}
+
+// cancelAll cancels jobs, some at the same time. asked counts the running jobs, which are asked to stop. It leaves out
+// jobs that ended meanwhile. After an error both counts are right, and the other jobs were left alone.
+func (l *Ledger) cancelAll(ctx context.Context, ids []job.ID) (cancelled, asked int, err error) {
 	var (
-		group  sync.WaitGroup
-		mu     sync.Mutex // of what follows
-		left   = ids
-		failed error
+		group sync.WaitGroup
+		mu    sync.Mutex // of what follows
+		left  = ids
 	)
 	next := func() (id job.ID, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(left) == 0 || failed != nil {
+		if len(left) == 0 || err != nil {
 			return "", false
 		}
 		id, left = left[0], left[1:]
@@ -42,22 +51,21 @@ func (l *Ledger) Purge(ctx context.Context, queue string) (cancelled int, more b
 	for range min(purgeAtOnce, len(ids)) {
 		group.Go(func() {
 			for id, ok := next(); ok; id, ok = next() {
-				word, err := l.Cancel(ctx, id)
+				word, failed := l.Cancel(ctx, id)
 				mu.Lock()
 				switch {
 				case word == job.WasCancelled:
 					cancelled++
-				case errors.Is(err, job.ErrNotFound), errors.Is(err, job.ErrWrongState), err == nil: // it ran meanwhile
 				case failed == nil:
-					failed = err
+					asked++
+				case errors.Is(failed, job.ErrNotFound), errors.Is(failed, job.ErrWrongState): // it ended meanwhile
+				case err == nil:
+					err = failed
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	group.Wait()
-	if failed != nil {
-		return cancelled, true, fmt.Errorf("purge %s: %w", queue, failed)
-	}
-	return cancelled, len(ids) == purgeMost, nil
+	return cancelled, asked, err
 }

@@ -71,7 +71,16 @@ type AuditObserver interface {
 	Quarantined(n int64)
 }
 
-// AuditOptions are the parts that an audit needs. Journal may be nil; so may Flows, and Restorer if both are.
+// Batches checks the batches in SQL, which count their members.
+type Batches interface {
+	// CheckBatches checks and repairs some batches behind after, and says where the next call goes on, "" at the end.
+	// missing returns those ids that Redis does not know.
+	CheckBatches(ctx context.Context, after job.ID, missing func(context.Context, []job.ID) ([]job.ID, error)) (
+		found []job.Finding, next job.ID, err error)
+}
+
+// AuditOptions are the parts that an audit needs. Journal and Batches may be nil; so may Flows, and Restorer if Journal
+// and Flows both are.
 type AuditOptions struct {
 	Queue      Audited
 	Desk       AuditStore
@@ -80,6 +89,7 @@ type AuditOptions struct {
 	Journal    Journal
 	Flows      FlowStore
 	Restorer   Restorer
+	Batches    Batches
 	Partitions int
 	Name       string           // this process, in reports
 	Now        func() time.Time // Redis' clock

@@ -51,6 +51,9 @@ func (p *pass) walk(ctx context.Context) error {
 	if err := p.flows(ctx); err != nil {
 		return err
 	}
+	if err := p.batches(ctx); err != nil {
+		return err
+	}
 	for at, more := "", true; more; more = at != "" {
 		s, err := p.scan(ctx, at)
 		if err != nil {
@@ -203,6 +206,31 @@ func (p *pass) restore(ctx context.Context, missing []job.ID) error {
 			Detail: "given back from the journal"}, int64(n))
 	}
 	return err
+}
+
+// batches checks the batches in SQL. If SQL does not answer, the audit goes on without it.
+func (p *pass) batches(ctx context.Context) error {
+	for after, more := job.ID(""), p.o.Batches != nil && p.noSQL == nil; more; more = after != "" {
+		after = p.someBatches(ctx, after)
+	}
+	return ctx.Err()
+}
+
+// someBatches checks some batches and returns where the next call goes on, "" at the end or if SQL does not answer.
+func (p *pass) someBatches(ctx context.Context, after job.ID) (next job.ID) {
+	call, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	found, next, err := p.o.Batches.CheckBatches(call, after, p.o.Queue.Missing)
+	for _, f := range found {
+		p.find(f, 1)
+	}
+	if ctx.Err() == nil {
+		p.noSQL = err
+	}
+	if err != nil {
+		return ""
+	}
+	return next
 }
 
 // step makes one Redis call, records its findings, renews the lease if that is due, and rests.

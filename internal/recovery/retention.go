@@ -41,6 +41,12 @@ type OldFlows interface {
 	DeleteFlows(ctx context.Context, age time.Duration) (int64, error)
 }
 
+// OldBatches gives access to the batches in SQL.
+type OldBatches interface {
+	// DeleteBatches deletes some rows of a batch that ended at least age ago. It returns 0 if there is none.
+	DeleteBatches(ctx context.Context, age time.Duration) (int64, error)
+}
+
 // Absence returns the ids of jobs that Redis lacks.
 type Absence interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
@@ -60,12 +66,14 @@ type OldFiles struct {
 }
 
 // RetentionOptions are the parts that a Retention needs. If Rows is nil, it deletes files only; ChangeLog is set
-// whenever Rows is. Flows may be nil.
+// whenever Rows is. Flows and Batches may be nil.
 type RetentionOptions struct {
 	Rows       OldRows
 	ChangeLog  OldChanges
 	Flows      OldFlows
 	FlowAge    time.Duration // how long ended flows are kept; 0 = for ever
+	Batches    OldBatches
+	BatchAge   time.Duration // how long ended batches are kept; 0 = for ever
 	Redis      Absence
 	Partitions int
 	Age        func(k job.Kind) time.Duration // how long jobs of a kind are kept; 0 = for ever
@@ -209,12 +217,15 @@ func (r *Retention) rows(ctx context.Context) (jobs int64, whole bool, err error
 	}
 	end := time.Now().Add(retentionBound)
 	changes := r.table(ctx, end, "changes", r.o.Changes, r.o.ChangeLog.DeleteChanges)
-	var flows error
+	var flows, batches error
 	if r.o.Flows != nil {
 		flows = r.table(ctx, end, "flow_jobs", r.o.FlowAge, r.o.Flows.DeleteFlows)
 	}
+	if r.o.Batches != nil {
+		batches = r.table(ctx, end, "batches", r.o.BatchAge, r.o.Batches.DeleteBatches)
+	}
 	jobs, whole, err = r.jobs(ctx, end)
-	return jobs, whole, errors.Join(changes, flows, err)
+	return jobs, whole, errors.Join(changes, flows, batches, err)
 }
 
 // table deletes old rows of a table that nothing else needs, until there are none or the time is over.

@@ -18,6 +18,7 @@ type oldRows struct {
 	jobs    map[job.Kind][]job.OldJob
 	needed  map[job.ID]bool
 	changes int64
+	batches int64
 	fail    string // the step that fails
 	asked   []string
 	takes   time.Duration // how long a deletion takes
@@ -94,6 +95,15 @@ func (o *oldRows) DeleteChanges(_ context.Context, age time.Duration) (int64, er
 	return n, nil
 }
 
+func (o *oldRows) DeleteBatches(_ context.Context, age time.Duration) (int64, error) {
+	if age != 72*time.Hour {
+		return 0, fmt.Errorf("batches of %s", age)
+	}
+	n := min(o.batches, 500)
+	o.batches -= n
+	return n, nil
+}
+
 func (o *oldRows) CountRows(context.Context) (map[string]int64, error) {
 	return map[string]int64{"job_outcomes": 7}, o.note("count")
 }
@@ -158,7 +168,7 @@ func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 	redis, seen := &knowing{jobs: map[job.ID]bool{}}, &tallied{deleted: map[string]int64{}}
 	r := NewRetention(RetentionOptions{
 		Rows: rows, ChangeLog: rows, Redis: redis, Partitions: 1, Age: func(job.Kind) time.Duration { return 24 * time.Hour },
-		Changes:  48 * time.Hour,
+		Changes: 48 * time.Hour, Batches: rows, BatchAge: 72 * time.Hour,
 		Callback: tellsOf, MakesFile: func(jobType string) bool { return jobType == "REPORT" },
 		DeleteFile: func(context.Context, job.ID) error { return nil }, Observe: seen, Log: quiet,
 	})
@@ -376,7 +386,7 @@ func TestRetentionStepsAreSmall(t *testing.T) {
 func TestRetentionOfChangesAndFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, seen := aging(2, paidDone)
-		rows.changes = 1100
+		rows.changes, rows.batches = 1100, 700
 		r.o.Files = []OldFiles{
 			{"mail", func(context.Context) (int64, error) { return 3, errRows }},
 			{"artifact", func(context.Context) (int64, error) { return 4, nil }},
@@ -389,7 +399,7 @@ func TestRetentionOfChangesAndFiles(t *testing.T) {
 				t.Errorf("report %+v", last)
 			}
 		}
-		if seen.deleted["changes"] != 1100 || seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 ||
+		if seen.deleted["changes"] != 1100 || seen.deleted["batches"] != 700 || seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 ||
 			rows.left() != 0 {
 			t.Errorf("told %v; %d jobs left", seen.deleted, rows.left())
 		}

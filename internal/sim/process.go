@@ -109,7 +109,7 @@ func newProcess(w *World, slot int) *process {
 	}
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
-		Journal: journal, Lines: given,
+		Journal: journal, Journaled: w.plan.journal, Lines: given,
 		Plans: plans, Queues: queues, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
