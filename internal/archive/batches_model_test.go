@@ -96,7 +96,8 @@ func batchModel(t *testing.T, s *archivetest.Store, seed uint64) {
 	for n := range 3 {
 		on := []job.ThenOn{job.ThenFinished, job.ThenSucceeded}[rng.IntN(2)]
 		id := newBatch(t, s.Archive, next+n, on)
-		batches = append(batches, &modelBatch{id: id, on: on, round: 1, thens: map[job.ID]int{}, members: map[int]*modelMember{}})
+		batches = append(batches, &modelBatch{id: id, on: on, round: 1, thens: map[job.ID]int{},
+			members: map[int]*modelMember{}})
 	}
 	for step := range 150 {
 		m := batches[rng.IntN(len(batches))]
@@ -195,7 +196,8 @@ func agrees(t *testing.T, s *archivetest.Store, m *modelBatch, when string) {
 			t.Errorf("%s: the then job %s has %d rows, and was owed %d times", when, id, n, times)
 		}
 	}
-	if n := s.Count(t, "accepted_jobs WHERE CAST(options AS CHAR) LIKE ?", "%thenOf\":\""+string(m.id)+"%"); n != len(m.thens) {
+	n := s.Count(t, "accepted_jobs WHERE CAST(options AS CHAR) LIKE ?", "%thenOf\":\""+string(m.id)+"%")
+	if n != len(m.thens) {
 		t.Errorf("%s: %d then jobs, want %d", when, n, len(m.thens))
 	}
 }

@@ -39,7 +39,8 @@ func memberStatementsOf(d database.Dialect) memberStatements {
 	return memberStatements{
 		lock:  "SELECT owner, sealed FROM batches" + d.ByPrimary + " WHERE id = ?" + d.LockRows,
 		add:   of + "total = total + ? WHERE id = ?",
-		count: of + "completed = completed + ?, failed = failed + ?, cancelled = cancelled + ?, expired = expired + ? WHERE id = ?",
+		count: of + "completed = completed + ?, failed = failed + ?, cancelled = cancelled + ?, expired = expired + ? " +
+			"WHERE id = ?",
 		revive: of + "failed = failed - ?, round = round + CASE WHEN ended_round = round THEN 1 ELSE 0 END, " +
 			"ended_at = NULL WHERE id = ?",
 		endRound: of + "ended_round = round, ended_at = " + d.Now + " WHERE id = ? AND sealed = 1 AND " +

@@ -36,9 +36,9 @@ type ending struct {
 var errSomeThere = errors.New("some outcomes are there already")
 
 // record writes outcomes of different keys and returns those that SQL had already; it leaves their rows unchanged.
-// released are the journal rows of jobs that the outcomes set free, and of the jobs that batches owe since then. After an error it is unknown whether anything was
-// written, and repeating the whole call is right: the transaction that inserts an outcome writes all its rows. owes may
-// be nil (see WriterOptions).
+// released are the journal rows of jobs that the outcomes set free, and of the jobs that batches owe since then. After
+// an error it is unknown whether anything was written, and repeating the whole call is right: the transaction that
+// inserts an outcome writes all its rows. owes may be nil (see WriterOptions).
 func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (
 	there map[key]ending, released []job.JournalRow, err error) {
 	rest := slices.Clone(outcomes)
