@@ -24,7 +24,7 @@ type scheduleAsked struct {
 // scheduledJob is the shape of what a schedule's jobs are: a submit without what an occurrence decides.
 var scheduledJob = func() *submitBody {
 	b := newSubmitBody(ours, map[string]member[asked]{"tier": (*asked).setTier})
-	for _, name := range []string{"delaySeconds", "runAt", "unique", "expiresAt"} {
+	for _, name := range []string{"delaySeconds", "runAt", "unique", "expiresAt", "batch"} {
 		delete(b.members, name)
 	}
 	return b
