@@ -171,7 +171,7 @@ func tone(word string) string {
 		return "is-bad"
 	case "PROCESSING", "RUNNING":
 		return "is-run"
-	case "DEGRADED", "OUT_OF_SERVICE", "crashed", "stuck", "gate":
+	case "DEGRADED", "OUT_OF_SERVICE", "STUCK", "crashed", "stuck", "gate":
 		return "is-warn"
 	}
 	return "is-idle"

@@ -30,6 +30,7 @@ type Set struct {
 
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
 var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line",
+	"flows", "flow",
 	"demo", "about", "login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
@@ -201,6 +202,12 @@ func (s *Set) Lines(w io.Writer, v LinesView) error { return s.write(w, "lines",
 
 // Line writes /dashboard/lines/key.
 func (s *Set) Line(w io.Writer, v LineView) error { return s.write(w, "line", v) }
+
+// Flows writes /flows.
+func (s *Set) Flows(w io.Writer, v FlowsView) error { return s.write(w, "flows", v) }
+
+// Flow writes /flows/<id>.
+func (s *Set) Flow(w io.Writer, v FlowView) error { return s.write(w, "flow", v) }
 
 // Demo writes /demo.
 func (s *Set) Demo(w io.Writer, v DemoView) error { return s.write(w, "demo", v) }

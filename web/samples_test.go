@@ -260,6 +260,8 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			"tier":    func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
 			"lines":   func(w io.Writer) error { return p.Lines(w, LinesView{Frame: f("/dashboard/lines")}) },
 			"line":    func(w io.Writer) error { return p.Line(w, LineView{Frame: f("/dashboard/lines/key")}) },
+			"flows":   func(w io.Writer) error { return p.Flows(w, FlowsView{Frame: f("/flows")}) },
+			"flow":    func(w io.Writer) error { return p.Flow(w, FlowView{Frame: f("/flows/x")}) },
 			"demo":    func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) },
 			"about":   func(w io.Writer) error { return p.About(w, AboutView{Frame: f("/about")}) },
 			"login":   func(w io.Writer) error { return p.Login(w, LoginView{Frame: f("/login")}) },
@@ -328,6 +330,10 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		"lines": func(w io.Writer) error {
 			return p.Lines(w, LinesView{s.frame("/dashboard/lines"), s.lines(), 90210, 50, "running"})
 		},
+		"flows": func(w io.Writer) error {
+			return p.Flows(w, FlowsView{s.frame("/flows"), "STUCK", s.flows(), "/flows?cursor=7"})
+		},
+		"flow": func(w io.Writer) error { return p.Flow(w, s.flow()) },
 		"line": func(w io.Writer) error { return p.Line(w, s.line()) },
 		"read line": func(w io.Writer) error {
 			v := s.line()

@@ -43,6 +43,7 @@ type Job struct {
 	Attempts        []Attempt
 	Reasons         []Reason
 	Why             []string // why it has not ended
+	FlowID          string   // the flow whose job it is; "" = none
 	Holder          string   // of a HELD job: the job that has its unique key; "" = not known
 	Line            string   // in words, where a PENDING job waits in a line; "" = in none
 	Position        int64    // jobs before it; -1 = not known, or it does not wait

@@ -77,7 +77,7 @@ func TestWorker_Claim(t *testing.T) {
 		`"retryCount":1,"maxRetries":5,"generation":1,"checkpoint":{"page":12},`+
 		`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736",`+
 		`"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","flowId":null,`+
-			`"lease":"v1.sealed","leaseForMs":30000,`+
+		`"lease":"v1.sealed","leaseForMs":30000,`+
 		`"heartbeatEveryMs":10000,"endsInMs":50000,"leaseUntil":"2026-05-01T11:32:27.961931Z",`+
 		`"endBy":"2026-05-01T11:32:47.961931Z"}]}`)
 	want := job.WorkerClaim{

@@ -114,7 +114,7 @@ var reserved = map[Tier]bool{
 	"LIVEZ": true, "READYZ": true,
 	"ACTUATOR": true, "OPENAPI": true, "SUBMIT": true, "POLL": true, "DEMO": true, "ABOUT": true, "STATIC": true,
 	"DEAD": true, "WORKERS": true, "DEBUG": true,
-	"LOGIN": true, "LOGOUT": true,
+	"LOGIN": true, "LOGOUT": true, "FLOWS": true,
 }
 
 // Check returns ErrBadPlan, with the reason, for a plan that is not valid.

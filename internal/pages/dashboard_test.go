@@ -110,8 +110,10 @@ func (o *ops) open(t *testing.T, address string, form url.Values) *httptest.Resp
 func served(t *testing.T, p *Pages, method, path string) http.Handler {
 	t.Helper()
 	for _, page := range p.dashboards() {
-		start, named := strings.CutSuffix(page.Path, ":tier")
-		if page.Method == method && (page.Path == path || named && strings.HasPrefix(path, start)) {
+		start, behind, named := strings.Cut(page.Path, ":")
+		_, behind, _ = strings.Cut(behind, "/")
+		if page.Method == method && (page.Path == path || named && strings.HasPrefix(path, start) &&
+			strings.HasSuffix(path, behind)) {
 			return page.Handler
 		}
 	}

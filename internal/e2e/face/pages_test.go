@@ -11,7 +11,7 @@ import (
 )
 
 // jobs holds a job in each state that a page shows differently.
-type jobs struct{ scheduled, running, completed, failed, cancelled string }
+type jobs struct{ scheduled, running, completed, failed, cancelled, flow string }
 
 func (s *site) jobs() jobs {
 	s.t.Helper()
@@ -36,7 +36,24 @@ func (s *site) jobs() jobs {
 		a := s.ask(http.MethodGet, "/jobs/dead", "")
 		return strings.Contains(a.body, j.failed), a.body
 	})
+	j.flow = s.flow()
 	return j
+}
+
+// flow makes a flow that is stuck: a job that was to be published waits for one that failed.
+func (s *site) flow() string {
+	s.t.Helper()
+	const body = `{"name":"picture 4711","jobs":{"split":{"tier":"PAID"},` +
+		`"split/a-part-with-quite-a-long-name":{"after":["split"]},` +
+		`"scan":{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"no"}]}},"mail":{"after":["scan"]},` +
+		`"publish":{"after":["split/*","scan"],"onFailure":"wait"}}}`
+	var made struct{ FlowID string }
+	s.want(http.StatusCreated, &made, http.MethodPost, "/api/flows", body)
+	testkit.Eventually(s.t, alive, "the flow is stuck", func() (bool, string) {
+		a := s.ask(http.MethodGet, "/api/flows/"+made.FlowID, "")
+		return strings.Contains(a.body, "STUCK"), a.body
+	})
+	return made.FlowID
 }
 
 // line lets a job of PUBLIC wait in the line of the key acme, which is paused.
@@ -70,6 +87,9 @@ func (j jobs) pages() []page {
 		{"/dashboard", http.StatusOK, "Capacity"},
 		{"/dashboard/jobs", http.StatusOK, j.completed[24:]},
 		{"/dashboard/jobs?status=LOST", http.StatusBadRequest, "status"},
+		{"/flows", http.StatusOK, "picture 4711"},
+		{"/flows/" + j.flow, http.StatusOK, "DEPENDENCY_FAILED"},
+		{"/flows/" + nobodys, http.StatusNotFound, "This page does not exist"},
 		{"/dashboard/dead", http.StatusOK, j.failed[24:]},
 		{"/dashboard/dead?tier=PAID", http.StatusOK, "No dead letters"},
 		{"/dashboard/tiers", http.StatusOK, "UNPAID"},
@@ -95,7 +115,7 @@ func TestPages(t *testing.T) {
 		j := s.jobs()
 		s.line()
 		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
-			"/dashboard/jobs", "/dashboard/dead",
+			"/dashboard/jobs", "/dashboard/dead", "/flows", "/flows/"+j.flow,
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/dashboard/lines",
 			"/dashboard/lines/key?key=acme", "/demo", "/about")
 		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // an open server has no login
