@@ -10,7 +10,7 @@ const (
 	flowBoxW, flowBoxH = 168, 44
 	flowGapX, flowGapY = 56, 16
 	flowMargin         = 12
-	flowNameRunes      = 20
+	flowNameRunes      = 18
 	maxDrawnJobs       = 200
 	maxDrawnEdges      = 1000
 )

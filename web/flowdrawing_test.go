@@ -50,7 +50,7 @@ func TestDrawFlow(t *testing.T) {
 	if DrawFlow(nil) != nil || DrawFlow(make([]FlowJob, maxDrawnJobs+1)) != nil {
 		t.Error("nothing, or too much, is drawn")
 	}
-	if got := flowName("split/the-quite-long-part-7"); got != "…e-quite-long-part-7" {
+	if got := flowName("split/the-quite-long-part-7"); got != "…quite-long-part-7" {
 		t.Errorf("%q", got)
 	}
 }
