@@ -24,6 +24,7 @@ var (
 	ErrInvalid        = errors.New("the request is not valid")        // see Error.Fields
 	ErrRateLimited    = errors.New("too many requests")
 	ErrTaken          = errors.New("another job holds the unique key") // also ErrConflict; Error.JobID is that job
+	ErrSealed         = errors.New("the batch is sealed")              // also ErrConflict: it takes no more members
 	ErrMismatch       = errors.New("the idempotency key was used with another body")
 
 	// ErrNotSent means that SubmitBatch ended before it sent this submission.
@@ -116,6 +117,8 @@ func (e *Error) Is(target error) bool {
 		return e.Status == http.StatusTooManyRequests
 	case ErrTaken:
 		return e.Code == "UNIQUE_TAKEN"
+	case ErrSealed:
+		return e.Code == "BATCH_SEALED"
 	case ErrMismatch:
 		return e.Code == "IDEMPOTENCY_MISMATCH"
 	}

@@ -22,7 +22,7 @@ const (
 	FlowWaits   OnFailure = "wait"   // it waits on, until the failed one was requeued and has completed
 )
 
-// FlowJob is a job of a flow to submit. Of the Submission, Unique, ExpiresIn, ExpiresAt, IdempotencyKey and TraceID must
+// FlowJob is a job of a flow to submit. Of the Submission, Unique, BatchID, ExpiresIn, ExpiresAt, IdempotencyKey and TraceID must
 // be empty; Delay counts from the end of the last job that it waits for.
 type FlowJob struct {
 	Submission
@@ -146,8 +146,9 @@ func (f *NewFlow) encode() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("job %s: %w", name, err)
 		}
-		if j.Unique != nil || j.ExpiresIn > 0 || !j.ExpiresAt.IsZero() || j.IdempotencyKey != "" || j.TraceID != "" {
-			return nil, fmt.Errorf("job %s: a job of a flow has no unique key, no expiry, no key and no trace of its own", name)
+		if j.Unique != nil || j.BatchID != "" || j.ExpiresIn > 0 || !j.ExpiresAt.IsZero() || j.IdempotencyKey != "" || j.TraceID != "" {
+			return nil, fmt.Errorf("job %s: a job of a flow has no unique key, no batch, no expiry, no key and no trace of "+
+				"its own", name)
 		}
 		var said map[string]json.RawMessage
 		if err := json.Unmarshal(text, &said); err != nil {

@@ -34,6 +34,7 @@ type Submission struct {
 	Queue       string    // a declared queue, or MainQueue; "" = MainQueue
 	Unique      *Unique   // nil = none
 	LineKey     string    // see WithKey
+	BatchID     string    // the open batch that the job becomes a member of; excludes Unique; "" = none
 	// TraceID appears in the server's logs and in the job's calls: letters, digits, . _ -; "" = the server makes one.
 	TraceID string
 }
@@ -200,6 +201,7 @@ type wireSubmission struct {
 	Queue        string  `json:"queue,omitempty"`
 	Unique       *unique `json:"unique,omitempty"`
 	LineKey      string  `json:"key,omitempty"`
+	BatchID      string  `json:"batch,omitempty"`
 	Key          string  `json:"idempotencyKey,omitempty"`
 }
 
@@ -256,6 +258,7 @@ func (s *Submission) encode(key string) ([]byte, error) {
 		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Queue: s.Queue, Key: key,
 		Unique:       s.Unique.wire(),
 		LineKey:      s.LineKey,
+		BatchID:      s.BatchID,
 		DelaySeconds: milliseconds(s.Delay), ExpiresIn: milliseconds(s.ExpiresIn), // never early
 	}
 	if !s.ExpiresAt.IsZero() {

@@ -80,10 +80,11 @@ func exitOf(err error) int {
 	_, cancelled := errors.AsType[*client.JobCancelledError](err)
 	_, expired := errors.AsType[*client.JobExpiredError](err)
 	_, stays := errors.AsType[*client.FlowError](err)
+	_, stuck := errors.AsType[*client.BatchError](err)
 	switch {
 	case wrong, !answered && errors.Is(err, client.ErrInvalid):
 		return exitUsage
-	case failed, cancelled, expired, stays:
+	case failed, cancelled, expired, stays, stuck:
 		return exitJob
 	case answered && refused.Unknown, errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

@@ -122,7 +122,8 @@ func (p program) root() *cobra.Command {
 		root.AddCommand(list...)
 	}
 	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
-	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand(), p.flowCommand())
+	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand(), p.flowCommand(),
+		p.batchCommand())
 	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.linesCommand(), p.pauseCommand(),
 		p.resumeCommand(),
 		p.pausedCommand(), p.workersCommand(),

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ func (s *session) source(a *asked, bounded bool) (next func() (numbered, error),
 			if job.IdempotencyKey == "" {
 				job.IdempotencyKey = numberedKey(a.key, n)
 			}
+			job.BatchID = cmp.Or(job.BatchID, a.batch)
 			return numbered{n, job}, nil
 		}
 		switch err := lines.Err(); {
@@ -91,6 +93,7 @@ func readLine(text []byte) (client.Submission, error) {
 		Queue    string          `json:"queue"`
 		LineKey  string          `json:"key"`
 		Unique   *uniqueLine     `json:"unique"`
+		Batch    string          `json:"batch"`
 		Key      string          `json:"idempotencyKey"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -113,7 +116,7 @@ func readLine(text []byte) (client.Submission, error) {
 	}
 	job := client.Submission{
 		Type: line.Type, MaxRetries: line.Retries, Delay: time.Duration(line.Delay * float64(time.Second)), RunAt: line.RunAt,
-		CallbackURL: line.Callback, IdempotencyKey: line.Key, Queue: line.Queue,
+		CallbackURL: line.Callback, IdempotencyKey: line.Key, Queue: line.Queue, BatchID: line.Batch,
 		LineKey: line.LineKey, ExpiresIn: time.Duration(line.Expires * float64(time.Second)), ExpiresAt: line.Until,
 	}
 	if line.Unique != nil {

@@ -25,6 +25,7 @@ type asked struct {
 	expiresAt                             string
 	queue, lineKey                        string
 	unique, uniqueWhile, uniqueOn         string
+	batch                                 string
 	retries, count                        int
 	delay, expiresIn                      time.Duration
 	wait                                  bool
@@ -38,7 +39,7 @@ func (p program) submitCommand() *cobra.Command {
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
 			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
 			"\"expiresIn\", \"expiresAt\",\n" +
-			"\"callbackUrl\", \"queue\", \"key\", \"unique\", \"idempotencyKey\"}, all optional.\n" +
+			"\"callbackUrl\", \"queue\", \"key\", \"unique\", \"batch\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
 			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +
@@ -64,6 +65,7 @@ func (p program) submitCommand() *cobra.Command {
 	f.StringVar(&a.callback, "callback", "", "`URL` that is told of the job's end by a signed POST")
 	f.StringVar(&a.queue, "queue", "", "let it wait in this `queue` (default: main)")
 	f.StringVar(&a.lineKey, "key", "", "in a tier with lines, let it wait in the line of this `key`")
+	f.StringVar(&a.batch, "batch", "", "make it a member of the open batch with this `id`; see tierq batch create")
 	f.StringVar(&a.unique, "unique", "", "unique `key`: of the jobs with it only one lives at a time")
 	f.StringVar(&a.uniqueWhile, "unique-while", "",
 		"how long it holds the unique key: waiting, living or a `time` such as 10m (default: living)")
@@ -122,7 +124,7 @@ func (a *asked) check(bounded bool) error {
 // submission returns the job that the flags describe.
 func (s *session) submission(a *asked, bounded bool) (client.Submission, error) {
 	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, ExpiresIn: a.expiresIn,
-		CallbackURL: a.callback, Queue: a.queue, LineKey: a.lineKey}
+		CallbackURL: a.callback, Queue: a.queue, LineKey: a.lineKey, BatchID: a.batch}
 	if bounded {
 		job.MaxRetries = &a.retries
 	}
