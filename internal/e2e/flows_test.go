@@ -60,7 +60,7 @@ func flowUnderKills(t *testing.T, env string, seed uint64) {
 		}
 		servers[at] = start()
 	}
-	want := d.Ends(d.Fate)
+	want := d.Ends(testkit.DAGEnds{}).Status
 	var f flowNow
 	testkit.Eventually(t, 120*time.Second, "the flow ends or is stuck", func() (bool, string) {
 		f = servers[0].flow(id)

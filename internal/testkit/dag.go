@@ -74,10 +74,17 @@ func (d *DAG) Parents(of *DAGJob) (names []string) {
 	return names
 }
 
-// Ends says how each job ends, by the definition: from its parents' ends and its own fate. A job that waits for ever is
-// WAITING.
-func (d *DAG) Ends(fate func(name string) string) map[string]string {
-	byName, ends := map[string]*DAGJob{}, map[string]string{}
+// DAGEnds says how the jobs of a DAG end, by name, and which of them have run. A job that waits for ever is WAITING.
+type DAGEnds struct {
+	Status map[string]string
+	Ran    map[string]bool
+}
+
+// Ends says how each job ends, by the definition: from its parents' ends and its own fate. The zero before is the
+// beginning. Otherwise all jobs that are FAILED in before are requeued with all that was cancelled because of them, and
+// complete: what has run and was not FAILED stays as it is.
+func (d *DAG) Ends(before DAGEnds) DAGEnds {
+	byName, ends, ran := map[string]*DAGJob{}, map[string]string{}, map[string]bool{}
 	for i := range d.Jobs {
 		byName[d.Jobs[i].Name] = &d.Jobs[i]
 	}
@@ -87,6 +94,10 @@ func (d *DAG) Ends(fate func(name string) string) map[string]string {
 			return known
 		}
 		j, bad, waits := byName[name], false, false
+		if before.Ran[name] {
+			ran[name], ends[name] = true, strings.Replace(before.Status[name], "FAILED", "COMPLETED", 1)
+			return ends[name]
+		}
 		for _, parent := range d.Parents(j) {
 			switch end(parent) {
 			case "WAITING":
@@ -102,12 +113,12 @@ func (d *DAG) Ends(fate func(name string) string) map[string]string {
 		case waits, bad && j.OnFailure == "wait":
 			ends[name] = "WAITING"
 		default:
-			ends[name] = fate(name)
+			ends[name], ran[name] = j.Fate, true
 		}
 		return ends[name]
 	}
 	for name := range byName {
 		end(name)
 	}
-	return ends
+	return DAGEnds{ends, ran}
 }
