@@ -124,7 +124,8 @@ func (p program) root() *cobra.Command {
 	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
 	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand(), p.flowCommand(),
 		p.batchCommand())
-	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.linesCommand(), p.pauseCommand(),
+	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.queuesCommand(), p.linesCommand(), p.schedulesCommand(),
+		p.pauseCommand(),
 		p.resumeCommand(),
 		p.pausedCommand(), p.workersCommand(),
 		p.keysCommand(), p.changesCommand(), p.statsCommand(), p.doctorCommand())

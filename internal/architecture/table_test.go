@@ -146,7 +146,10 @@ var table = []room{
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},
 	},
-	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, xterm}},
+	{
+		dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"},
+		libs: []string{cobra, pflag, xterm, yaml},
+	},
 	{dir: "client"},
 	{dir: "worker"},
 	{dir: "server", rooms: []string{"internal/app", "internal/config", handler}},
