@@ -87,6 +87,7 @@ type Job struct {
 	Payload      json.RawMessage `json:"payload,omitempty"`
 	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED, CANCELLED or EXPIRED
 	CallbackURL  string          `json:"callbackUrl,omitempty"` // present where Payload is
+	Schedule     string          `json:"schedule,omitempty"`    // the schedule that made it; absent in lists
 	FlowID       string          `json:"flowId,omitempty"`      // the flow whose job it is; absent in lists
 	Result       json.RawMessage `json:"result,omitempty"`
 	FailureCause string          `json:"failureCause,omitempty"`

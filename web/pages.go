@@ -30,7 +30,7 @@ type Set struct {
 
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
 var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line",
-	"flows", "flow",
+	"flows", "flow", "schedules", "schedule",
 	"demo", "about", "login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
@@ -208,6 +208,12 @@ func (s *Set) Flows(w io.Writer, v FlowsView) error { return s.write(w, "flows",
 
 // Flow writes /flows/<id>.
 func (s *Set) Flow(w io.Writer, v FlowView) error { return s.write(w, "flow", v) }
+
+// Schedules writes /dashboard/schedules.
+func (s *Set) Schedules(w io.Writer, v SchedulesView) error { return s.write(w, "schedules", v) }
+
+// Schedule writes /dashboard/schedules/one.
+func (s *Set) Schedule(w io.Writer, v ScheduleView) error { return s.write(w, "schedule", v) }
 
 // Demo writes /demo.
 func (s *Set) Demo(w io.Writer, v DemoView) error { return s.write(w, "demo", v) }

@@ -24,6 +24,7 @@ type Job struct {
 	Worker          string
 	Owner           string
 	Key             string // of its line; "" = its submit said none
+	Schedule        string // that made it; "" = none
 	KeyLinks        bool   // the caller may see the page of the key
 	TraceID         string
 	CallbackURL     string

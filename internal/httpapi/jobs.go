@@ -44,8 +44,9 @@ type jobBody struct {
 	Payload     jsontext.Value `json:"payload"`
 	PayloadKept bool           `json:"payloadKept"` // false: not known any more whether there was a payload
 	CallbackURL *string        `json:"callbackUrl"`
-	FlowID      *job.ID        `json:"flowId"`  // null: it is of no flow, or SQL does not answer
-	BatchID     *job.ID        `json:"batchId"` // of which it is a member
+	Schedule    *string        `json:"schedule"` // null: none made it, or SQL does not answer
+	FlowID      *job.ID        `json:"flowId"`   // null: it is of no flow, or SQL does not answer
+	BatchID     *job.ID        `json:"batchId"`  // of which it is a member
 	Result      jsontext.Value `json:"result"`
 	History     []attemptBody  `json:"history"`
 	Reasons     *[]reasonBody  `json:"reasons"` // null: SQL does not answer
@@ -113,6 +114,7 @@ func (a *api) getJob(c *gin.Context) error {
 		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
 		History: history(&j, attempts),
 		Reasons: a.reasons(c, &j), FlowID: a.flowOf(c, &j),
+		Schedule: a.madeBy(c, &j),
 	}
 	body.BatchID = a.batchOf(c, &j)
 	if callerOf(c).Operator() {

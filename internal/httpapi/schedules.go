@@ -27,6 +27,8 @@ type Schedules interface {
 	DeleteSchedule(ctx context.Context, name string, version int64) error
 	PauseSchedule(ctx context.Context, name string, p job.SchedulePause) (stored, was job.Schedule, err error)
 	ResumeSchedule(ctx context.Context, name string) (stored, was job.Schedule, err error)
+	// ScheduleOfJob returns the name of the schedule that made a job; "" = none that is remembered.
+	ScheduleOfJob(ctx context.Context, id job.ID) (string, error)
 	// RunSchedule makes a job now. A request that has made one gets it again. The errors are also those of a submit.
 	RunSchedule(ctx context.Context, name, request string) (job.ID, error)
 }
@@ -342,4 +344,14 @@ func (a *api) nextOfSchedule(c *gin.Context) error {
 		body.Items = append(body.Items, when(at))
 	}
 	return write(c, http.StatusOK, &body)
+}
+
+// madeBy returns the schedule that made a job; nil if none did. A living job and a dead letter have it with them; of
+// other ended jobs SQL knows it as long as the schedule remembers the run.
+func (a *api) madeBy(c *gin.Context, j *job.Job) *string {
+	name := j.Schedule
+	if name == "" && j.Status.Ended() && a.Schedules != nil {
+		name, _ = a.Schedules.ScheduleOfJob(c.Request.Context(), j.ID) // a store that is away is no reason to show no job
+	}
+	return orNull(name)
 }

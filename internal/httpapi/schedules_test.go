@@ -18,6 +18,7 @@ import (
 type scheduleBook struct {
 	is     job.Schedule
 	runs   []job.ScheduleRun
+	made   string // the schedule of every job
 	asked  []string
 	err    error
 	refuse error
@@ -98,6 +99,8 @@ func (b *scheduleBook) RunSchedule(_ context.Context, name, request string) (job
 	}
 	return knownID, cmpErr(b.err, b.refuse)
 }
+
+func (b *scheduleBook) ScheduleOfJob(context.Context, job.ID) (string, error) { return b.made, b.err }
 
 // aSchedule is a valid body of a PUT.
 const aSchedule = `{"everySeconds":60,"job":{"tier":"paid","type":"PAIR","payload":{"A":1}}}`

@@ -31,6 +31,9 @@ func (p *Pages) dashboards() []Page {
 		{http.MethodGet, linesPath, http.HandlerFunc(p.getLines)},
 		{http.MethodGet, lineAddr, http.HandlerFunc(p.getLine)},
 		{http.MethodPost, lineAddr, http.HandlerFunc(p.postLine)},
+		{http.MethodGet, schedulesPath, http.HandlerFunc(p.getSchedules)},
+		{http.MethodGet, scheduleAddr, http.HandlerFunc(p.getSchedule)},
+		{http.MethodPost, scheduleAddr, http.HandlerFunc(p.postSchedule)},
 		{http.MethodPost, "/dashboard/tiers/:tier", http.HandlerFunc(p.postTier)},
 	}
 }

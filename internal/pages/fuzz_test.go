@@ -65,7 +65,9 @@ type answering struct{ t *testing.T }
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
 	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue|` +
 	`admin/jobs/[0-9a-f-]{36}/(kill|hasten)|admin/dead/[0-9a-f-]{36}/dismiss|` +
-	`admin/workers/[A-Za-z0-9._-]{1,100}/(quiet|resume|terminate))|GET /admin/workers|(GET|PUT) /admin/lines|PUT ` +
+	`admin/workers/[A-Za-z0-9._-]{1,100}/(quiet|resume|terminate)|` +
+	`admin/schedules/[A-Za-z0-9][A-Za-z0-9._-]{0,79}/(run|pause|resume))|` +
+	`GET /admin/schedules/[A-Za-z0-9][A-Za-z0-9._-]{0,79}|GET /admin/workers|(GET|PUT) /admin/lines|PUT ` +
 	`/admin/tiers/PAID)$`)
 
 func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -82,7 +82,7 @@ func jobOf(is *client.Job) *web.Job {
 		ID: is.JobID, Generation: is.Generation, Tier: string(is.Tier), Type: is.Type, Status: string(is.Status),
 		Attempt:    is.Attempts,
 		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner,
-		Key: is.Key, TraceID: is.TraceID, FlowID: is.FlowID,
+		Key: is.Key, Schedule: is.Schedule, TraceID: is.TraceID, FlowID: is.FlowID,
 		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt,
 		RunAt: is.RunAt, ExpiresAt: is.ExpiresAt,
 		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,

@@ -38,10 +38,13 @@ var formTexts = map[string]formText{
 	"plan_stored": {numbers: 1, text: func(n []int64, _ string) string {
 		return fmt.Sprintf("The plan is stored as version %d.", n[0])
 	}},
-	"limits_stored":  plainly("The limits of the key are stored, and hold at once."),
-	"flow_cancelled": plainly("The flow is cancelled: what waited has ended, and running jobs are asked to stop."),
-	"line_paused":    plainly("The key is paused: none of its jobs starts. Those that run go on."),
-	"line_resumed":   plainly("The key is resumed: its jobs may start again."),
+	"limits_stored":    plainly("The limits of the key are stored, and hold at once."),
+	"flow_cancelled":   plainly("The flow is cancelled: what waited has ended, and running jobs are asked to stop."),
+	"line_paused":      plainly("The key is paused: none of its jobs starts. Those that run go on."),
+	"line_resumed":     plainly("The key is resumed: its jobs may start again."),
+	"schedule_run":     plainly("A job of the schedule was made now."),
+	"schedule_paused":  plainly("The schedule is paused: it makes no jobs. Those that it has made go on."),
+	"schedule_resumed": plainly("The schedule is resumed: it goes on with the next occurrence."),
 	"worker_quiet": plainly("The worker was told to claim no more jobs. It hears that within a second or two, and " +
 		"finishes the jobs that it has."),
 	"worker_resume":    plainly("The worker may claim jobs again. It hears that within a second or two."),

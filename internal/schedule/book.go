@@ -19,6 +19,7 @@ type Rows interface {
 	StoreSchedule(ctx context.Context, s job.Schedule, next time.Time) error
 	DeleteSchedule(ctx context.Context, name string, version int64) error
 	RunSchedule(ctx context.Context, f job.Firing) (id, living job.ID, err error)
+	ScheduleOfJob(ctx context.Context, id job.ID) (string, error)
 	// RunOf returns the job that a request has made; "" = none.
 	RunOf(ctx context.Context, name, request string) (job.ID, error)
 	LivingRuns(ctx context.Context, name string, before time.Time) ([]job.ID, error)

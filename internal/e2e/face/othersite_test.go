@@ -46,7 +46,7 @@ func (s *site) changing(living, failed string) (all []string) {
 		s.t.Fatalf("the API's addresses: %v", all)
 	}
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout",
-		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/dashboard/lines/key", "/dashboard/workers", "/demo/play"} {
+		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/dashboard/lines/key", "/dashboard/schedules/one", "/dashboard/workers", "/demo/play"} {
 		all = append(all, http.MethodPost+" "+path)
 	}
 	return all
@@ -57,7 +57,7 @@ func (s *site) state() string {
 	s.t.Helper()
 	var b strings.Builder
 	for _, path := range []string{"/admin/jobs?limit=100", "/admin/dead?limit=100", "/admin/tiers", "/admin/keys",
-		"/admin/queues", "/admin/lines?key="} {
+		"/admin/queues", "/admin/lines?key=", "/admin/schedules"} {
 		b.WriteString(lastUse.ReplaceAllString(s.ask(http.MethodGet, path, "").body, "") + "\n")
 	}
 	return b.String()

@@ -64,6 +64,16 @@ func (s *site) line() {
 	s.await(s.submit("public", `{"key":"acme"}`), "PENDING")
 }
 
+// schedule stores a schedule of each night, runs it once and pauses it.
+func (s *site) schedule() {
+	s.t.Helper()
+	const path = "/admin/schedules/nightly-report"
+	s.want(http.StatusOK, nil, http.MethodPut, path, `{"cron":"30 2 * * *","timezone":"Europe/Berlin",`+
+		`"job":{"type":"REPORT","payload":{"kind":"jobs","format":"csv"}}}`)
+	s.want(http.StatusAccepted, nil, http.MethodPost, path+"/run", "")
+	s.want(http.StatusOK, nil, http.MethodPost, path+"/pause", `{"reason":"a migration"}`)
+}
+
 const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
 
 // page is an address and its answer. Shows is a part of the text in the page's main element. Words from a list of
@@ -96,6 +106,9 @@ func (j jobs) pages() []page {
 		{"/dashboard/tiers/PAID", http.StatusOK, "Show what changes"},
 		{"/dashboard/tiers/GOLD", http.StatusNotFound, "This page does not exist"},
 		{"/dashboard/lines", http.StatusOK, "acme"},
+		{"/dashboard/schedules", http.StatusOK, "nightly-report"},
+		{"/dashboard/schedules/one?name=nightly-report", http.StatusOK, "Run it now"},
+		{"/dashboard/schedules/one?name=nothing", http.StatusNotFound, "no such schedule"},
 		{"/dashboard/lines/key?key=acme", http.StatusOK, "Store the limits"},
 		{"/demo", http.StatusOK, ""},
 		{"/about", http.StatusOK, ""},
@@ -114,6 +127,7 @@ func TestPages(t *testing.T) {
 		s := newSite(t)
 		j := s.jobs()
 		s.line()
+		s.schedule()
 		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
 			"/dashboard/jobs", "/dashboard/dead", "/flows", "/flows/"+j.flow,
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/dashboard/lines",
@@ -126,6 +140,7 @@ func TestPages(t *testing.T) {
 		s := newKeyedSite(t)
 		j, reads := s.jobs(), s.newKey(`"role":"read-only"`)
 		s.line()
+		s.schedule()
 		t.Run("stranger", func(t *testing.T) {
 			t.Parallel()
 			private := page{status: http.StatusOK, shows: "With an API key"}
