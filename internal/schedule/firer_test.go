@@ -23,12 +23,14 @@ type world struct {
 	closed bool
 	room   error
 	dead   bool // the owner's key
-	states map[job.ID]job.Status
-	given  []job.JournalRow
-	ended  []job.ID
-	pauses job.PauseBook
-	queues job.QueueBook
-	plans  *job.PlanBook
+	// The owner's key is not in SQL.
+	unknown bool
+	states  map[job.ID]job.Status
+	given   []job.JournalRow
+	ended   []job.ID
+	pauses  job.PauseBook
+	queues  job.QueueBook
+	plans   *job.PlanBook
 }
 
 func (w *world) GiveRows(_ context.Context, rows []job.JournalRow, _ time.Time) (int, error) {
@@ -64,7 +66,10 @@ func (w *world) options() Options {
 		Now: func() time.Time { return w.now }, Open: func(int) bool { return !w.closed },
 		Room: func(context.Context, job.ID, job.Tier, job.Queue, string, int) error { return w.room },
 		Key: func(_ context.Context, id string) (job.Key, error) {
-			if w.dead {
+			switch {
+			case w.dead:
+				return job.Key{ID: id, RevokedAt: noon}, nil
+			case w.unknown:
 				return job.Key{}, job.ErrNoKey
 			}
 			return job.Key{ID: id}, nil
@@ -284,6 +289,10 @@ func TestFirer_DeadKey(t *testing.T) {
 		}
 		w.dead = false
 		if _, _, err := w.book().ResumeSchedule(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		w.unknown = true // that of TIERQ_ADMIN_KEY
+		if err := f.sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.at(t, f, 0)
