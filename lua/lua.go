@@ -5,16 +5,25 @@ package lua
 import (
 	"embed"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
 //go:embed *.lua
 var files embed.FS
 
-// Prelude stands in front of every script.
-var Prelude = Source("prelude") + Source("lines")
+// inPrelude are the files of the prelude, in their order.
+var inPrelude = []string{"prelude", "lines", "lines_write"}
 
-// Names are the scripts' names, sorted: those of their files without .lua. The two files of the prelude are none of
+// Prelude stands in front of every script.
+var Prelude = func() (text string) {
+	for _, name := range inPrelude {
+		text += Source(name)
+	}
+	return text
+}()
+
+// Names are the scripts' names, sorted: those of their files without .lua. The three files of the prelude are none of
 // them.
 var Names = func() (names []string) {
 	found, err := fs.Glob(files, "*.lua")
@@ -22,7 +31,7 @@ var Names = func() (names []string) {
 		panic(err)
 	}
 	for _, file := range found {
-		if name := strings.TrimSuffix(file, ".lua"); name != "prelude" && name != "lines" {
+		if name := strings.TrimSuffix(file, ".lua"); !slices.Contains(inPrelude, name) {
 			names = append(names, name)
 		}
 	}

@@ -94,7 +94,7 @@ var mutationsOfWalks = []mutation{
 		want:  "S27",
 		sleep: 1000 * time.Millisecond,
 		mix:   func(m *client.Mix) { m.Line, m.Unique = 1, 0 },
-		edits: []edit{{"lua/lines.lua", "math.max(s.running - n, 0), true", "0, true"}},
+		edits: []edit{{"lua/lines_write.lua", "math.max(s.running - n, 0), true", "0, true"}},
 	},
 	{
 		name:  "a rate is no limit of a key",

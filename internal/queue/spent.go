@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// This file reads the worker time that lines had in the last minutes. lua/lines.lua adds up the attempts that have
-// ended, by the minute; the leases say what the running ones have had so far.
+// This file reads the worker time that lines had in the last minutes. lua/lines_write.lua adds up the attempts that
+// have ended, by the minute; the leases say what the running ones have had so far.
 
 // spentMinutes is how many minutes are added up: the present one and the five before it.
 const (
