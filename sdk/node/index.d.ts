@@ -60,6 +60,8 @@ export interface SubmitOptions {
    * time, and a key may have limits. A tier without lines refuses it.
    */
   key?: string;
+  /** The batchId of an open batch: the job becomes its member. Excludes unique. */
+  batch?: string;
   /** The same key within an hour makes no second job. By default each submit has a key of its own. */
   idempotencyKey?: string;
 }
@@ -97,6 +99,12 @@ export class Client {
   wait<Result = unknown>(jobId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Poll<Result>>;
   /** Cancels a job, and returns its status: PROCESSING while its worker has yet to be told. */
   cancel(jobId: string): Promise<Status>;
+  /** Makes an open batch: a group of jobs with at most one job, then, when all of them have ended. */
+  createBatch(batch: NewBatch, options?: { idempotencyKey?: string }): Promise<Batch>;
+  /** Returns a batch with its counts. */
+  batch(batchId: string): Promise<Batch>;
+  /** Ends the adding of members. A repeat changes nothing. */
+  sealBatch(batchId: string): Promise<Batch>;
   /** Submits jobs that wait for each other, all or none. The errors are those of submit, and name the job. */
   submitFlow(flow: { name?: string; jobs: Record<string, FlowJob> }, options?: { idempotencyKey?: string }):
     Promise<{ flowId: string; jobs: Record<string, string> }>;
@@ -109,6 +117,37 @@ export class Client {
   waitFlow(flowId: string, options?: { timeout?: number; signal?: AbortSignal }): Promise<Flow>;
   /** Cancels all jobs of a flow that have not ended, and returns its state. */
   cancelFlow(flowId: string): Promise<FlowState>;
+}
+
+/** A batch to make. */
+export interface NewBatch {
+  name: string;
+  /** Of then, if that names none; by default UNPAID. */
+  tier?: string;
+  /** Runs when all members have ended; with on succeeded only if all are COMPLETED. */
+  then?: {
+    type: string; payload?: unknown; tier?: string; queue?: string; maxRetries?: number; on?: 'finished' | 'succeeded';
+  };
+  callbackUrl?: string;
+}
+
+/** A batch as the server has it. */
+export interface Batch {
+  batchId: string;
+  name: string;
+  /** OPEN takes members; STUCK: the job at the end waits for members that failed. */
+  state: 'OPEN' | 'RUNNING' | 'STUCK' | 'FINISHED';
+  round: number;
+  sealed: boolean;
+  total: number;
+  living: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  expired: number;
+  /** 0 to 1. */
+  progress: number;
+  thenJobId: string | null;
 }
 
 /** A job of a flow: the members of POST /jobs without unique, expiresIn and expiresAt. */

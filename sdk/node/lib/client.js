@@ -6,7 +6,7 @@ import { FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqE
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
 const MOST_BATCH = 1000;
 const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'expiresIn', 'expiresAt', 'maxRetries', 'maxProcessingSeconds',
-  'callbackUrl', 'unique', 'key'];
+  'callbackUrl', 'unique', 'key', 'batch'];
 
 export class Client {
   #server;
@@ -65,6 +65,20 @@ export class Client {
       // The server may not hold answers now.
       if (performance.now() - asked < Math.min(left, 1000)) await rest(Math.min(250, left), signal);
     }
+  }
+
+  createBatch({ name, tier, then, callbackUrl }, { idempotencyKey } = {}) {
+    const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
+    const body = { name, tier, then, callbackUrl };
+    return this.#call('create batch', { path: '/api/batches', body, changes: true, headers });
+  }
+
+  batch(batchId) {
+    return this.#call('batch', { method: 'GET', path: `/api/batches/${encodeURIComponent(batchId)}` });
+  }
+
+  sealBatch(batchId) {
+    return this.#call('seal batch', { path: `/api/batches/${encodeURIComponent(batchId)}/seal`, changes: true });
   }
 
   async submitFlow({ name, jobs }, { idempotencyKey } = {}) {

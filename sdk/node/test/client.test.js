@@ -85,6 +85,20 @@ test('waiting for a job', async (t) => {
   assert.equal(await client.cancel('job-0'), 'CANCELLED');
 });
 
+test('a batch is made once, filled and sealed', async (t) => {
+  const { fake, client } = await started(t);
+  fake.fault = (verb, n) => (verb === 'POST /api/batches' ? [0, 503, 0][n % 3] : 0);
+  fake.flows = ['OPEN', 'RUNNING', 'FINISHED'].map((state) => ({ batchId: 'b', state }));
+  const then = { type: 'MAIL', on: 'succeeded' };
+  const { batchId } = await client.createBatch({ name: 'n', then });
+  await client.submit('paid', 'RESIZE', {}, { batch: batchId });
+  assert.equal((await client.sealBatch(batchId)).state, 'RUNNING');
+  assert.equal((await client.batch(batchId)).state, 'FINISHED');
+  assert.deepEqual(fake.bodies[0], ['POST /api/batches', { name: 'n', then }]);
+  assert.equal(fake.bodies[1].batch, 'b');
+  assert.equal(fake.bodies[2][0], 'POST /api/batches/b/seal');
+});
+
 test('a flow is submitted once, and followed to its end', async (t) => {
   const { fake, client } = await started(t);
   fake.fault = (verb, n) => (verb === 'POST /api/flows' ? [0, 503, 0][n % 3] : 0);

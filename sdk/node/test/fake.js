@@ -118,7 +118,7 @@ export class Fake {
   }
 
   client(q, verb, body) {
-    if (verb === 'inputs' || verb.includes('/api/flows')) {
+    if (verb === 'inputs' || verb.includes('/api/flows') || verb.includes('/api/batches')) {
       this.bodies.push([verb, JSON.parse(body || 'null')]);
       return this.flows.length > 1 ? this.flows.shift() : this.flows[0];
     }

@@ -50,6 +50,18 @@ class ClientTest(unittest.TestCase):
             self.client.submit("paid", "RESIZE", idempotency_key="order-7")
         self.assertEqual(list(self.fake.keys), ["order-7"])
 
+    def test_batch(self):
+        self.fake.fault = lambda verb, n, body: 503 if verb == "POST /api/batches" and n == 1 else 0
+        self.fake.flows = [{"batchId": "b", "state": "OPEN"}, {"batchId": "b", "state": "RUNNING"},
+                           {"batchId": "b", "state": "FINISHED"}]
+        made = self.client.create_batch("n", then={"type": "MAIL", "on": "succeeded"})
+        self.client.submit("paid", "RESIZE", batch=made["batchId"])
+        self.assertEqual(self.client.seal_batch("b")["state"], "RUNNING")
+        self.assertEqual(self.client.batch("b")["state"], "FINISHED")
+        self.assertEqual(self.fake.bodies[0][1]["then"], {"type": "MAIL", "on": "succeeded"})
+        self.assertEqual(self.fake.bodies[1]["batch"], "b")
+        self.assertEqual(self.fake.bodies[2][0], "POST /api/batches/b/seal")
+
     def test_flow(self):
         self.fake.fault = lambda verb, n, body: 503 if verb == "POST /api/flows" and n == 1 else 0
         self.fake.flows = [{"flowId": "f", "jobs": {"a": "job-a"}}, {"flowId": "f", "state": "RUNNING"},

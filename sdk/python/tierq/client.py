@@ -72,11 +72,12 @@ class Client:
 
         options are queue, delay_seconds, run_at (an RFC 3339 text), expires_in (seconds within which a worker must
         claim the job, or it ends EXPIRED), expires_at (the same as a text), max_retries, max_processing_seconds,
-        callback_url, key (in a tier whose plan has lines the job waits in the line of this key; the lines share the
-        worker time, and a key may have limits) and unique: a dict with key, while, on and maxWait. If another job holds
-        the unique key, the id may be that job's, or that of the job that waits for it; with on "refuse" the error is a
-        TierqError with the code UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have
-        been accepted; any other means that it was not.
+        callback_url, batch (the batchId of an open batch, see create_batch; it excludes unique), key (in a tier whose
+        plan has lines the job waits in the line of this key; the lines share the worker time, and a key may have
+        limits) and unique: a dict with key, while, on and maxWait. If another job holds the unique key, the id may be
+        that job's, or that of the job that waits for it; with on "refuse" the error is a TierqError with the code
+        UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have been accepted; any other
+        means that it was not.
         """
         body = _job(type, payload, options)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
@@ -137,6 +138,26 @@ class Client:
     def cancel(self, job_id: str) -> str:
         """Cancels a job, and returns its status: CANCELLED, or PROCESSING while its worker has yet to be told."""
         return self._call("cancel", "DELETE", "/api/jobs/" + quote(job_id, safe=""), None, {}, changes=True)["status"]
+
+    def create_batch(self, name: str, *, tier: Optional[str] = None, then: Optional[Dict[str, Any]] = None,
+                     callback_url: Optional[str] = None, idempotency_key: Optional[str] = None) -> Dict[str, Any]:
+        """Makes an open batch, and returns a dict with batchId, state and the counts.
+
+        then is the job that runs when all members have ended: a dict with type, payload, tier, queue, maxRetries and
+        on (finished, or succeeded if it runs only when all are COMPLETED). Submits add members with the option batch.
+        """
+        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        body = {"name": name, "tier": tier, "then": then, "callbackUrl": callback_url}
+        return self._call("create batch", "POST", "/api/batches", body, headers, changes=True)
+
+    def batch(self, batch_id: str) -> Dict[str, Any]:
+        """Returns a batch: a dict with batchId, name, state, round and the counts."""
+        return self._call("batch", "GET", "/api/batches/" + quote(batch_id, safe=""), None, {})
+
+    def seal_batch(self, batch_id: str) -> Dict[str, Any]:
+        """Ends the adding of members, and returns the batch. A repeat changes nothing."""
+        path = "/api/batches/%s/seal" % quote(batch_id, safe="")
+        return self._call("seal batch", "POST", path, None, {}, changes=True)
 
     def submit_flow(self, jobs: Dict[str, Dict[str, Any]], *, name: Optional[str] = None,
                     idempotency_key: Optional[str] = None) -> Dict[str, Any]:
@@ -225,7 +246,7 @@ OPTIONS = {
     "expires_at": "expiresAt",
     "max_retries": "maxRetries",
     "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
-    "unique": "unique", "key": "key",
+    "unique": "unique", "key": "key", "batch": "batch",
 }
 
 
