@@ -88,6 +88,7 @@ type Job struct {
 	PayloadKept  bool            `json:"payloadKept,omitempty"` // false if the job is COMPLETED, CANCELLED or EXPIRED
 	CallbackURL  string          `json:"callbackUrl,omitempty"` // present where Payload is
 	Schedule     string          `json:"schedule,omitempty"`    // the schedule that made it; absent in lists
+	BatchID      string          `json:"batchId,omitempty"`     // the batch whose member it is; absent in lists
 	FlowID       string          `json:"flowId,omitempty"`      // the flow whose job it is; absent in lists
 	Result       json.RawMessage `json:"result,omitempty"`
 	FailureCause string          `json:"failureCause,omitempty"`

@@ -31,6 +31,7 @@ type Set struct {
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
 var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line",
 	"flows", "flow", "schedules", "schedule",
+	"flows", "flow", "batches", "batch",
 	"demo", "about", "login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
@@ -202,6 +203,12 @@ func (s *Set) Lines(w io.Writer, v LinesView) error { return s.write(w, "lines",
 
 // Line writes /dashboard/lines/key.
 func (s *Set) Line(w io.Writer, v LineView) error { return s.write(w, "line", v) }
+
+// Batches writes /batches.
+func (s *Set) Batches(w io.Writer, v BatchesView) error { return s.write(w, "batches", v) }
+
+// Batch writes /batches/<id>.
+func (s *Set) Batch(w io.Writer, v BatchView) error { return s.write(w, "batch", v) }
 
 // Flows writes /flows.
 func (s *Set) Flows(w io.Writer, v FlowsView) error { return s.write(w, "flows", v) }

@@ -268,6 +268,8 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			"schedule": func(w io.Writer) error {
 				return p.Schedule(w, ScheduleView{Frame: f("/dashboard/schedules/one")})
 			},
+			"batches": func(w io.Writer) error { return p.Batches(w, BatchesView{Frame: f("/batches")}) },
+			"batch":   func(w io.Writer) error { return p.Batch(w, BatchView{Frame: f("/batches/x")}) },
 			"demo":    func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) },
 			"about":   func(w io.Writer) error { return p.About(w, AboutView{Frame: f("/about")}) },
 			"login":   func(w io.Writer) error { return p.Login(w, LoginView{Frame: f("/login")}) },
@@ -336,6 +338,10 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		"lines": func(w io.Writer) error {
 			return p.Lines(w, LinesView{s.frame("/dashboard/lines"), s.lines(), 90210, 50, "running"})
 		},
+		"batches": func(w io.Writer) error {
+			return p.Batches(w, BatchesView{s.frame("/batches"), s.batches(), "/batches?cursor=7"})
+		},
+		"batch": func(w io.Writer) error { return p.Batch(w, s.batch()) },
 		"flows": func(w io.Writer) error {
 			return p.Flows(w, FlowsView{s.frame("/flows"), "STUCK", s.flows(), "/flows?cursor=7"})
 		},

@@ -44,6 +44,7 @@ type Job struct {
 	Attempts        []Attempt
 	Reasons         []Reason
 	Why             []string // why it has not ended
+	BatchID         string   // the batch whose member it is; "" = none
 	FlowID          string   // the flow whose job it is; "" = none
 	Holder          string   // of a HELD job: the job that has its unique key; "" = not known
 	Line            string   // in words, where a PENDING job waits in a line; "" = in none

@@ -83,6 +83,7 @@ func jobOf(is *client.Job) *web.Job {
 		Attempt:    is.Attempts,
 		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner,
 		Key: is.Key, Schedule: is.Schedule, TraceID: is.TraceID, FlowID: is.FlowID,
+		BatchID:     is.BatchID,
 		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt,
 		RunAt: is.RunAt, ExpiresAt: is.ExpiresAt,
 		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,

@@ -11,7 +11,7 @@ import (
 )
 
 // jobs holds a job in each state that a page shows differently.
-type jobs struct{ scheduled, running, completed, failed, cancelled, flow string }
+type jobs struct{ scheduled, running, completed, failed, cancelled, flow, batch string }
 
 func (s *site) jobs() jobs {
 	s.t.Helper()
@@ -36,7 +36,7 @@ func (s *site) jobs() jobs {
 		a := s.ask(http.MethodGet, "/jobs/dead", "")
 		return strings.Contains(a.body, j.failed), a.body
 	})
-	j.flow = s.flow()
+	j.flow, j.batch = s.flow(), s.batch()
 	return j
 }
 
@@ -54,6 +54,22 @@ func (s *site) flow() string {
 		return strings.Contains(a.body, "STUCK"), a.body
 	})
 	return made.FlowID
+}
+
+// batch makes a batch that is stuck: one of its jobs failed, and its job at the end runs only when all are COMPLETED.
+func (s *site) batch() string {
+	s.t.Helper()
+	var made struct{ BatchID string }
+	s.want(http.StatusCreated, &made, http.MethodPost, "/api/batches",
+		`{"name":"import 7","then":{"type":"SIMULATION","on":"succeeded"}}`)
+	s.submit("paid", `{"batch":"`+made.BatchID+`"}`)
+	s.submit("paid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"no"}]},"batch":"`+made.BatchID+`"}`)
+	s.want(http.StatusOK, nil, http.MethodPost, "/api/batches/"+made.BatchID+"/seal", "")
+	testkit.Eventually(s.t, alive, "the batch is stuck", func() (bool, string) {
+		a := s.ask(http.MethodGet, "/api/batches/"+made.BatchID, "")
+		return strings.Contains(a.body, "STUCK"), a.body
+	})
+	return made.BatchID
 }
 
 // line lets a job of PUBLIC wait in the line of the key acme, which is paused.
@@ -97,6 +113,8 @@ func (j jobs) pages() []page {
 		{"/dashboard", http.StatusOK, "Capacity"},
 		{"/dashboard/jobs", http.StatusOK, j.completed[24:]},
 		{"/dashboard/jobs?status=LOST", http.StatusBadRequest, "status"},
+		{"/batches", http.StatusOK, "import 7"},
+		{"/batches/" + j.batch, http.StatusOK, "Requeue those that failed"},
 		{"/flows", http.StatusOK, "picture 4711"},
 		{"/flows/" + j.flow, http.StatusOK, "DEPENDENCY_FAILED"},
 		{"/flows/" + nobodys, http.StatusNotFound, "This page does not exist"},
@@ -130,6 +148,7 @@ func TestPages(t *testing.T) {
 		s.schedule()
 		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
 			"/dashboard/jobs", "/dashboard/dead", "/flows", "/flows/"+j.flow,
+			"/batches", "/batches/"+j.batch,
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/dashboard/lines",
 			"/dashboard/lines/key?key=acme", "/demo", "/about")
 		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // an open server has no login
