@@ -62,8 +62,8 @@ func (s *site) batch() string {
 	var made struct{ BatchID string }
 	s.want(http.StatusCreated, &made, http.MethodPost, "/api/batches",
 		`{"name":"import 7","then":{"type":"SIMULATION","on":"succeeded"}}`)
-	s.submit("paid", `{"batch":"`+made.BatchID+`"}`)
-	s.submit("paid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"no"}]},"batch":"`+made.BatchID+`"}`)
+	s.submit("public", `{"batch":"`+made.BatchID+`"}`)
+	s.submit("public", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"no"}]},"batch":"`+made.BatchID+`"}`)
 	s.want(http.StatusOK, nil, http.MethodPost, "/api/batches/"+made.BatchID+"/seal", "")
 	testkit.Eventually(s.t, alive, "the batch is stuck", func() (bool, string) {
 		a := s.ask(http.MethodGet, "/api/batches/"+made.BatchID, "")
