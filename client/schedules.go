@@ -228,7 +228,8 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 }
 
 // PutSchedule stores a schedule, and returns it as it is stored. etag is the Schedule.ETag of the version that it
-// replaces: PutSchedule returns ErrChanged if there is another one. With "" it replaces any, with "*" there must be none.
+// replaces: PutSchedule returns ErrChanged if there is another one. With "" it replaces any, with "*" there must be
+// none.
 // What is stored already keeps its version, so a call may be repeated.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule, etag string) (Schedule, error) {
 	body, err := json.Marshal(s.wanted())

@@ -56,8 +56,12 @@ func (s *session) showSchedules(all []client.Schedule) error {
 			return c.Next[0].UTC().Format(time.RFC3339)
 		}},
 		column[client.Schedule]{head: "LAST", cell: func(c client.Schedule) string { return s.time(c.Last) }},
-		column[client.Schedule]{head: "OVERLAP", wide: true, cell: func(c client.Schedule) string { return string(c.Overlap) }},
-		column[client.Schedule]{head: "CATCH UP", wide: true, cell: func(c client.Schedule) string { return string(c.CatchUp) }},
+		column[client.Schedule]{head: "OVERLAP", wide: true, cell: func(c client.Schedule) string {
+			return string(c.Overlap)
+		}},
+		column[client.Schedule]{head: "CATCH UP", wide: true, cell: func(c client.Schedule) string {
+			return string(c.CatchUp)
+		}},
 		column[client.Schedule]{head: "OWNER", wide: true, cell: func(c client.Schedule) string { return dash(c.Owner) }},
 		column[client.Schedule]{head: "VERSION", wide: true, cell: func(c client.Schedule) string {
 			return strconv.FormatInt(c.Version, 10)

@@ -179,7 +179,7 @@ type scheduleRow struct {
 	Payload        []byte     `gorm:"type:mediumblob"`
 	Incarnation    string     `gorm:"type:varchar(32);not null"`
 	Occurrence     *time.Time `gorm:"type:datetime(6)"` // the next one; nil = none comes
-	DueAt          *time.Time `gorm:"type:datetime(6)"` // when it becomes a job; nil = it does not, or the schedule is paused
+	DueAt          *time.Time `gorm:"type:datetime(6)"` // when it becomes a job; nil = never, or it is paused
 	LastOccurrence *time.Time `gorm:"type:datetime(6)"`
 	CreatedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
 	ChangedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock

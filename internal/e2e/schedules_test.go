@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -185,4 +187,129 @@ func TestSchedules_Killed(t *testing.T) {
 				"between the commit and the script", span.Round(time.Second), len(ids), ends, missed, kills, lethal)
 		})
 	}
+}
+
+// The example of docs/API.md: a nightly report is stored, run once, and makes its report.
+func TestSchedules_Example(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "../../docs/API.md"), "\n## Schedules\n")
+	_, program, _ := strings.Cut(section, "```sh\n")
+	program, _, _ = strings.Cut(program, "```")
+	e := newEmbedded(t)
+	e.start()
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", program)
+	cmd.Env = append(os.Environ(), "TIERQ_URL="+e.server.base)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := e.server.schedule("nightly-report")
+	if len(s.Next) != 5 || s.Next[0].In(berlin(t)).Format("15:04") != "02:30" || len(s.Runs) != 1 || !s.Runs[0].Asked {
+		t.Fatalf("%+v", s)
+	}
+	id := s.Runs[0].JobID
+	e.server.await(id, "COMPLETED", 20*time.Second)
+	if a := do(t, http.MethodGet, e.server.base+"/jobs/"+id+"/artifact", ""); a.status != http.StatusOK ||
+		!strings.Contains(a.header.Get("Content-Type"), "csv") {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	job := do(t, http.MethodGet, e.server.base+"/jobs/"+id, "")
+	if !strings.Contains(string(job.body), `"schedule":"nightly-report"`) {
+		t.Errorf("%s", job.body)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func berlin(t *testing.T) *time.Location {
+	t.Helper()
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// A schedule of every second goes on in an embedded server that is killed: each occurrence is one job, or is missed.
+func TestSchedules_Embedded(t *testing.T) {
+	t.Parallel()
+	e := newEmbedded(t)
+	e.start()
+	e.server.schedules("s", `{"everySeconds":1,"overlap":"allow","catchUp":"all","job":{"tier":"public","type":"SIMULATION"}}`)
+	l := ledgerOfRuns{"s": map[int64]string{}}
+	for range 3 {
+		before := len(l["s"])
+		testkit.Eventually(t, 20*time.Second, "two jobs more", func() (bool, string) {
+			err := l.read(t, e.server.base)
+			return err == nil && len(l["s"]) >= before+2, fmt.Sprint(len(l["s"]), err)
+		})
+		if err := e.server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		e.start()
+	}
+	e.server.changes(http.MethodPost, "/admin/schedules/s/pause", "", http.StatusOK)
+	if err := l.read(t, e.server.base); err != nil {
+		t.Fatal(err)
+	}
+	ids, missed := l.whole(t)
+	if outcomes := e.settled(60*time.Second, len(ids)); len(outcomes) != len(ids) || len(missed) > 0 {
+		t.Errorf("%d jobs ended, %d were fired; missed are %v", len(outcomes), len(ids), missed)
+	}
+}
+
+// The schedules of a key that is revoked are paused and say so. Another admin takes one over.
+func TestSchedules_RevokedKey(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_ADMIN_KEY=" + theAdmin)
+	made := s.makeKey(theAdmin, http.MethodPost, "/admin/keys", `{"name":"ops","role":"admin"}`)
+	const path, body = "/admin/schedules/s", `{"everySeconds":1,"job":{"type":"SIMULATION"}}`
+	if a := s.asks(made.Key, http.MethodPut, path, body); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	shown := func() (now shownSchedule) {
+		a := s.asks(theAdmin, http.MethodGet, path, "")
+		if err := json.Unmarshal(a.body, &now); err != nil || a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		return now
+	}
+	testkit.Eventually(t, 20*time.Second, "it fires", func() (bool, string) {
+		now := shown()
+		return len(now.Runs) > 1, fmt.Sprintf("%+v", now)
+	})
+	if a := s.asks(theAdmin, http.MethodDelete, "/admin/keys/"+made.ID, ""); a.status != http.StatusNoContent {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	testkit.Eventually(t, 20*time.Second, "it is paused", func() (bool, string) {
+		now := shown()
+		return now.Paused != nil && strings.Contains(*now.Paused.Reason, made.ID), fmt.Sprintf("%+v", now)
+	})
+	for _, step := range []struct {
+		method, path string
+		status       int
+	}{
+		{http.MethodPost, path + "/resume", http.StatusConflict}, {http.MethodPost, path + "/run", http.StatusConflict},
+		{http.MethodPut, path, http.StatusOK}, {http.MethodPost, path + "/resume", http.StatusOK},
+	} {
+		send := ""
+		if step.method == http.MethodPut {
+			send = body
+		}
+		if a := s.asks(theAdmin, step.method, step.path, send); a.status != step.status {
+			t.Errorf("%s %s: %d %s", step.method, step.path, a.status, a.body)
+		}
+	}
+	was := shown()
+	testkit.Eventually(t, 20*time.Second, "it fires for its new owner", func() (bool, string) {
+		now := shown()
+		return now.LastOccurrence.After(was.LastOccurrence) && now.Paused == nil, fmt.Sprintf("%+v", now)
+	})
 }

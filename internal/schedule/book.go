@@ -47,8 +47,8 @@ func (b *Book) Next(s *job.Schedule, after time.Time, n int) ([]time.Time, error
 // tries is how often a change begins anew because the schedule fires meanwhile.
 const tries = 20
 
-// StoreSchedule stores a schedule in place of that of a version: -1 = any, 0 = there is none. It returns the schedule as
-// it is stored, and the one before (with version 0 if there was none). A schedule that is as asked already is not
+// StoreSchedule stores a schedule in place of that of a version: -1 = any, 0 = there is none. It returns the schedule
+// as it is stored, and the one before (with version 0 if there was none). A schedule that is as asked already is not
 // changed. What is due of a schedule stays due, unless its cron, its zone, its every or its start changes. A paused
 // schedule stays paused. job.ErrBadSchedule, job.ErrChanged.
 func (b *Book) StoreSchedule(ctx context.Context, asked job.Schedule, version int64) (stored, was job.Schedule,

@@ -80,8 +80,8 @@ func (t *Timetable) read(text, zone string) (err error) {
 	if err != nil {
 		return job.BadSchedule("cron", "%.200s", err)
 	}
-	is := false
-	if t.cron, is = read.(*cron.SpecSchedule); !is { // @every
+	var whole bool
+	if t.cron, whole = read.(*cron.SpecSchedule); !whole { // @every
 		return job.BadSchedule("cron", "takes no @every: say everySeconds")
 	}
 	const all = 1<<24 - 1
@@ -124,11 +124,11 @@ func (t *Timetable) nextStep(after time.Time) time.Time {
 	if anchor.IsZero() {
 		anchor = time.Unix(0, 0)
 	}
-	steps := after.Sub(anchor) / t.every
-	if after.Sub(anchor)%t.every < 0 { // Go rounds towards zero
-		steps--
+	passed := after.Sub(anchor) % t.every // since the last multiple
+	if passed < 0 {
+		passed += t.every
 	}
-	return anchor.Add((steps + 1) * t.every)
+	return after.Add(t.every - passed)
 }
 
 // Overdue returns which occurrences since first, which is one itself, have come by now: the latest of them, at most

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,8 +62,10 @@ func random(r *rand.Rand) *naive {
 		}
 	}
 	if strings.HasPrefix(texts[2], "*/") { // of 31 days, not of 28
-		var step int
-		fmt.Sscanf(texts[2], "*/%d", &step)
+		step, err := strconv.Atoi(texts[2][2:])
+		if err != nil {
+			panic(err)
+		}
 		for d := 1; d <= 31; d += step {
 			n.dom[d] = true
 		}
