@@ -1,6 +1,6 @@
 -- acknowledge: SQL has these outcomes: the jobs leave the outbox, lose what SQL answers for now, and their slice gets a
 --        time to live once SQL has all of its jobs.
--- KEYS   outbox counters job ended unacked attempts
+-- KEYS   outbox counters job ended unacked attempts logs
 -- ARGV[1] slice_ttl_ms: how long a slice is kept from then on
 -- per job (n = 2, 4, ...):
 -- ARGV[n+0] id: the job
@@ -8,7 +8,7 @@
 --        'true' = SQL had an outcome before, so readers get the result from SQL and Redis drops it | 'false'
 -- REPLY  per job: OK | EMPTY (not in the outbox with these numbers; nothing changed)
 -- TWICE  a job that has left the outbox answers EMPTY
-local outbox, counters, job, ended, unacked, attempts = unpack(KEYS)
+local outbox, counters, job, ended, unacked, attempts, logs = unpack(KEYS)
 local slice_ttl = ARGV[1]
 local reply, acknowledged, members = {}, {}, {}
 
@@ -50,15 +50,18 @@ for i = 2, #ARGV, 2 do
 end
 
 bulk('ZREM', outbox, members)
-local gone_keys = {} -- records and histories
+local gone_keys = {} -- records, histories and logs
 for _, slice_name in ipairs(slices) do
   local of, forgotten, changed = by_slice[slice_name], {}, {}
   for n, stored in ipairs(read_values('HMGET', ended .. slice_name, of.ids)) do
     local id, ack_info = of.ids[n], of.infos[n]
     local e, head, detail = parse_ended(stored)
     if e then
-      local result = parse_detail(detail)
-      add_outbox_bytes(-#result)
+      local result, log_bytes = parse_detail(detail)
+      add_outbox_bytes(-#result - log_bytes)
+      if log_bytes > 0 then
+        gone_keys[#gone_keys + 1] = logs .. id
+      end
       if e.state ~= 'COMPLETED' then
         add_outbox_bytes(-bytes_of(head))
         gone_keys[#gone_keys + 1] = job .. id

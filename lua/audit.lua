@@ -1,7 +1,7 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
 --        repair, and sets aside jobs whose texts are torn or missing.
 -- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine
---        job tried leases checkpoints ended unacked attempts unique events lines
+--        job tried leases checkpoints ended unacked attempts logs unique events lines
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
 -- per job (n = 2, 5, ...):
 -- ARGV[n+0] id: the job | '@tier:key' a line
@@ -12,7 +12,7 @@
 --        it, or in quarantine already)
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell,
-  quarantine, job, tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
+  quarantine, job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, events, lines = unpack(KEYS)
 local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
@@ -108,6 +108,7 @@ local function audit_nothing(id, places, outcomes)
   remove_leftover(tried, id)
   remove_leftover(checkpoints, id)
   if redis.call('DEL', attempts .. id) == 1 then add_repair('history') end
+  if redis.call('DEL', logs .. id) == 1 then add_repair('log') end
   return #repairs > 0 and 'REPAIRED ' .. table.concat(repairs, ' ') or 'EMPTY'
 end
 
@@ -119,7 +120,9 @@ local function end_overtaken(id, places, class, head, outcome)
   redis.call('ZREM', scheduled, id)
   take_ready(queue, queues, lines, class, id)
   redis.call('ZREM', expiries, id)
-  redis.call('DEL', attempts .. id) -- SQL has those too
+  redis.call('DEL', attempts .. id, logs .. id) -- SQL has those too
+  change_counter(class.tier, 'bytes', -t.log_bytes)
+  t.log_bytes = 0
   count_waiting(class, places.queue and true or not places.scheduled, run.first_claim == '0', -1, bytes)
   local run_text = format_run(run.attempt, run.retries, run.first_claim, run.started, run.due, run.token)
   local line = end_line(redis_states[outcome] or outcome, at, '-', class, run_text)
@@ -169,6 +172,8 @@ local function audit_ended(id, places, e, head, detail, has_record)
   payload_lost = e.state ~= 'COMPLETED' and not has_record and is_in_outbox
   if payload_lost then redis.call('SET', job .. id, e.class.text .. '\n' .. head .. '\n') end
   if not is_in_outbox and redis.call('DEL', attempts .. id) == 1 then add_repair('history') end
+  local _, log_bytes = parse_detail(detail)
+  if (not is_in_outbox or log_bytes == 0) and redis.call('DEL', logs .. id) == 1 then add_repair('log') end
 end
 
 -- place_of returns the place of a text in a list, or nil.
@@ -219,7 +224,7 @@ local function audit_running(id, places, lease, lease_head, class, head)
   if not has_record then class, head = lease.class, lease_head end
   local retries = spent(class, lease.retries)
   local run = format_run(lease.attempt, retries, lease.first_claim, lease.started, lease.due, lease.token)
-  local held = class.text .. ' ' .. run .. lease.charge_text
+  local held = class.text .. ' ' .. run .. lease.options
   if held ~= lease.text or head ~= lease_head then
     redis.call('HSET', leases, id, held .. (lease.cancel and ' cancel' or '') .. '\n' .. head)
     if retries == lease.retries then add_repair('lease') end
@@ -233,6 +238,7 @@ local function audit_running(id, places, lease, lease_head, class, head)
   local longest = class.max_run > 0 and class.max_run or max_run
   add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(lease.started) + longest))
   if class.unique_while == 'l' then audit_unique(id, class, head, false) end
+  if lease.log_bytes == 0 and redis.call('DEL', logs .. id) == 1 then add_repair('log') end
   payload_lost = not has_record
 end
 
@@ -267,6 +273,7 @@ local function audit_waiting(id, places, class, head)
   end
   remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
   remove_if_misplaced(run_deadlines, id, places.run_deadlines)
+  if t.log_bytes == 0 and redis.call('DEL', logs .. id) == 1 then add_repair('log') end
   if class.unique and class.unique_while ~= 's' then
     local held_score = not places.queue and is_held_score(places.scheduled) and places.scheduled
     audit_unique(id, class, head, held_score)
@@ -290,6 +297,11 @@ local function audit_job(id, outcomes, met_in)
   if history_type ~= 'none' and history_type ~= 'list' then
     redis.call('DEL', attempts .. id)
     add_repair('history')
+  end
+  local log_type = redis.call('TYPE', logs .. id).ok
+  if log_type ~= 'none' and log_type ~= 'list' then
+    redis.call('DEL', logs .. id)
+    add_repair('log')
   end
   if key_type ~= 'none' and key_type ~= 'string' then return set_aside(id, places, 'type') end
   if key_type == 'string' then

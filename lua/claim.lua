@@ -366,7 +366,7 @@ local function answer_again()
     if record then
       local new = lease.class.text .. ' ' ..
         format_run(lease.attempt, lease.retries, lease.first_claim, lease.started, lease.due, token) ..
-        lease.charge_text
+        lease.options
       add_job(id, new, record)
       renewed_deadlines[#renewed_deadlines + 1] = deadline_of(lease.class).heartbeat
       renewed_deadlines[#renewed_deadlines + 1] = id
@@ -470,7 +470,7 @@ local function hand_out()
         attempt, is_first = text(run.attempt + 1), run.first_claim == '0'
         local first_claim = is_first and started or run.first_claim
         local new_run = format_run(attempt, run.retries, first_claim, started, run.due, token)
-        lease = class.text .. ' ' .. new_run .. charge
+        lease = class.text .. ' ' .. new_run .. charge .. extras.format(t.log_bytes, '')
       else
         lease = first_lease(class, charge)
       end

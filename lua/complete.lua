@@ -10,8 +10,9 @@
 -- REPLY  per lease: OK ended | CANCELLED ended (a cancel had been asked for) | LOST (not the stored lease; nothing
 --        changed)
 -- TWICE  the end keeps the lease and the report: the same report again gets the same answer
--- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. No reader
--- needs the payload of a completed job, so the payload does not wait for SQL in Redis' memory.
+-- The process that completes a first attempt writes it to SQL from memory: lead_ms is its time for that. A job with a
+-- log or a progress goes the other way, because only Redis has these. No reader needs the payload of a completed job:
+-- it does not wait for SQL in Redis' memory.
 local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
   leases, checkpoints, ended, unacked, unique, events, lines = unpack(KEYS)
 local lead = tonumber(ARGV[1])
@@ -52,14 +53,19 @@ for i = 2, #ARGV, 4 do
       end_run(lease, now)
       if lease.cancel then
         local line = end_line_of(lease, 'CANCELLED')
-        end_with_record(checkpoints, id, lease.class, attempt, line, at, head, parse_tried(tried_texts[#reply + 1]))
+        local t = extras.keep(parse_tried(tried_texts[#reply + 1]), lease)
+        end_with_record(checkpoints, id, lease.class, attempt, line, at, head, t)
       else
-        count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id))
-        add_outbox_bytes(#result)
+        count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id) + lease.log_bytes)
+        add_outbox_bytes(#result + lease.log_bytes)
         record_keys[#record_keys + 1] = job .. id
-        local tried_text = tried_texts[#reply + 1]
-        local detail = tried_text and format_detail(parse_tried(tried_text), result) or '- 0\n' .. result
-        local visible_at = attempt == '1' and after_lead or at
+        local tried_text, has_extras = tried_texts[#reply + 1], lease.log_bytes > 0 or lease.progress ~= ''
+        local detail = '- 0\n' .. result
+        if tried_text or has_extras then
+          detail = format_detail(extras.keep(parse_tried(tried_text), lease), result)
+        end
+        -- The process has neither a history nor a log in memory: a drainer takes them out of the outbox.
+        local visible_at = attempt == '1' and not has_extras and after_lead or at
         note_end(id, lease.class, attempt, end_line_of(lease, 'COMPLETED'), at, head, detail, visible_at)
       end
       if events_wanted then

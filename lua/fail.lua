@@ -66,7 +66,7 @@ for i = 4, #ARGV, 8 do
     redis.call('ZREM', run_deadlines, id)
     redis.call('HDEL', leases, id)
     local class, retries = lease.class, tonumber(lease.retries)
-    local tier, t = class.tier, parse_tried(redis.call('HGET', tried, id))
+    local tier, t = class.tier, extras.keep(parse_tried(redis.call('HGET', tried, id)), lease)
     local exceeded = report == 'later' and exceeded_bound(lease.first_claim, t.laters, delay)
     if report == 'unknown' then
       if t.unknowns == 0 then t.since = now end

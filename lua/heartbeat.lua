@@ -1,20 +1,22 @@
--- heartbeat: the holders of leases extend their crash deadlines.
--- KEYS   heartbeat_deadlines counters leases checkpoints job
--- per lease (n = 1, 7, ...):
+-- heartbeat: the holders of leases extend their crash deadlines, and tell how far their attempts are.
+-- KEYS   heartbeat_deadlines counters leases checkpoints job events
+-- per lease (n = 1, 9, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] attempt: of the lease
 -- ARGV[n+2] token: of the lease
 -- ARGV[n+3] timeout_ms: how long from now the lease lives
 -- ARGV[n+4] checkpoint_number: a lease counts its checkpoints from 1 | '0' no checkpoint
 -- ARGV[n+5] checkpoint: what the handler saved | '' no checkpoint
+-- ARGV[n+6] step: a lease numbers what it tells of its progress, upwards | '0' it does not: the last one stands
+-- ARGV[n+7] progress: how far the attempt is, without blanks | '' no progress
 -- REPLY  per lease: OK | LOST (not the stored lease; nothing changed) | CANCEL (extended, and a user asked to cancel)
--- TWICE  a deadline only ever moves forward; a checkpoint never replaces a later one
-local heartbeat_deadlines, counters, leases, checkpoints, job = unpack(KEYS)
+-- TWICE  a deadline only ever moves forward; neither a checkpoint nor a progress with a step replaces a later one
+local heartbeat_deadlines, counters, leases, checkpoints, job, events = unpack(KEYS)
 local now = time_ms()
 local reply, held_ids, deadline_entries, checkpoint_entries = {}, {}, {}, {}
 
 local ids = {}
-for i = 1, #ARGV, 6 do ids[#ids + 1] = ARGV[i] end
+for i = 1, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
 local stored_leases, deadlines = read_values('HMGET', leases, ids), read_values('ZMSCORE', heartbeat_deadlines, ids)
 
 -- is_later says whether a checkpoint is later than the one that is stored.
@@ -24,11 +26,28 @@ local function is_later(id, attempt, checkpoint_number)
   return stored_attempt ~= attempt or tonumber(stored_number) < checkpoint_number
 end
 
+local latest_steps = {} -- id -> the latest step of its progress in this call
+local lease_entries = {}
+
+-- tell_progress keeps a progress with the lease, unless a later one is there. A progress is "step:at:text".
+local function tell_progress(id, lease, head, step, progress)
+  local stored_step = latest_steps[id] or tonumber(string.match(lease.progress, '^(%d+):') or 0)
+  if step == 0 then step = math.max(now, stored_step + 1) end
+  if step <= stored_step then return end
+  latest_steps[id] = step
+  local new = table.concat({text(step), text(now), progress}, ':')
+  lease_entries[#lease_entries + 1], lease_entries[#lease_entries + 2] =
+    id, extras.lease(lease, lease.log_bytes, new, head)
+  note_event(events, id, lease.class.tier, 'PROGRESS', lease.attempt)
+end
+
 local saved = {} -- id -> the number and the length of its latest checkpoint in this call
-for i = 1, #ARGV, 6 do
+for i = 1, #ARGV, 8 do
   local id, attempt, token, timeout = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local checkpoint_number, checkpoint = tonumber(ARGV[i + 4]), ARGV[i + 5]
-  local lease, deadline = parse_lease(stored_leases[#reply + 1]), deadlines[#reply + 1] or '0'
+  local step, progress = tonumber(ARGV[i + 6]), ARGV[i + 7]
+  local lease, head = parse_lease(stored_leases[#reply + 1])
+  local deadline = deadlines[#reply + 1] or '0'
   local word = 'LOST'
   if lease and lease.attempt == attempt and lease.token == token then
     word = lease.cancel and 'CANCEL' or 'OK'
@@ -41,6 +60,7 @@ for i = 1, #ARGV, 6 do
       checkpoint_entries[#checkpoint_entries + 1] = id
       checkpoint_entries[#checkpoint_entries + 1] = attempt .. ' ' .. text(checkpoint_number) .. ' ' .. checkpoint
     end
+    if progress ~= '' then tell_progress(id, lease, head, step, progress) end
     deadline_entries[#deadline_entries + 1] = text(math.max(now + timeout, tonumber(deadline)))
     deadline_entries[#deadline_entries + 1] = id
   end
@@ -51,5 +71,7 @@ end
 bulk('ZREM', heartbeat_deadlines, held_ids)
 bulk('ZADD', heartbeat_deadlines, deadline_entries)
 bulk('HSET', checkpoints, checkpoint_entries)
+bulk('HSET', leases, lease_entries)
 write_counters(counters)
+publish(events, text(now))
 return reply

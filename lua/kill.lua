@@ -14,6 +14,9 @@ local now = time_ms()
 local at = text(now)
 local reply, killed = {}, {}
 
+-- cause_of returns the cause that a detail has.
+local function cause_of(detail) return string.match(detail, '^%S+') end
+
 -- kill_waiting ends a job that is ready, scheduled or HELD.
 local function kill_waiting(id, class, head, reason)
   local t = take_waiting(queue, queues, scheduled, expiries, tried, lines, id, class, head)

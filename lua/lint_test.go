@@ -104,7 +104,7 @@ func (s *script) bindsKeys() {
 }
 
 // prefixes are the keys that are the beginning of one, with what may follow.
-var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "idempotency": {"idempotency_key"},
+var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "logs": {"id"}, "idempotency": {"idempotency_key"},
 	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}, "queues": {},
 	"unique": {"class.unique", "class.unique.unique", "e.class.unique"},
 	"lines": {"'jobs:' .. name", "'jobs:' .. line.line_name", "'jobs:' .. line.name", "'waiting'", "'parked'", "'keys'",
@@ -302,10 +302,10 @@ func (s *script) writesNumbersAsText() {
 	}
 }
 
-// removesFirst: a server that is full refuses a script whose first write adds. Only submit and rate may be refused.
+// removesFirst: a server that is full refuses a script whose first write adds. Only submit, rate and log may be refused.
 func (s *script) removesFirst() {
 	add := adding.FindStringIndex(s.body)
-	if s.name == "submit" || s.name == "rate" || add == nil {
+	if s.name == "submit" || s.name == "rate" || s.name == "log" || add == nil {
 		return
 	}
 	if r := removing.FindStringIndex(s.body); r == nil || r[0] > add[0] {

@@ -10,8 +10,9 @@
 --                   result: an ended job
 -- class = "tier queue generation max_retries owner max_run_ms [options]" is the same for a whole generation, and for
 -- most jobs of a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run =
--- "attempt retries first started due token". lease = class, run, a charge if the job has a line, and "cancel" if a
--- user asked to cancel the job.
+-- "attempt retries first started due token". lease = class, run, "charge=" if the job has a line, "log=" if the job
+-- has a log, "progress=" if the holder told how far the attempt is, and "cancel" if a user asked to cancel the job. In
+-- tried, "log=" stands behind the crashes, and in an end both words stand behind n.
 -- docs/KEYS.md explains each word.
 
 -- text writes an integer as decimal digits, exact to 2^53. tostring would turn 15 digits into 1e+14.
@@ -107,6 +108,26 @@ local function format_run(attempt, retries, first_claim, started, due, token)
   return table.concat({attempt, retries, first_claim, started, due, token}, ' ')
 end
 
+-- extras has functions for the words that only jobs with a log or a progress have. It is one name, because Lua allows
+-- a script 200.
+local extras = {}
+
+-- extras.parse parses " log=<bytes> progress=<text>", of which both words may be absent. It returns the bytes of the
+-- job's log, 0 without a log, and the progress, '' without any; nil for another text.
+function extras.parse(words)
+  if words == '' then return 0, '' end
+  local bytes, after_log = string.match(words, '^ log=(%d+)(.*)$')
+  local rest = after_log or words
+  local progress = string.match(rest, '^ progress=(%S+)$')
+  if rest ~= '' and not progress then return nil end
+  return tonumber(bytes or 0), progress or ''
+end
+
+-- extras.format is the reverse of extras.parse.
+function extras.format(log_bytes, progress)
+  return (log_bytes > 0 and ' log=' .. text(log_bytes) or '') .. (progress ~= '' and ' progress=' .. progress or '')
+end
+
 -- parse_lease parses what leases has of a job. It parses each lease once per call: the first attempts of one claim
 -- share one. It returns nil for another text.
 local function parse_lease(stored)
@@ -117,19 +138,36 @@ local function parse_lease(stored)
   if not lease then
     local bare, cancel = lease_text, string.sub(lease_text, -7) == ' cancel'
     if cancel then bare = string.sub(lease_text, 1, -8) end
-    local uncharged, charge = string.match(bare, '^(.*) charge=(%d+)$')
-    local class, run_text = string.match(uncharged or bare, '^(.*) (%d+ %d+ %d+ %d+ %d+ %S+)$')
+    local class, run_text, options = string.match(bare, '^(.*) (%d+ %d+ %d+ %d+ %d+ [^ ]+)(.*)$')
     class = class and parse_class(class)
     if not class then return nil end
+    local charge, after_charge = string.match(options, '^ charge=(%d+)(.*)$')
+    local log_bytes, progress = extras.parse(after_charge or options)
+    if not log_bytes then return nil end
     local run = parse_run(run_text)
     lease = {
       text = bare, class = class, run_text = run_text, attempt = run.attempt, retries = run.retries,
       first_claim = run.first_claim, started = run.started, due = run.due, token = run.token, cancel = cancel,
-      charge_text = charge and ' charge=' .. charge or '', charge = tonumber(charge or 0),
+      charge_text = charge and ' charge=' .. charge or '', charge = tonumber(charge or 0), options = options,
+      log_bytes = log_bytes, progress = progress,
     }
     parsed.leases[lease_text] = lease
   end
   return lease, head
+end
+
+-- extras.lease returns what leases gets of a job whose log or progress has changed.
+function extras.lease(lease, log_bytes, progress, head)
+  return table.concat({
+    lease.class.text, ' ', lease.run_text, lease.charge_text, extras.format(log_bytes, progress),
+    lease.cancel and ' cancel' or '', '\n', head,
+  })
+end
+
+-- extras.keep gives what tried or an end keeps of a job the log and the progress that the job's lease has.
+function extras.keep(t, lease)
+  t.log_bytes, t.progress = lease.log_bytes, lease.progress
+  return t
 end
 
 -- bytes_of returns the length of the payload, which the head tells.
@@ -153,26 +191,33 @@ local function read_start(key)
 end
 
 -- parse_tried parses what tried has of a job. A job that it does not have was neither claimed nor delayed. A text of an
--- earlier version lacks the crashes, and has the report, which is no number, in their place.
-local untried = '0 0 0 0 0 - 0 0 0 0 - - 0 - '
+-- earlier version lacks the crashes, and has the report, which is no number, in their place. progress is that of an
+-- attempt that ends.
 local function parse_tried(stored)
-  local run, laters, unknowns, since, crashes, report, word, at, cause, err = string.match(stored or untried,
-    '^(%d+ %d+ %d+ %d+ %d+ %S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%S+) (.*)$')
+  local run, laters, unknowns, since, crashes, report, word, at, cause, err =
+    string.match(stored or '0 0 0 0 0 - 0 0 0 0 - - 0 - ',
+      '^(%d+ %d+ %d+ %d+ %d+ %S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%S+) (.*)$')
   if not run then
+    local before, log_bytes, after = string.match(stored, '^(%d+ %d+ %d+ %d+ %d+ %S+ [%d ]+) log=(%d+)( .*)$')
     local start, rest = string.match(stored, '^(%d+ %d+ %d+ %d+ %d+ %S+ %d+ %d+ %d+) (%D.*)$')
-    return parse_tried(start and start .. ' 0 ' .. rest)
+    if not before then return parse_tried(start and start .. ' 0 ' .. rest) end
+    local t = parse_tried(before .. after)
+    t.log_bytes = tonumber(log_bytes)
+    return t
   end
   return {
     run = parse_run(run), laters = tonumber(laters), unknowns = tonumber(unknowns), since = tonumber(since),
-    crashes = tonumber(crashes), report = report, word = word, at = at, cause = cause, error = err,
+    crashes = tonumber(crashes), report = report, word = word, at = at, cause = cause, error = err, log_bytes = 0,
+    progress = '',
   }
 end
 
 -- format_tried is the reverse of parse_tried, with another run. report, word and at are the answer that the run's
 -- holder got; another run has none.
 local function format_tried(t, run, report, word, at)
+  local crashes_and_log = text(t.crashes) .. extras.format(t.log_bytes, '')
   return table.concat({
-    run, text(t.laters), text(t.unknowns), text(t.since), text(t.crashes), report or '-', word or '-', at or '0',
+    run, text(t.laters), text(t.unknowns), text(t.since), crashes_and_log, report or '-', word or '-', at or '0',
     t.cause, t.error,
   }, ' ')
 end
@@ -409,17 +454,19 @@ local function parse_ended(stored)
   return ended_by, string.sub(stored, cut + 1, second_cut - 1), string.sub(stored, second_cut + 1)
 end
 
--- format_detail is the rest of what is kept of an ended job: the cause and the error of its latest failed attempt, and
--- its result.
-local function format_detail(t, result) return t.cause .. ' ' .. text(#t.error) .. '\n' .. t.error .. result end
+-- format_detail is the rest of what is kept of an ended job: the cause and the error of its latest failed attempt, the
+-- size of its log, its last progress, and its result.
+local function format_detail(t, result)
+  return table.concat({
+    t.cause, ' ', text(#t.error), extras.format(t.log_bytes, t.progress), '\n', t.error, result,
+  })
+end
 
--- cause_of returns the cause that a detail has.
-local function cause_of(detail) return string.match(detail, '^%S+') end
-
--- parse_detail returns the result.
+-- parse_detail returns the result and the bytes of the log.
 local function parse_detail(detail)
-  local n, rest = string.match(detail, '^%S+ (%d+)\n(.*)$')
-  return rest and string.sub(rest, n + 1) or ''
+  local n, words, rest = string.match(detail, '^%S+ (%d+)([^\n]*)\n(.*)$')
+  if not rest then return '', 0 end
+  return string.sub(rest, n + 1), words == '' and 0 or extras.parse(words) or 0
 end
 
 -- free_unique notes that a job lets go of its unique key. write_unique frees the keys that a call noted.
@@ -462,7 +509,7 @@ end
 -- end_with_record ends a job without a result. t has the cause and the error of its latest failed attempt. Its record
 -- stays until SQL has the payload.
 local function end_with_record(checkpoints, id, class, attempt, line, at, head, t)
-  local bytes = bytes_of(head)
+  local bytes = bytes_of(head) + t.log_bytes
   count_living(class, -1, bytes + checkpoint_bytes(checkpoints, id))
   add_outbox_bytes(bytes)
   note_end(id, class, attempt, line, at, head, format_detail(t, ''), at)

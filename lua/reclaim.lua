@@ -39,7 +39,7 @@ local function take_back(id)
     return 'QUARANTINED', ''
   end
   local class, attempt, retries = lease.class, lease.attempt, tonumber(lease.retries)
-  local tier, t = class.tier, parse_tried(redis.call('HGET', tried, id))
+  local tier, t = class.tier, extras.keep(parse_tried(redis.call('HGET', tried, id)), lease)
   end_run(lease, now)
   record_attempt(attempts .. id, attempt, lease.started, at, cause, lease.token, '')
   t.cause, t.error, t.unknowns = cause, '', 0

@@ -124,8 +124,8 @@ local function add_recounted_job(class, counter)
 end
 
 -- recount_living counts a living job for its tier's counter, its bytes and its owner.
-local function recount_living(id, class, head, counter)
-  local bytes = bytes_of(head) + checkpoint_bytes(checkpoints, id)
+local function recount_living(id, class, head, counter, log_bytes)
+  local bytes = bytes_of(head) + checkpoint_bytes(checkpoints, id) + log_bytes
   count_living(class, 1, bytes)
   add_recounted_job(class, counter)
   add_recounted(class.tier .. ':bytes', bytes)
@@ -139,8 +139,9 @@ local function recount_waiting(ids, counter, unclaimed_counter)
     local class, head = nil, nil
     if redis.call('TYPE', job .. id).ok == 'string' and not running[n] then class, head = read_start(job .. id) end
     if class then
-      recount_living(id, class, head, counter)
-      if parse_tried(tried_texts[n]).run.first_claim == '0' then
+      local t = parse_tried(tried_texts[n])
+      recount_living(id, class, head, counter, t.log_bytes)
+      if t.run.first_claim == '0' then
         add_recounted_job(class, unclaimed_counter)
         add_recounted(unclaimed_counter, 1)
         if unclaimed_counter == 'delayed' then
@@ -158,7 +159,7 @@ local function recount_running(ids)
   for n, stored in pairs(read_column(leases, ids)) do
     local lease, head = parse_lease(stored)
     if lease then
-      recount_living(ids[n], lease.class, head, 'running')
+      recount_living(ids[n], lease.class, head, 'running', lease.log_bytes)
       local line_key = lease.class.line
       if line_key then running_of[line_key] = (running_of[line_key] or 0) + 1 end
     end
@@ -253,7 +254,8 @@ local function count_outbox()
     local id = string.sub(members[i], 1, 36)
     local e, head, detail = read_ended(ended, id)
     if e then
-      bytes = bytes + #parse_detail(detail) + (e.state ~= 'COMPLETED' and bytes_of(head) or 0)
+      local result, log_bytes = parse_detail(detail)
+      bytes = bytes + #result + log_bytes + (e.state ~= 'COMPLETED' and bytes_of(head) or 0)
       counted[slice_of(id)] = (counted[slice_of(id)] or 0) + 1
       local member = outbox_member(id, e.class.generation, e.run.attempt)
       if member ~= members[i] then

@@ -1,7 +1,7 @@
 -- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
 --        limits it.
 -- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job
---        tried leases checkpoints ended unacked attempts unique events lines
+--        tried leases checkpoints ended unacked attempts logs unique events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
 -- per job (n = 3, 21, ...):
@@ -31,7 +31,7 @@
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the crash.
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
-  job, tried, leases, checkpoints, ended, unacked, attempts, unique, events, lines = unpack(KEYS)
+  job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, events, lines = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
@@ -66,7 +66,7 @@ for i = 3, #ARGV, 18 do
   word = word or now > not_after and 'LATE' or 'OK'
   if word == 'OK' then
     -- An earlier generation goes. The first write removes, so that a full Redis takes what follows.
-    redis.call('DEL', job .. id, attempts .. id)
+    redis.call('DEL', job .. id, attempts .. id, logs .. id)
     local had_end = redis.call('HDEL', ended .. slice_of(id), id) == 1
     if had_end and redis.call('HLEN', ended .. slice_of(id)) == 1 then redis.call('DEL', ended .. slice_of(id)) end
     redis.call('HDEL', tried, id)
@@ -96,7 +96,9 @@ for i = 3, #ARGV, 18 do
       end
     elseif is_cancelled or is_killed then
       state, cause = end_state, is_killed and 'KILLED' or nil
-      local detail = format_detail({cause = cause or '-', error = is_killed and reason or ''}, '')
+      local detail = format_detail({
+        cause = cause or '-', error = is_killed and reason or '', log_bytes = 0, progress = '',
+      }, '')
       add_outbox_bytes(bytes)
       note_end(id, class, attempt, end_line(end_state, at, '-', class, run), at, head, detail, at)
     else

@@ -27,6 +27,10 @@ func (e elsewhere) Heartbeat(ctx context.Context, partition int, batch []job.Bea
 	return e.redis.Heartbeat(ctx, partition, batch)
 }
 
+func (e elsewhere) Log(ctx context.Context, partition int, batch []job.LogEntry) ([]job.Word, error) {
+	return e.redis.Log(ctx, partition, batch)
+}
+
 // wireLeasing makes the part that serves workers outside tierq's processes.
 func (v *server) wireLeasing() {
 	c := v.config

@@ -70,7 +70,8 @@ func (v *server) wireQueue() {
 	o := ledger.Options{
 		Live: v.view, Mover: v.queue, Rooms: v.view, Ready: v.view, Queues: v.queueBook,
 		Archive: v.stores.archive, DeadLetters: v.stores.archive, Promises: v.stores.archive,
-		Reasons: v.stores.archive, Plans: v.plans, Rows: v.stores.archive, Restorer: v.queue,
+		Reasons: v.stores.archive, LiveLogs: v.view, KeptLogs: v.stores.archive, Plans: v.plans,
+		Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
 	o.Flows, o.Now = v.stores.archive, v.view.Now
@@ -167,7 +168,7 @@ func (v *server) wireWork() error {
 		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval,
 		ResultLimit:  c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
-		Observe: v.metrics, Around: v.around(), Inputs: v.stores.archive.FlowInputs,
+		Observe: v.metrics, Around: v.around(), Inputs: v.stores.archive.FlowInputs, Logs: v.queue,
 	}, v.work(), v.queue, v.queue, told)
 	if c.Roles.API || c.Roles.Worker {
 		v.wireLeasing()

@@ -28,8 +28,11 @@ const (
 	endedJoins = " LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
 		"LEFT JOIN job_attempts a ON a.job_id = o.job_id AND a.attempt = o.attempt"
 
-	findCompleted = "SELECT " + completedColumns + ", r.result FROM job_results r WHERE r.job_id = ?"
-	findOther     = "SELECT " + endedColumns + " FROM job_outcomes o" + endedJoins +
+	findCompleted = "SELECT " + completedColumns + ", r.result, l.progress, COALESCE(LENGTH(l.log), 0) AS log_bytes " +
+		"FROM job_results r LEFT JOIN job_logs l ON l.job_id = r.job_id AND l.generation = r.generation " +
+		"WHERE r.job_id = ?"
+	findOther = "SELECT " + endedColumns + ", l.progress, COALESCE(LENGTH(l.log), 0) AS log_bytes FROM job_outcomes o" + endedJoins +
+		" LEFT JOIN job_logs l ON l.job_id = o.job_id AND l.generation = o.generation" +
 		" WHERE o.job_id = ? AND o.outcome <> 'COMPLETED' ORDER BY o.generation DESC LIMIT 1"
 )
 
@@ -44,6 +47,8 @@ type endedRow struct {
 	FailedEnd    *time.Time `gorm:"column:f_end"`
 	FailureCause string
 	LastError    string
+	Progress     *string
+	LogBytes     int
 }
 
 func (r *endedRow) job() job.Job {
@@ -58,6 +63,10 @@ func (r *endedRow) job() job.Job {
 		Worker:  r.Worker,
 		Options: job.Options{Queue: o.Queue},
 	}
+	if r.Progress != nil {
+		j.Progress = job.ReadProgress(*r.Progress)
+	}
+	j.LogBytes = r.LogBytes
 	switch j.Status {
 	case job.Completed:
 		j.Result, j.Note = r.Result, r.Note

@@ -146,6 +146,7 @@ func buildInserts(d database.Dialect) inserts {
 	addInserts(all, attemptTable, d.KeepFirst, nil)
 	addInserts(all, flowJobTable, d.KeepFirst, nil)
 	addInserts(all, memberTable, d.KeepFirst, nil)
+	addInserts(all, logTable, d.KeepFirst, nil)
 	later := func(key string) string { return d.OnConflict(key) + laterStands(d) }
 	addInserts(all, acceptedTable, later, nil)
 	for n := range maxExact {

@@ -94,6 +94,14 @@ type attemptRow struct {
 	UntilAt    *time.Time `gorm:"type:datetime(6)"`   // set for a LATER only
 }
 
+// logRow is what the handlers of an ended generation told beside its result.
+type logRow struct {
+	JobID      string `gorm:"type:char(36);primaryKey"`
+	Generation int    `gorm:"type:int;primaryKey;autoIncrement:false"`
+	Progress   string `gorm:"type:varchar(800);not null"` // "" = none was told
+	Log        []byte `gorm:"type:mediumblob"`            // compressed; NULL = none
+}
+
 // cancelReasonRow says why a cancel was asked for. The row is written before Redis is asked to cancel.
 type cancelReasonRow struct {
 	JobID      string    `gorm:"type:char(36);primaryKey"`
@@ -203,6 +211,7 @@ func (outcomeRow) TableName() string      { return "job_outcomes" }
 func (resultRow) TableName() string       { return "job_results" }
 func (failedRow) TableName() string       { return "failed_jobs" }
 func (attemptRow) TableName() string      { return "job_attempts" }
+func (logRow) TableName() string          { return "job_logs" }
 func (acceptedRow) TableName() string     { return "accepted_jobs" }
 func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }

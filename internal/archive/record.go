@@ -80,7 +80,7 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owes
 // and the jobs that are owed for them have one; so have the jobs that they released, which it returns.
 func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (
 	released []job.JournalRow, err error) {
-	var results, others, failed, requeued []*job.Outcome
+	var results, others, failed, requeued, logs []*job.Outcome
 	var accepted []key
 	var attempts []attemptOf
 	flows := false
@@ -93,6 +93,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			others = append(others, o)
 		default:
 			others = append(others, o)
+		}
+		if told(o) {
+			logs = append(logs, o)
 		}
 		if o.Generation > 1 {
 			requeued = append(requeued, o)
@@ -108,7 +111,8 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	db := a.db.Write.WithContext(ctx)
 	queries := slices.Concat(
 		a.inserts.statements(outcomeTable.name, len(others)), a.inserts.statements(resultTable.name, len(results)),
-		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
+		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)),
+		a.inserts.statements(logTable.name, len(logs)))
 	if len(requeued) > 0 {
 		queries = append(queries, closeDeadLetter)
 	}
@@ -162,6 +166,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			return err
 		}
 		if _, err := insert(ctx, conn, a.inserts, attemptTable, attempts); err != nil {
+			return err
+		}
+		if _, err := insert(ctx, conn, a.inserts, logTable, logs); err != nil {
 			return err
 		}
 		if err := closeDeadLetters(ctx, conn, requeued); err != nil {

@@ -55,7 +55,7 @@ type retention struct {
 	nextCompleted, oldCompleted                                 string // of job_results
 	outcomes, results, letters, journal, keys, flows, attempts  string
 	lockedLetters, deleteLetters, deleteResults, deleteAttempts string
-	deleteReasons, deleteOutcomes                               string
+	deleteReasons, deleteLogs, deleteOutcomes                   string
 }
 
 func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
@@ -87,6 +87,7 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 
 		deleteLetters: d.DeleteFrom("failed_jobs") + jobs, deleteResults: d.DeleteFrom("job_results") + jobs,
 		deleteAttempts: d.DeleteFrom("job_attempts") + jobs, deleteReasons: d.DeleteFrom("cancel_reasons") + jobs,
+		deleteLogs:     d.DeleteFrom("job_logs") + jobs,
 		deleteOutcomes: d.DeleteFrom("job_outcomes") + jobs,
 	}
 }
@@ -182,7 +183,7 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 	q := retentionOf(&a.db.Dialect, len(old))
 	queries := []string{
 		q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.flows, q.attempts,
-		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteOutcomes,
+		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteLogs, q.deleteOutcomes,
 	}
 	var deleted job.DeletedRows
 	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
@@ -194,7 +195,8 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 		ids := oldIDs(free)
 		for _, table := range []struct{ name, drop string }{
 			{"failed_jobs", q.deleteLetters}, {"job_results", q.deleteResults},
-			{"job_attempts", q.deleteAttempts}, {"cancel_reasons", q.deleteReasons}, {"job_outcomes", q.deleteOutcomes},
+			{"job_attempts", q.deleteAttempts}, {"cancel_reasons", q.deleteReasons}, {"job_logs", q.deleteLogs},
+			{"job_outcomes", q.deleteOutcomes},
 		} {
 			r, err := conn.ExecContext(ctx, table.drop, padded(ids, q.size)...)
 			if err != nil {

@@ -342,7 +342,7 @@ func TestCountRows(t *testing.T) {
 			}
 		}
 		rows, err := s.CountRows(t.Context())
-		if err != nil || len(rows) != 12 {
+		if err != nil || len(rows) != 13 {
 			t.Fatal(rows, err)
 		}
 		for table, n := range rows {

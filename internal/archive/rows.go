@@ -9,7 +9,7 @@ import (
 
 // tables are the tables whose rows CountRows counts.
 var tables = []string{
-	"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
+	"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "job_logs", "accepted_jobs",
 	"idempotency_keys", "changes", "flows", "flow_jobs", "batches", "batch_members",
 }
 

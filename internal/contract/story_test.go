@@ -283,7 +283,16 @@ func (s *server) workers() {
 		s.t.Errorf("claimed %s, not %s", got, id)
 	}
 	about := fmt.Sprintf(`{"lease":%q`, lease)
-	s.want(200, "POST", "/api/worker/heartbeat", `{"worker":"w","leases":[`+about+`,"save":1,"checkpoint":[1]}]}`)
+	s.want(200, "POST", "/api/worker/heartbeat", `{"worker":"w","leases":[`+about+`,"save":1,"checkpoint":[1],`+
+		`"progress":{"done":1,"total":2,"note":"half"}}]}`)
+	s.want(200, "POST", "/api/worker/log", `{"worker":"w","logs":[`+about+`,"from":1,"lines":["begins",null,`+
+		`{"level":"WARN","text":"odd","attrs":{"n":1},"ageMs":20}]},{"lease":"v1.none"}]}`)
+	s.want(400, "POST", "/api/worker/log", `{"logs":[`+about+`,"lines":[7]}]}`)
+	s.want(200, "GET", "/api/jobs/"+id+"/logs?level=WARN", "")
+	s.want(200, "HEAD", "/api/jobs/"+id+"/logs", "")
+	s.want(400, "GET", "/api/jobs/"+id+"/logs?level=LOUD", "")
+	s.want(200, "GET", "/result/poll?jobId="+id, "")
+	s.want(200, "GET", "/api/jobs/"+id, "")
 	s.want(200, "POST", "/api/worker/release", about+`}`)
 	_, lease = claim()
 	s.want(409, "POST", "/api/worker/complete", about+`}`)

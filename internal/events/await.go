@@ -24,7 +24,11 @@ func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (j
 	if !curious {
 		done = func(j *job.Job) bool { return j.Status.Ended() }
 	}
-	last, known, err := h.watch(ctx, id, curious, func(j *job.Job) (bool, error) { return done(j), nil })
+	interest := endOnly
+	if curious {
+		interest = eachMove
+	}
+	last, known, err := h.watch(ctx, id, interest, func(j *job.Job) (bool, error) { return done(j), nil })
 	if err == nil && !known {
 		err = errNoAnswer
 	}
@@ -36,7 +40,7 @@ func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (j
 // drains. Otherwise it returns the error of each, or that of a read as in Await.
 func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) error {
 	var told *version
-	_, _, err := h.watch(ctx, id, true, func(j *job.Job) (bool, error) {
+	_, _, err := h.watch(ctx, id, eachNews, func(j *job.Job) (bool, error) {
 		if v := versionOf(j); told == nil || *told != v {
 			told = &v
 			if err := each(*j); err != nil {
@@ -52,18 +56,26 @@ func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) e
 type version struct {
 	status                       job.Status
 	attempt, retries, generation int
+	told                         time.Time // of the progress
+	logBytes                     int
 }
 
 func versionOf(j *job.Job) version {
-	return version{j.Status.Shown(), j.Attempt, j.RetryCount, j.Generation}
+	v := version{
+		status: j.Status.Shown(), attempt: j.Attempt, retries: j.RetryCount, generation: j.Generation, logBytes: j.LogBytes,
+	}
+	if j.Progress != nil {
+		v.told = j.Progress.At
+	}
+	return v
 }
 
 // watch calls look with the job at the beginning and after each read, until look says stop or returns an error, or
 // until the wait ends. known says whether last is a state that was read. If curious is false, only an event that
 // ends the job causes a read.
-func (h *Hub) watch(ctx context.Context, id job.ID, curious bool,
+func (h *Hub) watch(ctx context.Context, id job.ID, of interest,
 	look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
-	w := h.join(id, curious)
+	w := h.join(id, of)
 	if w == nil {
 		return last, false, errNoAnswer
 	}

@@ -219,6 +219,12 @@ func (h *Hub) heard(events []job.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range events {
+		if e.Status == job.Progressed || e.Status == job.Logged { // the job has not moved
+			if t := h.topics[e.ID]; t != nil && t.all > 0 {
+				h.ask(t)
+			}
+			continue
+		}
 		h.ring.add(e)
 		for s := range h.streams {
 			s.offer(job.Message{ID: h.position(), Event: e})

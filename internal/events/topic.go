@@ -19,7 +19,8 @@ const (
 type topic struct {
 	id      job.ID
 	waiters map[*waiter]struct{}
-	curious int // waiters for every change, not only for the end
+	curious int // waiters for every move, not only for the end
+	all     int // those of them who wait for progress and for lines of the log, too
 
 	due     bool // a read was requested and has not begun
 	moved   bool // an event since the last read began that caused no read
@@ -42,14 +43,23 @@ func (s *state) final() bool {
 
 // waiter is one waiting request. wake is set when its topic has a new state.
 type waiter struct {
-	topic   *topic
-	since   int // the first read that began after the waiter had come
-	curious bool
-	wake    loop.Signal
+	topic *topic
+	since int // the first read that began after the waiter had come
+	of    interest
+	wake  loop.Signal
 }
 
+// interest says which events of its job wake a waiter.
+type interest int
+
+const (
+	endOnly  interest = iota
+	eachMove          // each move of the job
+	eachNews          // each move, progress and new lines of the log
+)
+
 // join registers a waiter and requests a read of its job. It returns nil after Stop.
-func (h *Hub) join(id job.ID, curious bool) *waiter {
+func (h *Hub) join(id job.ID, of interest) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
@@ -60,11 +70,9 @@ func (h *Hub) join(id job.ID, curious bool) *waiter {
 		t = &topic{id: id, waiters: map[*waiter]struct{}{}}
 		h.topics[id] = t
 	}
-	w := &waiter{topic: t, since: t.begun + 1, curious: curious, wake: loop.NewSignal()}
+	w := &waiter{topic: t, since: t.begun + 1, of: of, wake: loop.NewSignal()}
 	t.waiters[w] = struct{}{}
-	if curious {
-		t.curious++
-	}
+	t.count(of, 1)
 	h.enter()
 	h.ask(t)
 	return w
@@ -74,13 +82,21 @@ func (h *Hub) part(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := w.topic
-	if w.curious {
-		t.curious--
-	}
+	t.count(w.of, -1)
 	if delete(t.waiters, w); len(t.waiters) == 0 && h.topics[t.id] == t {
 		delete(h.topics, t.id)
 	}
 	h.leave()
+}
+
+// count counts n more waiters of an interest. The lock is held.
+func (t *topic) count(of interest, n int) {
+	if of >= eachMove {
+		t.curious += n
+	}
+	if of == eachNews {
+		t.all += n
+	}
 }
 
 // refresh requests another read of a waiter's job.

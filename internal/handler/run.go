@@ -34,6 +34,10 @@ type Run struct {
 	// Inputs reads what the jobs of its flow that the job waited for left behind; the worker sets it. Handlers call Input
 	// and Inputs.
 	Inputs func(ctx context.Context, name string) ([]job.FlowInput, error)
+	// Tell takes how far the handler is, and Line a line of the job's log; the worker sets them, or leaves them nil.
+	// Handlers call Progress and Logger.
+	Tell func(*job.Progress)
+	Line func(level, text string, attrs []byte)
 	// Log is the worker's logger; nil = slog.Default(). Handlers call Logger.
 	Log *slog.Logger
 }
@@ -101,7 +105,18 @@ func Input(ctx context.Context, name string) (job.FlowInput, error) {
 	return inputs[0], nil
 }
 
-// Logger returns the logger of the running job, whose lines name the job and the attempt. In a context without a
+// Progress says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes. total 0 =
+// the handler does not know. The last progress before a heartbeat is shown to whoever asks for the job, and the last one
+// of all stays with the job's outcome. Progress never waits for the store, and fails no attempt. In a context without a
+// job it does nothing.
+func Progress(ctx context.Context, done, total int64, note string) {
+	if run, _ := Running(ctx); run.Tell != nil {
+		run.Tell(job.NewProgress(done, total, note))
+	}
+}
+
+// Logger returns the logger of the running job, whose lines name the job and the attempt. The lines from INFO on also
+// become the job's log, which users read: at most 4 KiB of each line, and 2,000 lines of a job. In a context without a
 // job it returns slog.Default().
 func Logger(ctx context.Context) *slog.Logger {
 	run, ok := Running(ctx)
@@ -112,9 +127,13 @@ func Logger(ctx context.Context) *slog.Logger {
 	if log == nil {
 		log = slog.Default()
 	}
-	return log.With(
+	log = log.With(
 		"job_id", run.ID, "tier", run.Tier, "type", run.Type, "attempt", run.Attempt, "trace_id", run.TraceID,
 	)
+	if run.Line == nil {
+		return log
+	}
+	return slog.New(&jobLog{Handler: log.Handler(), line: run.Line})
 }
 
 // These are the causes with which a handler's context ends, for context.Cause.

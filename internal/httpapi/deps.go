@@ -31,6 +31,9 @@ type Jobs interface {
 	Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error)
 	// Attempts returns the stored attempts, which are those that did not end well, of all generations, oldest first.
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
+	// Logs returns the lines of the job's log behind a line, of all generations, oldest first; after 0 = from the
+	// beginning. A job without a log has none.
+	Logs(ctx context.Context, id job.ID, after int64) ([]job.LogLine, error)
 	// List returns a page and the cursor of the next page, "" at the end. A page with fewer than limit jobs may still
 	// have a next one. job.ErrBadCursor: the cursor is not from this list.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
@@ -81,8 +84,9 @@ type Waiter interface {
 	// Await returns the job when done returns true for it; a nil done waits for the job's end. If ctx or the process
 	// ends first, Await returns the job's present state and a nil error.
 	Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
-	// Follow calls heard with the present state of the job and again after each change, until the job has ended. The
-	// error is nil also if the process ends.
+	// Follow calls heard with the present state of the job and again after each change, until the job has ended or
+	// heard fails. What a running handler tells, progress and lines of its log, is a change too. The error is nil also
+	// if the process ends.
 	Follow(ctx context.Context, id job.ID, heard func(job.Job) error) error
 }
 
@@ -178,6 +182,9 @@ type Leases interface {
 	GiveBack(leases []job.Lease)
 	// Heartbeat answers each lease. job.ErrBadLease: one of the texts is no lease, and none was extended.
 	Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error)
+	// AddLines answers each lease. With an error some lines may have been added, and those with numbers may be sent
+	// again.
+	AddLines(ctx context.Context, key string, logs []job.WorkerLog) ([]job.WorkerLogged, error)
 	// End answers each report.
 	End(ctx context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd
 	// Draining says whether claims find nothing because the process ends.

@@ -20,6 +20,8 @@ type leases struct {
 	gaveBack []job.Lease
 	beats    []job.WorkerBeat
 	reports  []job.WorkerReport
+	logs     []job.WorkerLog
+	logged   []job.WorkerLogged // the answers to the next call
 	keys     []string
 	sights   []job.WorkerSight
 	asked    job.WorkerState // of each worker; "" = it runs
@@ -38,6 +40,11 @@ func (l *leases) Heartbeat(_ context.Context, key string, beats []job.WorkerBeat
 		return nil, l.err
 	}
 	return l.pulses(beats), nil
+}
+
+func (l *leases) AddLines(_ context.Context, key string, logs []job.WorkerLog) ([]job.WorkerLogged, error) {
+	l.logs, l.keys = append(l.logs, logs...), append(l.keys, key)
+	return l.logged, l.err
 }
 
 func (l *leases) End(_ context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd {

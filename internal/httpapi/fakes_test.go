@@ -68,6 +68,7 @@ type rooms struct {
 	gateways    gatewayRing
 	told        changeLog
 
+	logLines  func(after int64) ([]job.LogLine, error)
 	operate   func(what string) error // kill, hasten and dismiss
 	submitted []job.Submission
 	found     []job.ID
@@ -116,6 +117,13 @@ func (r *rooms) Whole(_ context.Context, j job.Job) (job.Job, bool, error) {
 }
 
 func (r *rooms) Attempts(context.Context, job.ID) ([]job.Attempt, error) { return r.attempts, nil }
+
+func (r *rooms) Logs(_ context.Context, _ job.ID, after int64) ([]job.LogLine, error) {
+	if r.logLines == nil {
+		return nil, nil
+	}
+	return r.logLines(after)
+}
 
 func (r *rooms) List(_ context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
 	return r.list(f, cursor, limit)

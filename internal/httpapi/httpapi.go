@@ -106,6 +106,7 @@ func (a *api) routes() []route {
 	get("/api/jobs/:id", ForOwners, within(operation, a.getJob))
 	get("/jobs/:id/artifact", ForOwners, a.artifact)
 	get("/api/jobs/:id/why", ForOwners, within(operation, a.why))
+	get("/api/jobs/:id/logs", ForOwners, a.logs)
 	add(http.MethodGet, "/api/jobs/:id/events", ForOwners, a.jobEvents)
 	add(http.MethodGet, "/api/events", ForOperators, a.allEvents)
 
@@ -159,6 +160,7 @@ func (a *api) routes() []route {
 
 	post("/api/worker/claim", ForWorkers, a.workerClaim)
 	post("/api/worker/heartbeat", ForWorkers, within(operation, a.workerHeartbeat))
+	post("/api/worker/log", ForWorkers, within(operation, a.workerLog))
 	post("/api/worker/complete", ForWorkers, within(operation, a.workerEnd(&completeShape)))
 	post("/api/worker/fail", ForWorkers, within(operation, a.workerEnd(&failShape)))
 	post("/api/worker/release", ForWorkers, within(operation, a.workerEnd(&releaseShape)))

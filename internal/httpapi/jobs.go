@@ -48,6 +48,7 @@ type jobBody struct {
 	FlowID      *job.ID        `json:"flowId"`   // null: it is of no flow, or SQL does not answer
 	BatchID     *job.ID        `json:"batchId"`  // of which it is a member
 	Result      jsontext.Value `json:"result"`
+	Progress    *progressBody  `json:"progress,omitempty"`
 	History     []attemptBody  `json:"history"`
 	Reasons     *[]reasonBody  `json:"reasons"` // null: SQL does not answer
 }
@@ -112,7 +113,7 @@ func (a *api) getJob(c *gin.Context) error {
 	attempts = a.veilAttempts(c, j.Type, attempts)
 	body := jobBody{
 		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
-		History: history(&j, attempts),
+		Progress: progressOf(j.Progress), History: history(&j, attempts),
 		Reasons: a.reasons(c, &j), FlowID: a.flowOf(c, &j),
 		Schedule: a.madeBy(c, &j),
 	}

@@ -62,6 +62,7 @@ var bodies = map[string]string{
 	"/admin/keys": `{"name":"ci","role":"admin"}`, "/admin/schedules/{name}": aSchedule,
 
 	"/api/worker/claim": `{"worker":"w","queues":["paid"]}`, "/api/worker/heartbeat": `{"leases":[{"lease":"v1.x"}]}`,
+	"/api/worker/log":      `{"logs":[{"lease":"v1.x","lines":["a"]}]}`,
 	"/api/worker/complete": `{"lease":"v1.x"}`, "/api/worker/fail": `{"lease":"v1.x"}`,
 	"/api/flows":           `{"jobs":{"a":{"type":"PAIR","payload":{"A":1}}}}`,
 	"/api/flows/{id}/jobs": `{"lease":"v1.x","jobs":{"a/1":{"type":"PAIR","payload":{"A":1}}}}`,

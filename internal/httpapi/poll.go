@@ -21,7 +21,8 @@ type pollBody struct {
 	Timestamp string `json:"timestamp"`
 }
 
-// polled is a job as its owner sees it. Absent values are null, so that every answer has the same members.
+// polled is a job as its owner sees it. Absent values are null, so that every answer has the same members; only a job
+// whose handler told it has a progress.
 type polled struct {
 	JobID        job.ID         `json:"jobId"`
 	Status       job.Status     `json:"currentJobStatus"`
@@ -40,6 +41,7 @@ type polled struct {
 	FailureCause *job.Cause     `json:"failureCause"`
 	LastError    *string        `json:"lastError"`
 	TraceID      *string        `json:"traceId"`
+	Progress     *progressBody  `json:"progress,omitempty"`
 }
 
 // lenient writes stored text as it is: text that was accepted once is not checked again.
@@ -121,7 +123,7 @@ func (a *api) view(ctx context.Context, j *job.Job) polled {
 		ArrivedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt), CompletedAt: when(j.EndedAt),
 		Result: j.Result, FailureCause: orNull(j.Cause), LastError: orNull(j.LastError), TraceID: orNull(j.TraceID),
 	}
-	p.RunAt, p.ExpiresAt = dueAt(j), when(j.ExpiresAt())
+	p.RunAt, p.ExpiresAt, p.Progress = dueAt(j), when(j.ExpiresAt()), progressOf(j.Progress)
 	if j.Status == job.Pending {
 		p.Position, p.ETASeconds = a.place(ctx, j)
 	}
@@ -174,7 +176,8 @@ func secondsFor(n int64, rate float64) *int64 {
 	return &whole
 }
 
-// etag returns a tag that changes whenever a poll's answer does, except for its timestamp, position and ETA.
+// etag returns a tag that changes whenever a poll's answer does, except for its timestamp, position, ETA and
+// progress.
 func etag(j *job.Job) string {
 	b := make([]byte, 0, 48)
 	b = append(b, `W/"`...)

@@ -38,8 +38,8 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 // callbacks. Read-only callers still see the host of the address, see veilURLs.
 var ofCallbacks = []string{"event"}
 
-// veil hides in a job the values that its caller may not see. The error text comes from the handler and the
-// callback's address from the submitter, and both may contain anything. They are hidden if everything is, but not
+// veil hides in a job the values that its caller may not see. The error text and the progress' note come from the
+// handler and the callback's address from the submitter, and all may contain anything. They are hidden if everything is, but not
 // for the sake of single members.
 func (a *api) veil(c *gin.Context, j *job.Job) {
 	if callerOf(c).Key.Role == job.RoleReadOnly {
@@ -62,6 +62,11 @@ func (a *api) veil(c *gin.Context, j *job.Job) {
 	}
 	if j.CallbackURL != "" {
 		j.CallbackURL = veiled
+	}
+	if j.Progress != nil && j.Progress.Note != "" {
+		hidden := *j.Progress
+		hidden.Note = veiled
+		j.Progress = &hidden
 	}
 }
 

@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -20,11 +24,60 @@ func lastEvent(h http.Header) string {
 	return ""
 }
 
+// eventsQuery says which events of a job are asked for.
+type eventsQuery struct {
+	logs  bool
+	after int64
+}
+
+var eventsParams = params[eventsQuery]{
+	"logs": func(q *eventsQuery, value string) (err error) {
+		if q.logs = value == "true"; !q.logs && value != "false" {
+			return reason("must be true or false")
+		}
+		return nil
+	},
+	"after": func(q *eventsQuery, value string) (err error) { q.after, err = seqAsked(value); return err },
+}
+
+// jobStream is what a client has got of a job's stream so far.
+type jobStream struct {
+	eventsQuery
+	*stream
+	api      *api
+	tag      string    // of the last status
+	told     time.Time // the time of the last progress
+	progress time.Time // when it was sent
+}
+
+// id returns the id of an event: the tag, and with logs behind '~' the place of the last line.
+func (s *jobStream) id() string {
+	if !s.logs {
+		return s.tag
+	}
+	return s.tag + "~" + strconv.FormatInt(s.after, 10)
+}
+
+// resume takes the id of the last event that a client got.
+func (s *jobStream) resume(last string) {
+	tag, seq, both := strings.Cut(last, "~")
+	if s.tag = tag; both && s.logs {
+		if after, err := seqAsked(seq); err == nil {
+			s.after = max(s.after, after)
+		}
+	}
+}
+
 // jobEvents serves GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended.
-// The ids of the events are the poll's tags without W/ and quotes.
+// The ids of the events are the poll's tags without W/ and quotes. A running job's progress comes at most twice a
+// second, and with logs=true the lines of the job's log.
 func (a *api) jobEvents(c *gin.Context) error {
-	id, err := bareID(c)
+	id, err := pathID(c)
 	if err != nil {
+		return err
+	}
+	var q eventsQuery
+	if err := eventsParams.read(c.Request.URL.RawQuery, &q); err != nil {
 		return err
 	}
 	if err := a.known(c, id); err != nil {
@@ -37,25 +90,77 @@ func (a *api) jobEvents(c *gin.Context) error {
 	defer leave()
 	s, ctx := a.openStream(c)
 	defer s.close()
-	last := lastEvent(c.Request.Header)
+	of := &jobStream{eventsQuery: q, stream: s, api: a}
+	of.resume(lastEvent(c.Request.Header))
 	err = a.Wait.Follow(ctx, id, func(j job.Job) error {
-		tag := strings.Trim(strings.TrimPrefix(etag(&j), "W/"), `"`)
-		if tag == last {
-			return s.start()
-		}
-		last = tag
+		hide := slices.Contains(a.veilFor(c, j.Type), everything)
 		a.veil(c, &j)
-		view := a.view(ctx, &j)
-		data, err := encode(&view)
-		if err != nil {
-			return err
+		if j.Status.Ended() { // the end is the last event
+			return cmp.Or(of.lines(ctx, &j, hide), of.status(ctx, &j))
 		}
-		return s.send("status", tag, data)
+		return cmp.Or(of.status(ctx, &j), of.lines(ctx, &j, hide), of.tell(&j))
 	})
 	if err != nil {
 		err = aboutJob(err, id)
 	}
 	return a.endStream(c, s, err)
+}
+
+// status sends the job, if it has moved since the last time.
+func (s *jobStream) status(ctx context.Context, j *job.Job) error {
+	tag := strings.Trim(strings.TrimPrefix(etag(j), "W/"), `"`)
+	if tag == s.tag {
+		return s.start()
+	}
+	s.tag = tag
+	if j.Progress != nil {
+		s.told, s.progress = j.Progress.At, time.Now()
+	}
+	view := s.api.view(ctx, j)
+	data, err := encode(&view)
+	if err != nil {
+		return err
+	}
+	return s.send("status", s.id(), data)
+}
+
+// progressEvery is the least time between two events about a job's progress.
+const progressEvery = 500 * time.Millisecond
+
+// tell sends how far the job is, if that is news.
+func (s *jobStream) tell(j *job.Job) error {
+	if j.Progress == nil || j.Progress.At.Equal(s.told) || time.Since(s.progress) < progressEvery {
+		return nil
+	}
+	s.told, s.progress = j.Progress.At, time.Now()
+	data, err := encode(progressOf(j.Progress))
+	if err != nil {
+		return err
+	}
+	return s.send("progress", "", data)
+}
+
+// lines sends the lines of the job's log that the client does not have.
+func (s *jobStream) lines(ctx context.Context, j *job.Job, hide bool) error {
+	if !s.logs || j.LogBytes == 0 && !j.Status.Ended() {
+		return nil
+	}
+	lines, err := s.api.Jobs.Logs(ctx, j.ID, s.after)
+	if err != nil {
+		return err
+	}
+	for i := range lines {
+		line := veilLine(logLineOf(&lines[i]), hide)
+		data, err := encode(&line)
+		if err != nil {
+			return err
+		}
+		s.after = line.Seq
+		if err := s.send("log", s.id(), data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endStream sends the event bye to a client that is still there. An error before the first event gets an ordinary

@@ -48,6 +48,7 @@ type whyBody struct {
 	RunAt         *string            `json:"runAt"`
 	ExpiresAt     *string            `json:"expiresAt"`
 	WaitsFor      []whyWait          `json:"waitsFor,omitempty"` // of a WAITING job: some of the jobs that it waits for
+	Progress      *progressBody      `json:"progress,omitempty"`
 	Reasons       []string           `json:"reasons"`
 }
 
@@ -95,6 +96,8 @@ func (a *api) why(c *gin.Context) error {
 		RunningByTier: w.Ahead.Running, FreeSlots: w.FreeSlots, Workers: w.Workers,
 		Gate: whyGate{w.Gate.Open, w.Gate.Reason}, Reasons: w.reasons(),
 	}
+	a.veil(c, &w.Job)
+	body.Progress = progressOf(w.Job.Progress)
 	if w.Paused != nil {
 		paused := pauseOf(*w.Paused)
 		if body.Paused = &paused; w.Paused.Scope == job.PauseQueue(w.Job.QueueName()) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"math"
 	"net/http"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,7 +38,47 @@ var beatShape = shape[job.WorkerBeat]{members: map[string]member[job.WorkerBeat]
 		b.Checkpoint = v
 		return nil
 	},
+	"progress": func(b *job.WorkerBeat, v jsontext.Value) error {
+		var asked progressAsked
+		if err := progressShape.readObject(v, &asked); err != nil {
+			return err
+		}
+		b.Step, b.Progress = int64(asked.step), &asked.Progress
+		return nil
+	},
 }}
+
+// progressAsked is how far an attempt is.
+type progressAsked struct {
+	job.Progress
+	step int
+}
+
+var progressShape = shape[progressAsked]{members: map[string]member[progressAsked]{
+	"step": func(p *progressAsked, v jsontext.Value) (err error) {
+		p.step, err = wholeNumber(v, 1, math.MaxInt32)
+		return err
+	},
+	"done":  func(p *progressAsked, v jsontext.Value) (err error) { p.Done, err = amount(v); return err },
+	"total": func(p *progressAsked, v jsontext.Value) (err error) { p.Total, err = amount(v); return err },
+	"note": func(p *progressAsked, v jsontext.Value) error {
+		if p.Note = text(v); v.Kind() != '"' || len(p.Note) > job.MaxProgressNote {
+			return reason("must be a text of at most 200 bytes")
+		}
+		return nil
+	},
+}}
+
+// mostAmount is the greatest number that every JSON reader takes exactly.
+const mostAmount = 1<<53 - 1
+
+func amount(v jsontext.Value) (int64, error) {
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil || n < 0 || n > mostAmount {
+		return 0, reason("must be a whole number, 0 or more")
+	}
+	return n, nil
+}
 
 // beatsAsked is the body of a heartbeat.
 type beatsAsked struct {

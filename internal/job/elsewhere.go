@@ -33,12 +33,28 @@ type WorkerBeat struct {
 	Extend     time.Duration // by how much, from now; 0 = as long as it was claimed for
 	Save       int           // the checkpoint's number, from 1; 0 = no checkpoint
 	Checkpoint []byte        // JSON
+	Step       int64         // the progress' number, from 1; 0 = the worker does not number what it tells
+	Progress   *Progress     // how far the attempt is; nil = it is not told
 }
 
 // WorkerPulse is the answer to a WorkerBeat: OK or CANCEL, and for how long the lease lives from now; or LOST.
 type WorkerPulse struct {
 	Word Word
 	For  time.Duration
+}
+
+// WorkerLog adds lines to the log of the job of a sealed lease. From is the number of the first line, which the worker
+// counts from 1 per lease; the others follow it. 0 = they come behind the last line, and a repeat adds them again.
+type WorkerLog struct {
+	Sealed string
+	From   int
+	Lines  []LogEntry // without leases and numbers
+}
+
+// WorkerLogged is the answer to a WorkerLog: OK or LOST, or OFF where the queue's jobs have no logs.
+type WorkerLogged struct {
+	Word Word
+	Err  error // ErrBadLease
 }
 
 // WorkerReport says how the attempt of a sealed lease ended.

@@ -96,8 +96,10 @@ type Job struct {
 	MaxRetries      int
 	Crashes         int // attempts of this generation that lost their worker; only a living job tells
 	CancelRequested bool
-	Worker          string // the process that held the latest lease; "" = none yet, or no longer known
-	Checkpoint      []byte // the data that a handler saved in an earlier attempt of this generation
+	Worker          string    // the process that held the latest lease; "" = none yet, or no longer known
+	Checkpoint      []byte    // the data that a handler saved in an earlier attempt of this generation
+	Progress        *Progress // of the attempt that runs, or that ended the job; nil = its handler told none
+	LogBytes        int       // the bytes of its log in Redis, or of what SQL has of it; 0 = there is none
 
 	ArrivedAt    time.Time
 	FirstTriedAt time.Time // the first claim of this generation
@@ -123,10 +125,11 @@ type Attempt struct {
 	Until      time.Time // for a LATER: when the job was due again
 }
 
-// Outcome is an ended job on its way to SQL, with the history of its attempts.
+// Outcome is an ended job on its way to SQL, with the history of its attempts, and the log that Redis had of it.
 type Outcome struct {
 	Job
 	Attempts []Attempt
+	Log      []string // lines as ReadLogLine reads them
 }
 
 // CallbackType is the type of the jobs that report another job's end to a callback URL.

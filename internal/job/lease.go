@@ -38,6 +38,7 @@ const (
 	// reclaim, promote: a set names a job that does not exist or has another state; audit: the data contradicts
 	// itself
 	Quarantined Word = "QUARANTINED"
+	Off         Word = "OFF"      // of lines of a log: the queue's jobs have no logs; no script says it
 	Repaired    Word = "REPAIRED" // audit, recount: a fault was repaired
 	Reported    Word = "REPORTED" // audit, recount: a fault that no script may repair
 )
@@ -130,6 +131,8 @@ type Beat struct {
 	Timeout    time.Duration
 	Save       int // the checkpoint's number, from 1 per lease; 0 = no checkpoint
 	Checkpoint []byte
+	Step       int64     // the progress' number, from 1 per lease; 0 = it has none, and is later than all before
+	Progress   *Progress // nil = it is not told; an earlier Step replaces no later one
 }
 
 // Completion reports success. Result is JSON, at most TIERQ_RESULT_LIMIT bytes.

@@ -33,6 +33,7 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 		}
 		entries = append(entries, entry{job.Beat{
 			LeaseRef: h.Ref(), Timeout: answers[i].For, Save: b.Save, Checkpoint: b.Checkpoint,
+			Step: b.Step, Progress: b.Progress,
 		}, i})
 	}
 	batches := job.Batches(entries, func(e *entry) job.ID { return e.ID },

@@ -5,6 +5,7 @@
 //	waiters.go  who waits, in the order of their coming; listen.go hears the doorbells and wakes the first
 //	lease.go    the sealed lease, which is all that a worker holds
 //	beat.go     heartbeats, many leases in one call
+//	log.go      lines of the jobs' logs
 //	end.go      reports; lane.go gathers those of many callers in one call
 //	seats.go    how many leases a key may hold at once
 //	seen.go     which workers call, for operators, and what operators ask of them
@@ -33,6 +34,7 @@ type Queue interface {
 	Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error)
 	Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error)
 	Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error)
+	Log(ctx context.Context, partition int, batch []job.LogEntry) ([]job.Word, error)
 }
 
 // Doorbell signals that a queue may have a ready job. WaitIn returns the queue, of some, that rang; "" after about a
@@ -55,7 +57,7 @@ type Observer interface {
 	Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration)
 }
 
-// Config configures a Room. All fields are required.
+// Config configures a Room. All fields except LogsOff are required.
 type Config struct {
 	Partitions   int
 	PriorityBase int64 // the step between the scores of two tiers
@@ -69,6 +71,9 @@ type Config struct {
 	Observe      Observer
 	Log          *slog.Logger
 	Seats        Seats
+
+	// LogsOff says whether the jobs of a queue have no logs; nil = all have.
+	LogsOff func(queue string) bool
 
 	// Most returns how many leases an API key may hold at once; 0 = any number.
 	Most func(keyID string) int

@@ -149,7 +149,8 @@ type Restorer interface {
 }
 
 // Options are what a Ledger needs. All are required except Rooms (for RequeueOwn), Ready (for Purge), Reasons (for
-// CancelBecause and Reasons), Queues, Journal, Flows, Now, Given, Outbox, Rate and Log.
+// CancelBecause and Reasons), LiveLogs and KeptLogs (for Logs), Queues, Journal, Flows, Now, Given, Outbox, Rate and
+// Log.
 type Options struct {
 	Live   Store // Redis
 	Mover  Mover
@@ -162,6 +163,8 @@ type Options struct {
 	DeadLetters DeadLetters
 	Promises    Promises
 	Reasons     Reasons
+	LiveLogs    LiveLogs
+	KeptLogs    KeptLogs
 	Plans       Plans
 	Rows        Rows
 	Restorer    Restorer

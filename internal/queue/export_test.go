@@ -74,7 +74,7 @@ func (q *Queue) scripts() []*bound {
 	return []*bound{
 		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.promote, &q.expire, &q.cancel, &q.kill, &q.hasten,
 		&q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
-		&q.limitKeys,
+		&q.limitKeys, &q.log,
 	}
 }
 

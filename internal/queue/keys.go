@@ -15,8 +15,8 @@ import (
 // prefix returns the hash tag that all keys of a partition share, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, ended, idempotency, unique, rate and
-// queues are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched, other, events
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, logs, ended, idempotency, unique,
+// rate and queues are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched, other, events
 // and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
@@ -33,6 +33,7 @@ var suffixes = map[string]string{
 	"quarantine":          "quarantine",
 	"job":                 "job:metadata:",
 	"attempts":            "job:attempts:",
+	"logs":                "job:log:",
 	"tried":               "tried",
 	"leases":              "leases",
 	"checkpoints":         "checkpoints",

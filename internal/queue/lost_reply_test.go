@@ -150,7 +150,10 @@ func lostReplies() map[string]lostReply {
 			call: func(ctx context.Context, q *queue.Queue, _ *story) (any, error) {
 				return q.Claim(ctx, 0, job.ClaimRequest{Number: 7, Max: 2, Bound: math.Inf(1)})
 			}},
-		"heartbeat":     {script: "heartbeat", set: running, call: write("heartbeat")},
+		"heartbeat": {script: "heartbeat", set: running, call: write("heartbeat")},
+		"log": {script: "log", set: running, call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+			return q.Log(ctx, 0, logged(s.leases[0], 1, 3, 2))
+		}},
 		"complete":      {script: "complete", set: running, call: write("complete")},
 		"fail":          {script: "fail", set: running, call: write("fail")},
 		"release":       {script: "fail", set: running, call: write("release")},

@@ -72,7 +72,7 @@ type walk struct {
 }
 
 var steps = []string{
-	"submit", "submit", "submit", "claim", "claim", "claim", "claim by id", "claim by id", "heartbeat", "complete",
+	"submit", "submit", "submit", "claim", "claim", "claim", "claim by id", "claim by id", "heartbeat", "log", "complete",
 	"complete", "fail", "fail",
 	"release", "later", "unknown", "expire", "ripen", "look", "look",
 	"promote", "expire jobs", "lapse",
@@ -89,7 +89,7 @@ func (w *walk) step() {
 		w.claim()
 	case "claim by id":
 		w.claimByID()
-	case "heartbeat", "complete", "fail", "release", "later", "unknown":
+	case "heartbeat", "log", "complete", "fail", "release", "later", "unknown":
 		w.write()
 	case "expire", "ripen", "look":
 		w.watch()
@@ -256,14 +256,23 @@ func (w *walk) write() {
 	var err error
 	var final, delayed bool
 	switch w.did {
+	case "log":
+		w.log(l, ref)
+		return
 	case "heartbeat":
 		beat := job.Beat{LeaseRef: ref, Timeout: time.Hour}
+		if rapid.Bool().Draw(w.T, "tells") {
+			beat.Step, beat.Progress = int64(rapid.IntRange(1, 9).Draw(w.T, "step of progress")), job.NewProgress(int64(w.clock), 0, "a b")
+		}
 		if rapid.Bool().Draw(w.T, "saves") {
 			w.saves++
 			beat.Save, beat.Checkpoint = w.saves, []byte(strings.Repeat("c", rapid.IntRange(1, 9).Draw(w.T, "checkpoint")))
 		}
 		words, err = w.e.Heartbeat(w.t.Context(), 0, []job.Beat{beat})
-		w.equal(err, words, []job.Word{w.model.Heartbeat(l, len(beat.Checkpoint))})
+		want := w.model.Heartbeat(l, len(beat.Checkpoint))
+		if w.equal(err, words, []job.Word{want}); want != job.Lost {
+			l.Tell(beat.Step, w.clock)
+		}
 		return
 	case "fail":
 		final, delayed = rapid.IntRange(0, 5).Draw(w.T, "final") == 0, rapid.Bool().Draw(w.T, "backoff")
@@ -279,6 +288,23 @@ func (w *walk) write() {
 		words = append(words, g.Word)
 	}
 	w.equal(err, words, []job.Word{w.model.End(w.did, l, final, delayed), w.model.End(w.did, l, final, delayed)})
+}
+
+// log adds lines, or says that lines are lost, twice: of numbers that the log has, that follow, or that leave a gap.
+func (w *walk) log(l queuetest.ModelLease, ref job.LeaseRef) {
+	var batch []job.LogEntry
+	var want []job.Word
+	for range rapid.IntRange(1, 3).Draw(w.T, "lines") {
+		e := job.LogEntry{LeaseRef: ref, Number: rapid.IntRange(0, 9).Draw(w.T, "number"), Level: "INFO", Text: "hi"}
+		lost := rapid.IntRange(0, 3).Draw(w.T, "lost") == 0
+		if lost {
+			e.Level = ""
+		}
+		batch = append(batch, e, e)
+		want = append(want, w.model.AddLine(l, e.Number, lost), w.model.AddLine(l, e.Number, lost))
+	}
+	got, err := w.e.Queue.Log(w.t.Context(), 0, batch)
+	w.equal(err, got, want)
 }
 
 func (w *walk) watch() {
@@ -387,13 +413,17 @@ func (w *walk) drain() {
 				laters++
 			}
 		}
-		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d",
-			o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts), laters))
+		done := ""
+		if o.Progress != nil {
+			done = strconv.FormatInt(o.Progress.Done, 10)
+		}
+		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d done %q log %v",
+			o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts), laters, done, queuetest.WroteLog(o.Log)))
 	}
 	for _, j := range w.model.Jobs {
 		if j.InOutbox {
-			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d",
-				j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History, j.Laters))
+			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d done %q log %v",
+				j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History, j.Laters, j.Done, j.Log))
 		}
 	}
 	slices.Sort(want)
@@ -442,11 +472,15 @@ func (w *walk) compare() {
 	}
 	for _, j := range w.model.Jobs {
 		h := snap.Jobs[string(j.ID)]
-		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v crashes %d", j.ID, h["generation"],
-			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != "",
-			count(h["crashes"])),
-			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v crashes %d", j.ID, j.Generation, j.State, j.Attempt,
-				j.Retries, j.Cancel && !j.State.Ended(), j.Tried, j.LivingCrashes()))
+		done := ""
+		if p := strings.Split(h["progress"], ":"); len(p) == 5 {
+			done = p[2]
+		}
+		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v crashes %d done %q log %v", j.ID,
+			h["generation"], snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != "",
+			count(h["crashes"]), done, queuetest.WroteLog(snap.Logs[string(j.ID)])),
+			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v crashes %d done %q log %v", j.ID, j.Generation,
+				j.State, j.Attempt, j.Retries, j.Cancel && !j.State.Ended(), j.Tried, j.LivingCrashes(), j.Done, j.Log))
 	}
 	for _, owner := range []string{"ann", "bob"} {
 		w.equal(nil, snap.Owners[owner], w.model.Living(owner))

@@ -107,11 +107,11 @@ var mutations = []mutation{
 	{"complete counts no end", "complete", "end_run(lease, now)", "", true},
 	{
 		"complete counts no owner", "complete",
-		"count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id))",
+		"count_living(lease.class, -1, bytes_of(head) + checkpoint_bytes(checkpoints, id) + lease.log_bytes)",
 		"", true,
 	},
 	{"complete ignores the cancel", "complete", "(lease.cancel and 'CANCELLED ' or 'OK ')", "'OK '", false},
-	{"complete forgets the bytes", "complete", "add_outbox_bytes(#result)", "", true},
+	{"complete forgets the bytes", "complete", "add_outbox_bytes(#result + lease.log_bytes)", "", true},
 	{"complete keeps the payload", "complete", "bulk_keys('DEL', record_keys)", "", true},
 	{
 		"complete drops the payload", "complete",
@@ -353,7 +353,7 @@ var mutations = []mutation{
 	},
 	{"acknowledge keeps the payload", "acknowledge", "gone_keys[#gone_keys + 1] = job .. id", "", true},
 	{"acknowledge keeps the history", "acknowledge", "gone_keys[#gone_keys + 1] = attempts .. id", "", true},
-	{"acknowledge counts no bytes", "acknowledge", "add_outbox_bytes(-#result)", "", true},
+	{"acknowledge counts no bytes", "acknowledge", "add_outbox_bytes(-#result - log_bytes)", "", true},
 	{"acknowledge counts no payload", "acknowledge", "add_outbox_bytes(-bytes_of(head))", "", true},
 	{"forget the young", "forget", "if now - last_end >= min_age then", "if true then", false},
 	{"forget what SQL does not have", "forget", "elseif ttl >= 0 then", "else", false},
@@ -374,7 +374,7 @@ var mutations = []mutation{
 	{"submit counts nobody within a call", "submit", "add_to_used('living', tier, 1)", "", false},
 	{"heartbeat counts no checkpoint", "heartbeat", "write_counters(counters)", "", true},
 	{"heartbeat counts an overwritten checkpoint", "heartbeat", "#checkpoint - bytes_before", "#checkpoint", true},
-	{"complete counts no bytes", "complete", "bytes_of(head) + checkpoint_bytes(checkpoints, id))", "0)", true},
+	{"complete counts no bytes", "complete", "bytes_of(head) + checkpoint_bytes(checkpoints, id) +", "0 +", true},
 	{
 		"cancel counts no delayed bytes", "prelude",
 		"t.run.first_claim == '0', -1, bytes_of(head))",

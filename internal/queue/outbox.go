@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// outcomeFields is how many texts take_outbox answers per job before its attempts.
-const outcomeFields = 3
+// outcomeFields is how many texts take_outbox answers per job before its log and its attempts.
+const outcomeFields = 4
 
 // TakeOutbox returns ended jobs of a partition that SQL does not have yet, at most limit and about
 // job.MaxBatchBytes, and hides them from other takers for OutboxLead.
@@ -63,7 +63,12 @@ func readOutcome(item any) (o job.Outcome, err error) {
 		_, body, _ := strings.Cut(rest, "\n")
 		o.Payload = payload(body)
 	}
-	for _, line := range f[outcomeFields:] {
+	logged := number(f[outcomeFields-1])
+	if logged < 0 || outcomeFields+logged > len(f) {
+		return o, fmt.Errorf("an entry of %d has %d lines of a log", len(f), logged)
+	}
+	o.Log = f[outcomeFields : outcomeFields+logged : outcomeFields+logged]
+	for _, line := range f[outcomeFields+logged:] {
 		a, bad := readAttempt(line, o.Generation)
 		if bad != nil {
 			err = errors.Join(err, bad)

@@ -73,7 +73,7 @@ type Queue struct {
 	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, restore bound
-	cancel, kill, hasten, expire, limitKeys                    bound
+	cancel, kill, hasten, expire, limitKeys, log               bound
 	takeOutbox, acknowledge, audit, recount, rate, forget      bound
 	reclaim                                                    map[job.Watch]bound
 }
@@ -144,6 +144,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.submit = q.bind("submit", nil)
 	q.claim = q.bind("claim", map[string]string{"claims": claimsSuffix(o.Nonce)})
 	q.heartbeat = q.bind("heartbeat", nil)
+	q.log = q.bind("log", nil)
 	q.complete = q.bind("complete", nil)
 	q.fail = q.bind("fail", nil)
 	q.promote = q.bind("promote", nil)

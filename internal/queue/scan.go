@@ -244,7 +244,7 @@ var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: lis
 // kindOf classifies a key of a partition: "job" (with the job's id), "ages" (it must expire), "slice", "unique",
 // "line" or "fixed"; "" = unknown.
 func (q *Queue) kindOf(suffix string) (kind string, id job.ID) {
-	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
+	for _, prefix := range []string{suffixes["job"], suffixes["attempts"], suffixes["logs"]} {
 		if id, ok := strings.CutPrefix(suffix, prefix); ok {
 			return "job", job.ID(id)
 		}

@@ -185,10 +185,11 @@ func cutRecord(record string) (start, body string, ok bool) {
 	return record[:first+1+second], record[first+second+2:], true
 }
 
-// readLease fills in what a lease says: "class run", if the job has a line " charge=" and a number of ms, and " cancel"
-// if a user asked to cancel the job.
+// readLease fills in what a lease says: "class run", if the job has a line " charge=" and a number of ms, the words of
+// readExtras, and " cancel" if a user asked to cancel the job.
 func readLease(lease string, j *job.Job) (token string, due time.Time, err error) {
 	lease, j.CancelRequested = strings.CutSuffix(lease, " cancel")
+	lease = readExtras(lease, j)
 	if i := strings.LastIndex(lease, " charge="); i >= 0 {
 		lease = lease[:i]
 	}
@@ -200,14 +201,32 @@ func readLease(lease string, j *job.Job) (token string, due time.Time, err error
 	return token, due, readClass(class, j)
 }
 
-// readTried fills in what tried has of a job: "run laters unknowns since crashes report word at cause error". While the
-// job runs, its lease knows the run better.
+// readExtras takes " log=<bytes>", if the job has a log, and " progress=<step>:<text>", if a handler told any, off the
+// end of a text.
+func readExtras(text string, j *job.Job) string {
+	j.Progress, j.LogBytes = nil, 0
+	if i := strings.LastIndex(text, " progress="); i >= 0 {
+		_, stored, _ := strings.Cut(text[i:], ":")
+		text, j.Progress = text[:i], job.ReadProgress(stored)
+	}
+	if i := strings.LastIndex(text, " log="); i >= 0 {
+		text, j.LogBytes = text[:i], number(text[i+len(" log="):])
+	}
+	return text
+}
+
+// readTried fills in what tried has of a job: "run laters unknowns since crashes [log=<bytes>] report word at cause
+// error". While the job runs, its lease knows the run better.
 func readTried(text string, j *job.Job, runs bool) error {
 	var run [runWords + 3]string // and laters, unknowns and since
 	var f [5]string
 	rest, ok := cutFields(text, run[:])
 	if rest != "" && (rest[0] < '0' || rest[0] > '9') {
 		rest = "0 " + rest // a text of an earlier version has no crashes
+	}
+	crashes, behind, _ := strings.Cut(rest, " ")
+	if logged, after, _ := strings.Cut(behind, " "); strings.HasPrefix(logged, "log=") {
+		rest, j.LogBytes = crashes+" "+after, number(logged[len("log="):])
 	}
 	rest, ok2 := cutFields(rest, f[:])
 	if !ok || !ok2 {
@@ -220,13 +239,13 @@ func readTried(text string, j *job.Job, runs bool) error {
 	return nil
 }
 
-// readEnded fills in what is kept of an ended job: "state ended report class run\nhead\ncause n\n", its error of n
-// bytes and its result.
+// readEnded fills in what is kept of an ended job: "state ended report class run\nhead\ncause n\n", with the words of
+// readExtras behind n, its error of n bytes and its result.
 func readEnded(text string, j *job.Job) error {
 	line, rest, ok := strings.Cut(text, "\n")
 	head, detail, ok2 := strings.Cut(rest, "\n")
 	failure, texts, ok3 := strings.Cut(detail, "\n")
-	cause, length, ok4 := strings.Cut(failure, " ")
+	cause, length, ok4 := strings.Cut(readExtras(failure, j), " ")
 	n, err := strconv.Atoi(length)
 	if !ok || !ok2 || !ok3 || !ok4 || err != nil || n < 0 || n > len(texts) {
 		return fmt.Errorf("end of %s: %q", j.ID, text[:min(len(text), 200)])

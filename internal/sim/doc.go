@@ -23,6 +23,7 @@
 //	lines.go      lines, the limits of their keys, and rule S27; shadow_lines.go: what claims may do with
 //	              jobs in lines; shadow_limits.go: whether a key may run
 //	outsider.go   workers of other programs, which claim by id; shadow_outsider.go: what their claims may answer
+//	logs.go       what handlers tell beside the result: progress and lines of a log
 //	handler.go    the job type whose attempts the seed decides
 //	writer.go     the stand-in for the archive's writer
 //	shadow.go     a second state machine, in Go, with which every answer of the store is compared; moves.go,

@@ -18,7 +18,10 @@ func ends(script string, argv []string) (about []string, each int) {
 	case "fail":
 		return argv[3:], 8
 	}
-	return argv, 6 // heartbeat
+	if script == "log" {
+		return argv, 6
+	}
+	return argv, 8 // heartbeat
 }
 
 // endings checks reports: the script accepts a report with the stored lease and no other, and a repeat of the same
@@ -67,6 +70,7 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 	if k.unknowns = 0; unknowns == 0 {
 		since = now
 	}
+	defer k.untold()
 	switch {
 	case k.cancel:
 		k.status = job.Cancelled
@@ -157,6 +161,7 @@ func (s *shadow) reclaim(cause job.Cause, plans, texts []string) {
 		switch word {
 		case job.OK:
 			k.status, k.unknowns = job.Pending, 0
+			k.untold()
 			if cause == job.HeartbeatStopped {
 				k.crashes, k.costs = k.crashes+1, k.costs-1
 			} else {

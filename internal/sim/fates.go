@@ -132,7 +132,7 @@ func (w *World) decide(c *call) {
 func (w *World) linger(c *call, from, to int) {
 	g := &ghost{call: c}
 	switch c.name {
-	case "complete", "fail", "heartbeat":
+	case "complete", "fail", "heartbeat", "log":
 		g.lurks = w.rng.IntN(2) == 0
 	}
 	if g.lurks {

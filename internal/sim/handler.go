@@ -99,6 +99,9 @@ func (h *attempt) act(ctx context.Context) error {
 	case what < 51: // as long, and the handler ignores a lost lease and reports
 		h.wait(context.Background(), (maximum * 3 / 4).Truncate(grid))
 		return nil
+	case what < 54: // the handler tells how far it is
+		handler.Progress(ctx, int64(run.Attempt), 10, "a b")
+		h.wait(ctx, ticks(r, 0, 10))
 	case what < 57: // the handler saves a checkpoint
 		text, _ := json.Marshal(run.Attempt)
 		if err := handler.Checkpoint(ctx, text); err != nil && ctx.Err() == nil && !errors.Is(err, handler.ErrLeaseLost) {

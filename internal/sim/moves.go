@@ -160,7 +160,7 @@ func (s *shadow) claim(p *process, partition int, argv []string, reply any) {
 			case k == nil:
 			case !slices.Contains(last.ids, k.id), k.lease.token != argv[0]+":"+argv[1]:
 				s.wrong("F27", "%s: claim %d of %s hands it out again", k, n, argv[0])
-			case h.lease != k.lease.text:
+			case bare(h.lease) != bare(k.lease.text):
 				s.wrong("F27", "%s: claim %d of %s, asked again, says %q, not as before: %q", k, n, argv[0], h.lease, k.lease.text)
 			}
 		}
@@ -241,7 +241,10 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
 	class += k.lineOption() + k.classOption() + k.option()
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
-	text += s.charge(k, h.lease)
+	text += s.charge(k, bare(h.lease))
+	if k.bytes > 0 {
+		text += fmt.Sprint(" log=", k.bytes)
+	}
 	if h.lease != text || h.checkpoint != string(k.saved) || !strings.HasPrefix(h.record, class+"\n") ||
 		h.crashes != k.crashes {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, the checkpoint %q and %d crashes", k, h.lease, text, h.checkpoint,
@@ -254,7 +257,7 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	if _, text, _ := strings.Cut(h.record, "{"); inputOf("{"+text) != k.input {
 		s.wrong("S18 S25", "%s: claimed with the payload {%s, not that of %s", k, text, k.input)
 	}
-	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
+	k.status, k.tried, k.ending, k.save, k.step = job.Processing, true, "", 0, 0
 	s.startsOf(k)
 	s.onlyHolder(k)
 	if s.inputOver[k.input] = true; k.while() == job.WhileWaiting {
@@ -271,8 +274,8 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 
 func (s *shadow) heartbeat(argv, texts []string) {
 	now := s.w.ms()
-	for i := 0; i < len(argv); i += 6 {
-		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/6])
+	for i := 0; i < len(argv); i += 8 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/8])
 		want := job.Lost
 		if k != nil && k.holds(argv[i+2], argv[i+1]) {
 			want = job.OK
@@ -289,8 +292,9 @@ func (s *shadow) heartbeat(argv, texts []string) {
 		k.lease.beaten, k.lease.beatEnd = now, max(k.lease.beatEnd, now+number(argv[i+3]))
 		if save := int(number(argv[i+4])); save > k.save {
 			k.save, k.saved = save, []byte(argv[i+5])
-			k.weight = k.size + len(k.saved)
+			k.weight = k.size + len(k.saved) + k.bytes
 		}
+		k.tells(number(argv[i+6]), argv[i+7])
 	}
 }
 

@@ -122,9 +122,13 @@ func (o *outsider) run(l *job.Lease) {
 				if o.rng.IntN(2) == 0 {
 					b.Save, b.Checkpoint = beat+1, fmt.Appendf(nil, "%d", beat)
 				}
+				if o.rng.IntN(2) == 0 {
+					b.Step, b.Progress = int64(beat+1), job.NewProgress(int64(beat), 4, "a b")
+				}
 				_, err := p.queue.Heartbeat(context.Background(), partition, []job.Beat{b})
 				return err
 			})
+			o.logs(ref, partition, beat)
 		}
 	default:
 		<-time.After(ticks(o.rng, 0, 6))
@@ -132,6 +136,24 @@ func (o *outsider) run(l *job.Lease) {
 	report := o.report(ref, partition)
 	for range 1 + o.rng.IntN(2) {
 		o.send(3, report)
+	}
+}
+
+// logs adds some lines, of which one may be missing.
+func (o *outsider) logs(ref job.LeaseRef, partition, beat int) {
+	var batch []job.LogEntry
+	for n := range o.rng.IntN(3) {
+		e := job.LogEntry{LeaseRef: ref, Number: 3*beat + n + 1, Level: "INFO", Text: "beat"}
+		if o.rng.IntN(8) == 0 {
+			e.Level = ""
+		}
+		batch = append(batch, e)
+	}
+	if len(batch) > 0 {
+		o.send(2, func(p *process) error {
+			_, err := p.queue.Log(context.Background(), partition, batch)
+			return err
+		})
 	}
 }
 
@@ -163,7 +185,7 @@ func (c *call) elsewhere() bool {
 	switch c.name {
 	case "claim":
 		return argv[1][0] == '~'
-	case "complete", "fail", "heartbeat":
+	case "complete", "fail", "heartbeat", "log":
 		about, _ := ends(c.name, argv)
 		return len(about) > 2 && about[2][:1] == outsiders
 	}

@@ -46,18 +46,19 @@ type known struct {
 	ended                int64  // ms; 0 = it has not ended
 	lease                *lease // the last claim's; its holder may have lost it
 	ending               string // the last report that was accepted: kind, token, attempt, word
-	saved                []byte
-	save                 int
-	costs                int   // attempts of this generation that were not given back and did not crash
-	free                 int   // how often this generation reported later without cost
-	unknowns             int   // how many workers in a row did not know its type
-	unknownSince         int64 // ms, when the first of them said so
-	size, weight         int   // the payload's bytes; and those together with the checkpoint's, which the limits count
-	starts               map[int]bool
-	left                 time.Duration     // until its time to live in Redis ends; 0 = it has none, or it has ended
-	killed               bool              // it ended because an operator killed it
-	forgotten            bool              // Redis forgot it, because its time was over or its memory short
-	laters               map[string]string // by attempt: what its history must say of a LATER, until when and why
+	tale
+	saved        []byte
+	save         int
+	costs        int   // attempts of this generation that were not given back and did not crash
+	free         int   // how often this generation reported later without cost
+	unknowns     int   // how many workers in a row did not know its type
+	unknownSince int64 // ms, when the first of them said so
+	size, weight int   // the payload's bytes; and those with the checkpoint's and the log's, which the limits count
+	starts       map[int]bool
+	left         time.Duration     // until its time to live in Redis ends; 0 = it has none, or it has ended
+	killed       bool              // it ended because an operator killed it
+	forgotten    bool              // Redis forgot it, because its time was over or its memory short
+	laters       map[string]string // by attempt: what its history must say of a LATER, until when and why
 }
 
 func (k *known) score() float64 { return float64(k.tier.Priority)*base + float64(k.arrived) }
@@ -118,6 +119,8 @@ func (s *shadow) heard(c *call, reply any) {
 		}
 	case "heartbeat":
 		s.heartbeat(argv, texts)
+	case "log":
+		s.log(argv, texts)
 	case "complete", "fail":
 		s.endings(c.name, argv, texts)
 	case "reclaim":
@@ -138,8 +141,8 @@ func (s *shadow) heard(c *call, reply any) {
 		items, _ := reply.([]any)
 		for _, item := range items {
 			texts := strs(item)
-			s.laters(s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled, job.Expired),
-				texts[3:])
+			k := s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled, job.Expired)
+			s.laters(k, s.taken(k, texts))
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)

@@ -9,7 +9,7 @@ import (
 // sqlTables and fileKinds are the labels of the retention's metrics.
 var (
 	sqlTables = []string{
-		"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
+		"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "job_logs", "accepted_jobs",
 		"idempotency_keys", "changes",
 	}
 	fileKinds = []string{"mail", "artifact"}

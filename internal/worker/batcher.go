@@ -42,8 +42,22 @@ func (b *unacked) full(slots int) bool {
 	return b.endings.Load() > int64(4*slots+200)/4 || b.bytes.Load() > maxUnackedBytes/4
 }
 
-// deliver puts leases with a chosen ending into their batchers. The caller does not hold Pool.mu.
+// deliver puts leases with a chosen ending into their batchers. An ending waits for what its handler told before. The
+// caller does not hold Pool.mu.
 func (p *Pool) deliver(batch ...*held) {
+	for _, h := range batch {
+		if h.unsent() {
+			p.wg.Go(func() {
+				p.flush(h)
+				p.deliverNow(h)
+			})
+			continue
+		}
+		p.deliverNow(h)
+	}
+}
+
+func (p *Pool) deliverNow(batch ...*held) {
 	for _, h := range batch {
 		p.unacked[h.partition].endings.Add(1)
 		p.unacked[h.partition].bytes.Add(int64(h.weight()))

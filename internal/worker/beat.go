@@ -79,7 +79,7 @@ func (p *Pool) toBeat(partition int) []*held {
 func (p *Pool) beatBatch(partition int, batch []*held) {
 	beats := make([]job.Beat, len(batch))
 	for i, h := range batch {
-		beats[i] = job.Beat{LeaseRef: h.lease.Ref(), Timeout: p.plan(h.lease.Tier).HeartbeatTimeout}
+		beats[i] = p.beatOf(h)
 	}
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(p.io, p.beatLimit())
@@ -93,7 +93,7 @@ func (p *Pool) beatBatch(partition int, batch []*held) {
 		return // the next round comes soon; a lease that expires before it is reclaimed by the watch
 	}
 	for i, h := range batch {
-		p.heard(h, words[i], sent, beats[i].Timeout)
+		p.heard(h, words[i], sent, &beats[i])
 	}
 }
 
@@ -101,7 +101,7 @@ func (p *Pool) beatBatch(partition int, batch []*held) {
 func (p *Pool) beatLimit() time.Duration { return max(p.cfg.HeartbeatInterval, beatBound) }
 
 // heard acts on the answer to one heartbeat. The caller does not hold Pool.mu.
-func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Duration) {
+func (p *Pool) heard(h *held, word job.Word, sent time.Time, beat *job.Beat) {
 	if word == job.Lost {
 		p.beatLost(h)
 		return
@@ -110,9 +110,10 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 		p.log.Error("a heartbeat got an unknown answer", h.fields("word", word)...)
 		return
 	}
+	h.progressSent(beat.Step)
 	p.mu.Lock()
 	if sent.After(h.beaten) { // a checkpoint's answer and a round's may overtake each other
-		h.beaten, h.safe = sent, sent.Add(timeout)
+		h.beaten, h.safe = sent, sent.Add(beat.Timeout)
 	}
 	p.mu.Unlock()
 	if word == job.Cancel {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/handler"
@@ -32,6 +33,8 @@ type held struct {
 	stuck   bool      // counted as stuck
 	saves   int       // checkpoints so far
 
+	tells atomic.Pointer[notes] // nil = the handler has told nothing
+
 	ending job.End       // set together with ended
 	ran    time.Duration // how long the handler had run by then
 }
@@ -53,6 +56,7 @@ func (h *held) Running() handler.Run {
 		Save:   func(ctx context.Context, data []byte) error { return h.pool.save(ctx, h, data) },
 		Inputs: h.pool.inputsOf(l.ID),
 		Log:    h.pool.log,
+		Tell:   h.progressed, Line: h.logged,
 	}
 }
 

@@ -12,6 +12,7 @@
 //	            which ending its return means
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
 //	save.go     a handler's checkpoint is sent at once, with a heartbeat of its own
+//	tell.go     a handler's progress goes along with the next heartbeat, its lines with the next call of logger.go
 //	watch.go    the pool's own check of its leases: maximum processing time, lost trust, stuck handlers
 //	slots.go    how many slots are taken, and how slots of stuck handlers are reused
 //	batcher.go  endings wait in a batcher per partition and kind; send.go sends them in batches until they are answered
@@ -81,7 +82,9 @@ type Config struct {
 	Log               *slog.Logger
 	Nonce             string // the process' name in tokens and logs
 
-	Observe Observer // nil = none
+	Observe Observer                // nil = none
+	Logs    Logs                    // takes what handlers log; nil = nothing is kept
+	LogsOff func(queue string) bool // whether the lines of a queue's jobs are not kept; nil = no queue's
 	// Around opens the surroundings of each handler call, such as a trace's span. It returns the handler's context
 	// and a function that is called with the handler's error. nil = none.
 	Around func(ctx context.Context, l *job.Lease) (context.Context, func(err error))
@@ -122,6 +125,7 @@ type Pool struct {
 	stalls   []growing // the claimer's: how long a partition rests that has jobs but returns none
 	out      int       // the claimer's: calls without an answer
 	round    int       // the claimer's: number of the last round of calls
+	loggers  []*logger // by partition
 	unacked  []unacked // endings that wait for the store's answer, per partition
 	waiters  []waiter
 	batchers []batcher
@@ -145,6 +149,8 @@ type Pool struct {
 	outages  outages
 	counters counters
 	beatLag  atomic.Int64
+
+	waitingBytes atomic.Int64 // of the lines that wait to be sent
 }
 
 // callBound is the time limit of a call, far above the connections' own time limits, so that no call can block a
@@ -186,6 +192,7 @@ func New(cfg Config, q Queue, p Heartbeater, d Doorbell, r Recorder) *Pool {
 		outages:  outages{since: map[line]time.Time{}},
 	}
 	pool.woke.L = &pool.mu
+	pool.loggers = newLoggers(pool, cfg.Partitions)
 	return pool
 }
 

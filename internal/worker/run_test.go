@@ -194,6 +194,10 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		if got.Save == nil || got.Log == nil {
 			t.Errorf("run = %+v, want it to save and to log", got)
 		}
+		if got.Tell == nil || got.Line == nil {
+			t.Errorf("run = %+v, want it to take progress and lines", got)
+		}
+		got.Tell, got.Line = nil, nil
 		if got.Save = nil; !reflect.DeepEqual(got, want) || !deadline.Equal(want.Deadline) {
 			t.Errorf("run = %+v, deadline %v, want %+v", got, deadline, want)
 		}

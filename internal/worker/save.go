@@ -57,18 +57,18 @@ func (p *Pool) saveOnce(ctx context.Context, h *held, number int, data []byte) e
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	sent, timeout := time.Now(), p.plan(h.lease.Tier).HeartbeatTimeout
+	sent, beat := time.Now(), p.beatOf(h)
+	beat.Save, beat.Checkpoint = number, data
 	ctx, cancel := context.WithTimeout(ctx, p.beatLimit())
 	defer cancel()
-	words, err := p.pulse.Heartbeat(ctx, h.partition,
-		[]job.Beat{{LeaseRef: h.lease.Ref(), Timeout: timeout, Save: number, Checkpoint: data}})
+	words, err := p.pulse.Heartbeat(ctx, h.partition, []job.Beat{beat})
 	if err == nil && len(words) != 1 {
 		err = fmt.Errorf("heartbeat: %d words for one lease", len(words))
 	}
 	if err != nil {
 		return err
 	}
-	p.heard(h, words[0], sent, timeout)
+	p.heard(h, words[0], sent, &beat)
 	switch words[0] {
 	case job.OK, job.Cancel:
 		return nil

@@ -227,8 +227,8 @@ func TestAnOlderAnswerTakesNothingBack(t *testing.T) {
 	r := newRig(quick)
 	now := time.Now()
 	h := &held{beaten: now}
-	r.heard(h, job.OK, now.Add(2*time.Second), time.Minute)
-	r.heard(h, job.OK, now.Add(time.Second), time.Minute)
+	r.heard(h, job.OK, now.Add(2*time.Second), &job.Beat{Timeout: time.Minute})
+	r.heard(h, job.OK, now.Add(time.Second), &job.Beat{Timeout: time.Minute})
 	if !h.beaten.Equal(now.Add(2*time.Second)) || !h.safe.Equal(now.Add(62*time.Second)) {
 		t.Errorf("beaten %v, safe %v after %v", h.beaten.Sub(now), h.safe.Sub(now), now)
 	}

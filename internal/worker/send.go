@@ -119,9 +119,9 @@ func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 
 // offer offers the completion of a first attempt to the recorder and returns true, even if the recorder refuses:
 // the outbox offers a refused outcome later. It returns false for a later attempt, because that outcome's history
-// is only in Redis.
+// is only in Redis, and for one whose handler told anything beside the result.
 func (p *Pool) offer(h *held, reply job.EndReply) bool {
-	if h.lease.Attempt != 1 {
+	if h.lease.Attempt != 1 || h.notes() != nil {
 		return false
 	}
 	o := job.Outcome{Job: h.lease.Job}

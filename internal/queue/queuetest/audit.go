@@ -36,6 +36,7 @@ func (s Snapshot) Audit() []string {
 			a.say("%s: history of a job that is acknowledged or gone", id)
 		}
 	}
+	a.logs()
 	a.slices()
 	if s.Doorbell > 1 {
 		a.say("%d tokens on the doorbell", s.Doorbell)
@@ -101,7 +102,7 @@ func (a *audit) job(id string) {
 	}
 	a.texts(id, state)
 	if !state.Ended() {
-		a.bytes(h["tier"], "bytes", len(h["payload"])+len(h["checkpoint"]))
+		a.bytes(h["tier"], "bytes", len(h["payload"])+len(h["checkpoint"])+int(whole(h["log"])))
 		if owner := h["owner"]; owner != "" {
 			a.owned[owner]++
 		}
@@ -207,7 +208,7 @@ func (a *audit) place(id string, state job.Status) []string {
 	if a.Acknowledged(id) {
 		return nil
 	}
-	a.counted["outbox_bytes"] += int64(len(h["result"]))
+	a.counted["outbox_bytes"] += int64(len(h["result"])) + whole(h["log"])
 	if state != job.Completed {
 		a.counted["outbox_bytes"] += whole(h["bytes"])
 	}
@@ -271,7 +272,8 @@ func (a *audit) keys() {
 		known[suffix(name)] = "zset"
 	}
 	prefixes := map[string]string{suffix("job"): "string", suffix("attempts"): "list", "claims:": "string",
-		"faktory:": "hash", suffix("ended"): "hash", suffix("idempotency"): "string", suffix("unique"): "string",
+		suffix("logs"): "list",
+		"faktory:":     "hash", suffix("ended"): "hash", suffix("idempotency"): "string", suffix("unique"): "string",
 		suffix("rate"): "string", suffix("probe"): "string",
 		"events": "string", "alarms": "string", suffix("queues"): "zset", suffix("doorbell") + ":": "list"}
 	maps.Copy(prefixes, lineKinds())

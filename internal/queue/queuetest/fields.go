@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,8 +16,8 @@ var (
 	triedWords = []string{"laters", "unknowns", "since", "crashes", "report", "word", "at", "cause", "error"}
 )
 
-// fieldsOf returns a job's fields by the names above, with state, payload, checkpoint, result, ended (when), cancel
-// and torn (a text that cannot be read). A field that is "0" or "-" is left out.
+// fieldsOf returns a job's fields by the names above, with state, payload, checkpoint, result, ended (when), cancel,
+// log (the bytes of it), progress and torn (a text that cannot be read). A field that is "0" or "-" is left out.
 func (s Snapshot) fieldsOf(id string) map[string]string {
 	f := fields{}
 	record, waits := s.Records[id]
@@ -30,7 +31,7 @@ func (s Snapshot) fieldsOf(id string) map[string]string {
 		f["payload"] = payload
 	}
 	if text, ok := s.Columns["tried"][id]; ok {
-		f.words(text, append(append([]string{}, runWords...), triedWords...), true)
+		f.words(f.withoutLog(text), append(append([]string{}, runWords...), triedWords...), true)
 	}
 	if text, ok := s.Columns["checkpoints"][id]; ok {
 		if words := strings.SplitN(text, " ", 3); len(words) == 3 {
@@ -74,14 +75,37 @@ func (f fields) words(text string, names []string, ok bool) {
 	}
 }
 
-// lease reads "class run[ cancel]\nhead".
+var logWord = regexp.MustCompile(`^((?:\d+ ){5}\S+(?: \d+){4}) log=(\d+)`)
+
+// withoutLog takes " log=<bytes>" out of what tried has of a job.
+func (f fields) withoutLog(text string) string {
+	if m := logWord.FindStringSubmatch(text); m != nil {
+		f["log"] = m[2]
+		return m[1] + text[len(m[0]):]
+	}
+	return text
+}
+
+// withoutExtras takes " log=<bytes>" and " progress=<text>" off the end of a text.
+func (f fields) withoutExtras(text string) string {
+	delete(f, "log")
+	if before, progress, ok := strings.Cut(text, " progress="); ok {
+		text, f["progress"] = before, progress
+	}
+	if before, log, ok := strings.Cut(text, " log="); ok {
+		text, f["log"] = before, log
+	}
+	return text
+}
+
+// lease reads "class run[ log=<bytes>][ progress=<text>][ cancel]\nhead".
 func (f fields) lease(text string) {
 	f["state"] = string(job.Processing)
 	lease, head, ok := strings.Cut(text, "\n")
 	if bare, cancel := strings.CutSuffix(lease, " cancel"); cancel {
 		lease, f["cancel"] = bare, "1"
 	}
-	f.words(f.withoutOptions(lease), append(append([]string{}, classWords...), runWords...), ok)
+	f.words(f.withoutOptions(f.withoutExtras(lease)), append(append([]string{}, classWords...), runWords...), ok)
 	f.words(head, headWords, ok)
 }
 
@@ -95,7 +119,7 @@ func (f fields) end(text string) {
 	names := append([]string{"state", "ended", "report"}, classWords...)
 	f.words(f.withoutOptions(parts[0]), append(names, runWords...), true)
 	f.words(parts[1], headWords, true)
-	cause, length, _ := strings.Cut(parts[2], " ")
+	cause, length, _ := strings.Cut(f.withoutExtras(parts[2]), " ")
 	n, err := strconv.Atoi(length)
 	if err != nil || n > len(parts[3]) {
 		f["torn"] = text

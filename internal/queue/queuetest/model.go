@@ -36,7 +36,10 @@ type ModelJob struct {
 	Generation, Attempt, Retries, Max int
 	Crashes                           int
 	Payload, Saved                    int // bytes
-	Free                              int // how often the job was later without a retry
+	Log                               []ModelLine
+	Done                              string // what the progress of the attempt says is done; "" = it was not told
+	step                              int64  // the number of that progress
+	Free                              int    // how often the job was later without a retry
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
 	Aged                              bool // the job ended long ago
@@ -89,7 +92,7 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 		p := m.plan(s.Tier)
 		return limit > 0 && m.filled(limit, is, weight) >= max(limit*p.Share/100, 1)
 	}
-	heavy := func(j *ModelJob) int { return j.Payload + j.Saved }
+	heavy := func(j *ModelJob) int { return j.Payload + j.Saved + j.logBytes() }
 	word, behind := job.Word(""), (*modelKey)(nil)
 	if s.Unique != "" {
 		word, behind = m.askHolder(s, func() bool { return full(m.Bytes, alive, heavy) })
@@ -251,6 +254,7 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 		if j.State = job.Pending; delayed || kind == "later" || kind == "unknown" {
 			j.State = job.Scheduled
 		}
+		j.Done = ""
 		m.takeAgain(j)
 		switch {
 		case kind == "fail", beyond:
@@ -311,7 +315,7 @@ func (j *ModelJob) look(w job.Watch) job.Word {
 		j.end(job.NeedDiscard)
 		return job.Discarded
 	}
-	j.State = job.Pending
+	j.State, j.Done = job.Pending, ""
 	j.model.takeAgain(j)
 	*spent++
 	return job.OK

@@ -33,6 +33,7 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 		}
 		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
 		j.Attempt++
+		j.step, j.Done = 0, ""
 		if j.whileWaiting() {
 			m.freeKey(j)
 		}

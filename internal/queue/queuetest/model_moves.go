@@ -122,7 +122,7 @@ func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
 	if !j.InOutbox || j.Generation != generation || j.Attempt != attempt {
 		return job.Empty
 	}
-	j.InOutbox, j.History, j.Laters, j.State = false, 0, 0, j.State.Shown()
+	j.InOutbox, j.History, j.Laters, j.Log, j.State = false, 0, 0, nil, j.State.Shown()
 	return job.OK
 }
 

@@ -38,6 +38,7 @@ type Snapshot struct {
 	Counters  map[string]int64             // zero ones left out
 	Owners    map[string]int64             // the counted living jobs of each owner
 	Histories map[string][]string          // id -> lines
+	Logs      map[string][]string          // id -> lines
 	Doorbell  int
 }
 
@@ -59,7 +60,7 @@ var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadli
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
 	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{},
-		Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{},
+		Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{}, Logs: map[string][]string{},
 		Columns: map[string]map[string]string{}, Records: map[string]string{}, Ends: map[string]string{},
 		Slices: map[string]time.Duration{}, Unacked: map[string]int64{}}
 	for _, name := range setNames {
@@ -152,6 +153,9 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 	}
 	if id, ok := strings.CutPrefix(key, suffix("attempts")); ok {
 		s.Histories[id] = flat
+	}
+	if id, ok := strings.CutPrefix(key, suffix("logs")); ok {
+		s.Logs[id] = flat
 	}
 	switch key {
 	case suffix("outbox"):
