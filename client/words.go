@@ -56,7 +56,8 @@ type Poll struct {
 	FailureCause string          `json:"failureCause,omitempty"` // such as HANDLER_ERROR
 	LastError    string          `json:"lastError,omitempty"`    // of the latest failed attempt
 	TraceID      string          `json:"traceId,omitempty"`
-	ETag         string          `json:"-"` // changes whenever the job changes
+	Progress     *Progress       `json:"progress,omitempty"` // nil = its handler told none
+	ETag         string          `json:"-"`                  // changes whenever the job changes
 }
 
 // Decode decodes the job's result into v.
@@ -91,6 +92,7 @@ type Job struct {
 	BatchID      string          `json:"batchId,omitempty"`     // the batch whose member it is; absent in lists
 	FlowID       string          `json:"flowId,omitempty"`      // the flow whose job it is; absent in lists
 	Result       json.RawMessage `json:"result,omitempty"`
+	Progress     *Progress       `json:"progress,omitempty"` // nil = its handler told none; absent in lists
 	FailureCause string          `json:"failureCause,omitempty"`
 	LastError    string          `json:"lastError,omitempty"`
 	Note         string          `json:"note,omitempty"` // a part of the result that deserves a closer look

@@ -14,7 +14,8 @@ import (
 )
 
 func (p program) jobsCommand() *cobra.Command {
-	return group("jobs", "List, show and change jobs", p.jobsListCommand(), p.jobsShowCommand(), p.jobsCancelCommand(),
+	return group("jobs", "List, show and change jobs", p.jobsListCommand(), p.jobsShowCommand(), p.jobsLogsCommand(),
+		p.jobsCancelCommand(),
 		p.jobsKillCommand(), p.jobsHastenCommand(),
 		p.jobsWhyCommand(), p.artifactCommand())
 }

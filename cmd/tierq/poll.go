@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,6 +99,7 @@ func (s *session) showPoll(job client.Poll) error {
 		field{name: "STARTED", value: s.moment(job.FirstTriedAt)},
 		field{name: "ENDED", value: s.moment(job.CompletedAt)},
 		field{name: "POSITION", value: position(&job)},
+		field{name: "PROGRESS", value: howFar(job.Progress)},
 		field{
 			name:  "CAUSE",
 			value: job.FailureCause,
@@ -106,6 +108,21 @@ func (s *session) showPoll(job client.Poll) error {
 		rawField("RESULT", job.Result),
 		field{name: "TRACE", value: trace},
 	)
+}
+
+// howFar says in words how far a job is; "" if its handler told nothing.
+func howFar(p *client.Progress) string {
+	if p == nil {
+		return ""
+	}
+	text := strconv.FormatInt(p.Done, 10)
+	if p.Total != nil {
+		text += " of " + strconv.FormatInt(*p.Total, 10)
+	}
+	if p.Note != "" {
+		text += ", " + p.Note
+	}
+	return text
 }
 
 func retries(n, most int) string { return fmt.Sprintf("%d of %d", n, most) }
