@@ -32,6 +32,8 @@ var examples = []example{
 	{"curl", "", `"currentJobStatus":"COMPLETED"`, nil, "first-job.sh", "sh", nil},
 	{"flow", "python", ` COMPLETED {'published': 'ada.jpg.small'}`, []string{"sdk/python"}, "worker.py", "py",
 		[]string{"PUBLISH", "RESIZE", "SCAN"}},
+	{"batch", "", "10000 of 10000 rows, and the mail is COMPLETED", []string{"sdk/python"}, "import.py", "Python",
+		slices.Repeat([]string{"SIMULATION"}, 20)}, // the first page of the list
 }
 
 // offline are the settings with which no tool asks another host. A test's process inherits none of them.
