@@ -268,3 +268,52 @@ func batchThenOnceARound(t *testing.T, journal string) {
 	t.Logf("evidence: %d members, %d servers killed, Redis emptied twice, %d members requeued, %d rounds, %d then jobs",
 		batchMembers, l.killed.Load(), len(failed), rounds, ran)
 }
+
+// SQL is down, and the accept journal is off. Submits to a batch are refused or in doubt, and answered in time; all
+// other submits are accepted as before. When SQL is back, the batch goes on, and what was refused is no member.
+func TestBatchNeedsSQL(t *testing.T) {
+	t.Attr("proves", "F14")
+	t.Parallel()
+	m := testkit.NewMariaDB(t)
+	l := &batchLoad{cluster: clusterWith(t, m.NewDatabase(t))}
+	s := l.start()
+	l.api.Store(s)
+	var b shownBatch
+	a := l.asks(http.MethodPost, "/api/batches", `{"name":"import"}`, http.StatusCreated)
+	if err := json.Unmarshal(a.body, &b); err != nil {
+		t.Fatal(err)
+	}
+	l.id = b.BatchID
+	member := fmt.Sprintf(`{"batch":%q}`, l.id)
+	first := s.submit("paid", member)
+	s.await(first, "COMPLETED", 20*time.Second)
+	if err := m.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	answers := map[int]int{}
+	for range 4 {
+		a := do(t, http.MethodPost, s.base+"/paid/submit", member)
+		if answers[a.status]++; a.took > bound || a.status != http.StatusServiceUnavailable &&
+			a.status != http.StatusGatewayTimeout {
+			t.Errorf("a member: %d %s after %s", a.status, a.body, a.took)
+		}
+		if a := do(t, http.MethodPost, s.base+"/paid/submit", ""); a.status != http.StatusAccepted {
+			t.Errorf("a plain job: %d %s", a.status, a.body)
+		}
+	}
+	if a := do(t, http.MethodGet, s.base+"/readyz", ""); a.status != http.StatusOK {
+		t.Errorf("ready: %d %s", a.status, a.body)
+	}
+	if err := m.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	l.asks(http.MethodPost, "/api/batches/"+l.id+"/seal", "", http.StatusOK)
+	testkit.Eventually(t, time.Minute, "the batch has finished", func() (bool, string) {
+		b = l.shown()
+		return b.State == "FINISHED", fmt.Sprintf("%+v", b)
+	})
+	if most := 1 + answers[http.StatusGatewayTimeout]; b.Total < 1 || b.Total > most || b.Completed != b.Total {
+		t.Errorf("%+v, of 1 accepted and %d in doubt", b, most-1)
+	}
+	t.Logf("evidence: members while SQL was frozen: %v; in the end %d of %d", answers, b.Completed, b.Total)
+}
