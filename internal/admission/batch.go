@@ -34,6 +34,7 @@ type flight struct {
 	results []Result
 	entries []*entry // the last entry of each submission; nil = refused before it had one
 	again   []int    // the submissions to try again
+	rows    bool     // some submissions have a row in the journal
 }
 
 // submit sends submissions to Redis, round after round: a submission that one partition did not take moves to
@@ -49,7 +50,7 @@ func (a *Admission) submit(
 		return f.results
 	}
 	atOnce := job.MaxBatch
-	if f.journals() {
+	if f.rows = f.journals(); f.rows {
 		atOnce = rowsAtOnce
 		ctx = context.WithoutCancel(ctx) // a written row must be decided, even if the client left
 	}
@@ -118,7 +119,7 @@ func (f *flight) unsent(i int, err error) Result {
 
 // collect reads the answers of entries. Entries that may move are tried again; the others get their result.
 func (f *flight) collect(sent []int) {
-	if f.journals() {
+	if f.rows {
 		var accepted, refused []int
 		for _, i := range sent {
 			switch e := f.entries[i]; {
@@ -156,7 +157,7 @@ func (f *flight) send(ctx context.Context, now []int, who *caller) (sent []int) 
 		sent = append(sent, f.address(now[:n], who)...)
 		now = now[n:]
 	}
-	if f.journals() {
+	if f.rows {
 		sent = f.journaled(ctx, sent)
 	}
 	who.left.Add(int64(len(sent)))

@@ -44,8 +44,12 @@ func (a *Admission) journals(s *job.Submission) bool {
 
 // journals says whether any of the submissions has a row in the journal.
 func (f *flight) journals() bool {
-	return f.a.all || f.a.journal != nil &&
-		slices.ContainsFunc(f.batch, func(s job.Submission) bool { return s.Batch != "" })
+	for i := range f.batch {
+		if f.a.journals(&f.batch[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // row returns the journal row of an entry. Its arrival is now as far as this process knows; Submitted later gives
