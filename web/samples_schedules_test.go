@@ -6,16 +6,16 @@ func (s samples) schedules() []Schedule {
 	next := []time.Time{s.now.Add(time.Hour), s.now.Add(25 * time.Hour)}
 	return []Schedule{
 		{
-			Name: s.text("nightly-report"), Times: s.text("30 2 * * *"), Timezone: s.text("Europe/Berlin"),
+			Name: s.text("nightly-report"), Cron: s.text("30 2 * * *"), Timezone: s.text("Europe/Berlin"),
 			Tier: s.text("UNPAID"), Type: s.text("REPORT"), Queue: s.text("main"), Overlap: "skip", CatchUp: "last",
 			Jitter: time.Minute, Start: s.now, End: s.now.AddDate(1, 0, 0), Owner: s.text("aaaabbbbccccdddd"),
 			Payload: []byte(`{"kind":"jobs"}`), Next: next, Last: s.now.Add(-time.Hour), Version: 3,
 		},
 		{
-			Name: "often", Times: "every 10m0s", Tier: "PAID", Type: "SIMULATION", Queue: "films", Overlap: "one",
+			Name: "often", Every: 10 * time.Minute, Tier: "PAID", Type: "SIMULATION", Queue: "films", Overlap: "one",
 			CatchUp: "none", Version: 1, Pause: &SchedulePause{s.now, s.text("ada"), s.text("a fire")},
 		},
-		{Name: "over", Times: "@daily", Timezone: "UTC", Tier: "PAID", Type: "SIMULATION", Queue: "main"},
+		{Name: "over", Cron: "@daily", Timezone: "UTC", Tier: "PAID", Type: "SIMULATION", Queue: "main"},
 	}
 }
 

@@ -5,8 +5,9 @@ import "time"
 // Schedule is a schedule as the pages show it.
 type Schedule struct {
 	Name     string
-	Times    string // its expression, or every so much
-	Timezone string // "" = none
+	Cron     string        // "" = Every
+	Every    time.Duration // 0 = Cron
+	Timezone string        // "" = none
 	Tier     string
 	Type     string
 	Queue    string

@@ -35,12 +35,10 @@ func (p *Pages) getSchedules(w http.ResponseWriter, r *http.Request) {
 
 func scheduleShown(s *client.Schedule) web.Schedule {
 	shown := web.Schedule{
-		Name: s.Name, Times: s.Cron, Timezone: s.Timezone, Tier: string(s.Job.Tier), Type: s.Job.Type, Queue: s.Job.Queue,
+		Name: s.Name, Cron: s.Cron, Every: s.Every, Timezone: s.Timezone,
+		Tier: string(s.Job.Tier), Type: s.Job.Type, Queue: s.Job.Queue,
 		Overlap: string(s.Overlap), CatchUp: string(s.CatchUp), Jitter: s.Jitter, Start: s.Start, End: s.End, Owner: s.Owner,
 		Payload: present(s.Job.Payload), Next: s.Next, Last: s.Last, Version: s.Version,
-	}
-	if s.Every > 0 {
-		shown.Times = "every " + s.Every.String()
 	}
 	if pause := s.Paused; pause != nil {
 		shown.Pause = &web.SchedulePause{Since: pause.Since, By: pause.By, Reason: pause.Reason}

@@ -38,7 +38,7 @@ func TestSchedules_AreShown(t *testing.T) {
 func TestSchedule_IsShown(t *testing.T) {
 	o := newSchedules()
 	w := o.open(t, "/dashboard/schedules/one?name=night.ly", nil)
-	holds(t, w, 200, "schedule, version 7", "1m0s", "2026-11-24", `href="/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b700"`,
+	holds(t, w, 200, "schedule, version 7", "2026-11-24", `href="/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b700"`,
 		"asked for", "living", "2 missed: no server fired it in time", "DOWN", `value="run"`, `value="pause"`)
 	lacks(t, w, `value="resume"`)
 	o.says("GET /api/me", 200, `{"open":false,"name":"eve","role":"read-only","operator":true}`)
