@@ -49,6 +49,11 @@ func (b *Batches) Create(ctx context.Context, batch job.Batch, key job.Idempoten
 	return stored, replayed, nil
 }
 
+// BatchOf returns the batch that a job is a member of, "" for none. It waits for SQL only a moment.
+func (b *Batches) BatchOf(ctx context.Context, id job.ID) (job.ID, error) {
+	return within(ctx, archivePatience, func(ctx context.Context) (job.ID, error) { return b.BatchStore.BatchOf(ctx, id) })
+}
+
 // newBatchID returns the id of a new batch. Its partition is that of the jobs that the batch will owe.
 func newBatchID(now time.Time, partitions int) job.ID {
 	var u [16]byte
