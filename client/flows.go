@@ -22,8 +22,8 @@ const (
 	FlowWaits   OnFailure = "wait"   // it waits on, until the failed one was requeued and has completed
 )
 
-// FlowJob is a job of a flow to submit. Of the Submission, Unique, BatchID, ExpiresIn, ExpiresAt, IdempotencyKey and TraceID must
-// be empty; Delay counts from the end of the last job that it waits for.
+// FlowJob is a job of a flow to submit. Of the Submission, Unique, BatchID, ExpiresIn, ExpiresAt, IdempotencyKey and
+// TraceID must be empty; Delay counts from the end of the last job that it waits for.
 type FlowJob struct {
 	Submission
 	Tier      Tier      // "" = UNPAID
@@ -120,7 +120,9 @@ func (c *Client) SubmitFlow(ctx context.Context, f NewFlow) (FlowAccepted, error
 }
 
 // SubmitFlowJSON is SubmitFlow for the body of a request, as POST /api/flows takes it.
-func (c *Client) SubmitFlowJSON(ctx context.Context, body json.RawMessage, idempotencyKey string) (FlowAccepted, error) {
+func (c *Client) SubmitFlowJSON(ctx context.Context, body json.RawMessage, idempotencyKey string) (
+	FlowAccepted, error,
+) {
 	if !json.Valid(body) {
 		return FlowAccepted{}, fmt.Errorf("submit flow: %w: it is no JSON", ErrInvalid)
 	}
@@ -188,8 +190,8 @@ func (c *Client) Flow(ctx context.Context, flowID string) (Flow, error) {
 	return f, err
 }
 
-// WaitFlow returns a flow when all its jobs are COMPLETED. If it ends otherwise, or is STUCK, the error is a *FlowError.
-// It asks again and again, every two seconds at most.
+// WaitFlow returns a flow when all its jobs are COMPLETED. If it ends otherwise, or is STUCK, the error is a
+// *FlowError. It asks again and again, every two seconds at most.
 func (c *Client) WaitFlow(ctx context.Context, flowID string) (Flow, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		f, err := c.Flow(ctx, flowID)
@@ -256,8 +258,8 @@ func (c *Client) AllFlows(ctx context.Context, f FlowFilter) iter.Seq2[Flow, err
 	}
 }
 
-// CancelFlow cancels all jobs of a flow that have not ended, and returns the flow without its jobs. Running jobs are asked
-// to stop. reason is one line of at most 500 characters; "" = none. A repeat does what is left to do.
+// CancelFlow cancels all jobs of a flow that have not ended, and returns the flow without its jobs. Running jobs are
+// asked to stop. reason is one line of at most 500 characters; "" = none. A repeat does what is left to do.
 func (c *Client) CancelFlow(ctx context.Context, flowID, reason string) (Flow, error) {
 	if err := checkID(flowID); err != nil {
 		return Flow{}, fmt.Errorf("cancel flow: %w", err)

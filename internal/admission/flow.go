@@ -40,7 +40,8 @@ func (a *Admission) PrepareFlow(ctx context.Context, f *job.Flow) error {
 	return nil
 }
 
-// Refused returns the answer to a job for which the stores have no capacity: err with the time after which to try again.
+// Refused returns the answer to a job for which the stores have no capacity: err with the time after which to try
+// again.
 func (a *Admission) Refused(of *job.Submission, err error) error {
 	return a.told(of, job.Accepted{}, err).Err
 }

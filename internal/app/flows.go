@@ -11,6 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/leasing"
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/telemetry"
 )
 
 // flows accepts and reads flows for the API. A flow is in SQL only; Redis is asked for its capacity, and about leases.
@@ -20,11 +21,26 @@ type flows struct {
 	admission        *admission.Admission
 	view             *queue.View
 	leases           *leasing.Room
+	metrics          *telemetry.Metrics
+}
+
+// counts counts the answer to each job of a flow as that to a submit.
+func (f flows) counts(ctx context.Context, of *job.Flow, replayed bool, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	how := telemetry.SubmitOf(job.Accepted{Replayed: replayed}, err)
+	for i := range of.Jobs {
+		f.metrics.Submitted(of.Jobs[i].Tier, how)
+	}
 }
 
 // SubmitFlow accepts a flow as a whole, with the limits of a submit: all its jobs count as if they came to the queue
 // now. Concurrent requests may exceed the limits.
-func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents []string) (*job.Flow, error) {
+func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents []string) (
+	first *job.Flow, err error,
+) {
+	defer func() { f.counts(ctx, of, first != nil, err) }()
 	if err := f.admission.PrepareFlow(ctx, of); err != nil {
 		return nil, err
 	}
@@ -74,8 +90,9 @@ func (f flows) room(ctx context.Context, of *job.Flow, quota int) error {
 	return nil
 }
 
-// AddToFlow adds jobs for the job whose lease is shown.
-func (f flows) AddToFlow(ctx context.Context, key, lease string, of *job.Flow, contents []string) error {
+// AddToFlow adds jobs for the job whose lease is shown. A repeat counts its jobs once more.
+func (f flows) AddToFlow(ctx context.Context, key, lease string, of *job.Flow, contents []string) (err error) {
+	defer func() { f.counts(ctx, of, false, err) }()
 	by, err := f.leases.Holder(ctx, key, lease)
 	if err != nil {
 		return err

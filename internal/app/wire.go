@@ -224,7 +224,7 @@ func (v *server) wireAPI() {
 		Strict:  v.queue.Strict(),
 		Batches: ledger.NewBatches(v.stores.archive, v.ledger),
 		Lines:   lines{v.lines, v.view}, Schedules: v.schedules, Partitions: c.Partitions,
-		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing},
+		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing, v.metrics},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,

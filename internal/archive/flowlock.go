@@ -121,8 +121,8 @@ func (a *Archive) loadFlow(ctx context.Context, conn gorm.ConnPool, id string) (
 }
 
 // settleFlow lets the graph of a locked flow decide, and writes what has changed since the flow was read: the jobs'
-// statuses, the outcomes of jobs that it cancels, and the journal rows of jobs that it releases, which it returns. at is
-// the time of the decision by Redis' clock.
+// statuses, the outcomes of jobs that it cancels, and the journal rows of jobs that it releases, which it returns. at
+// is the time of the decision by Redis' clock.
 func (a *Archive) settleFlow(ctx context.Context, conn gorm.ConnPool, f *lockedFlow, at time.Time) (
 	released []job.JournalRow, err error) {
 	free, cancelled := f.graph.Settle()

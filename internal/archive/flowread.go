@@ -211,9 +211,9 @@ func (a *Archive) CountWaiting(ctx context.Context, owner string, most int) (n i
 	return n, nil
 }
 
-// FlowInputs reads what the jobs that a job waited for left behind, by name. With name it reads that one, whole. Without
-// name, results above job.FlowInputInline are left out. A job of no flow, and a name that the job did not wait for, are
-// job.ErrNotFound.
+// FlowInputs reads what the jobs that a job waited for left behind, by name. With name it reads that one, whole.
+// Without name, results above job.FlowInputInline are left out. A job of no flow, and a name that the job did not wait
+// for, are job.ErrNotFound.
 func (a *Archive) FlowInputs(ctx context.Context, id job.ID, name string) ([]job.FlowInput, error) {
 	flow, err := a.flowOf(ctx, id)
 	if err != nil {

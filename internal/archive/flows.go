@@ -172,8 +172,8 @@ const insertFlow = "INSERT INTO flows (id, name, owner, trace_id, created_at, st
 	"request_body) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?) "
 
 // CreateFlow writes a flow with all its jobs, which are WAITING or have no parent. contents has the hashes of what
-// the submitter said of the jobs, in their order. The same transaction writes the journal rows of the jobs that wait for
-// nothing, and CreateFlow returns them.
+// the submitter said of the jobs, in their order. The same transaction writes the journal rows of the jobs that wait
+// for nothing, and CreateFlow returns them.
 //
 // If the flow's Request stands for another flow already, nothing is written, and first is that flow, without its jobs.
 // After job.ErrAmbiguous the flow may be written: repeating the call with the same ids tells.

@@ -172,6 +172,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	}
 	report.Fact("unique keys", "%d submits, %d answered with another job, %d refused", c.load.Unique.Load(), stands,
 		codes["UNIQUE_TAKEN"])
+	report.Fact("flows", "%d of four jobs", c.load.Flows.Load())
 	report.Fact("keys of lines", "%d submits", c.load.InLines.Load())
 	c.full = codes["QUEUE_FULL"]
 	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])

@@ -171,6 +171,22 @@ var mutationsOfFaults = []mutation{
 		}},
 	},
 	{
+		name:  "a job of a flow waits for no other",
+		want:  "S28",
+		mix:   func(m *client.Mix) { m.Flow = 0.3 },
+		edits: []edit{{"internal/job/flowgraph.go", "			open = true\n", "			open = false\n"}},
+	},
+	{
+		name: "a released job gets no row",
+		want: "S1",
+		mix:  func(m *client.Mix) { m.Flow = 0.3 },
+		only: "F01|F05",
+		edits: []edit{{
+			"internal/archive/flowlock.go", "insertChunks(ctx, conn, a.inserts, acceptedTable, rows, sizeOfRow)",
+			"error(nil)",
+		}},
+	},
+	{
 		name:  "a quota is not checked",
 		want:  "S9",
 		sleep: 1500 * time.Millisecond, // more jobs come than the workers can run

@@ -106,6 +106,12 @@ func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 	if rows > 0 {
 		left += fmt.Sprintf("%d rows of accepted_jobs, ", rows)
 	}
+	if err := c.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM flows WHERE ended_at IS NULL").Scan(&rows); err != nil {
+		return "", fmt.Errorf("count flows: %w", err)
+	}
+	if rows > 0 {
+		left += fmt.Sprintf("%d flows, ", rows)
+	}
 	return left, nil
 }
 

@@ -31,8 +31,8 @@ const operateInDoubt = "It may or may not have been done. Send it again: it is d
 // noFields is the shape of a body that has no fields: {}. Such a request may also have no body.
 var noFields = shape[struct{}]{}
 
-// jobChange is what a request may say about its change of a job: the reason. A requeue may also say that the jobs of its
-// flow which were cancelled because of the job come back with it.
+// jobChange is what a request may say about its change of a job: the reason. A requeue may also say that the jobs of
+// its flow which were cancelled because of the job come back with it.
 type jobChange struct {
 	reason  string
 	cascade bool

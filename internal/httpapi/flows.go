@@ -83,7 +83,8 @@ func newFlowJobBody() *submitBody {
 
 func (f *flowAsked) setName(v jsontext.Value) error {
 	f.name = text(v)
-	if v.Kind() != '"' || utf8.RuneCountInString(f.name) > job.MaxFlowName || strings.ContainsFunc(f.name, unicode.IsControl) {
+	if v.Kind() != '"' || utf8.RuneCountInString(f.name) > job.MaxFlowName ||
+		strings.ContainsFunc(f.name, unicode.IsControl) {
 		return reason("must be one line of at most " + strconv.Itoa(job.MaxFlowName) + " characters")
 	}
 	return nil
@@ -274,8 +275,8 @@ func (a *api) submitFlow(c *gin.Context) error {
 		return err
 	}
 	caller := callerOf(c)
-	f := job.Flow{Name: asked.name, Owner: caller.Owner(), TraceID: traceOf(c), CreatedAt: a.Clock().Truncate(time.Millisecond),
-		Jobs: jobs}
+	f := job.Flow{Name: asked.name, Owner: caller.Owner(), TraceID: traceOf(c), Jobs: jobs,
+		CreatedAt: a.Clock().Truncate(time.Millisecond)}
 	if key != "" {
 		if err := a.spendIdempotency(c, 1); err != nil {
 			return err

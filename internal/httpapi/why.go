@@ -179,7 +179,8 @@ func (w *Why) obstacles() []string {
 func (w *Why) waits() string {
 	var parts []string
 	for i := range w.Waits {
-		j, how := &w.Waits[i], ""
+		j := &w.Waits[i]
+		var how string
 		switch status := j.Status.Shown(); {
 		case status == job.Processing && j.Attempt > 1:
 			how = fmt.Sprintf("attempt %d runs", j.Attempt)

@@ -42,8 +42,8 @@ func (s Status) Final() bool { return s == Completed || s == Cancelled || s == E
 // Cause says why an attempt, or at the end the job, did not succeed.
 type Cause string
 
-// The causes. The watches (or the worker itself) find the first two; an operator says KILLED, the flow the last, the worker
-// the others.
+// The causes. The watches (or the worker itself) find the first two; an operator says KILLED, the flow the last, the
+// worker the others.
 const (
 	HeartbeatStopped Cause = "HEARTBEAT_STOPPED" // the process that held the job died
 	MaxTimeExceeded  Cause = "MAX_TIME_EXCEEDED" // the job ran longer than its tier allows

@@ -103,8 +103,8 @@ func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 }
 
 // promised returns the promised next generation of a job whose generation j is FAILED, or CANCELLED in a flow. A client
-// whose requeue was answered with 202 must not see FAILED again, even if Redis lost the next generation or does not have
-// it yet. An error says that SQL did not answer.
+// whose requeue was answered with 202 must not see FAILED again, even if Redis lost the next generation or does not
+// have it yet. An error says that SQL did not answer.
 func (l *Ledger) promised(ctx context.Context, j job.Job) (job.Job, error) {
 	switch j.Status {
 	case job.Failed:
@@ -129,8 +129,8 @@ func (l *Ledger) row(ctx context.Context, id job.ID) (job.Job, error) {
 }
 
 // final returns SQL's answer about a job that Redis cannot have changed, while Redis is down: a job whose status is
-// final, a dead letter without a requeue request, or a job that waits in its flow. For any other job only Redis knows the state, so
-// final returns down.
+// final, a dead letter without a requeue request, or a job that waits in its flow. For any other job only Redis knows
+// the state, so final returns down.
 func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, error) {
 	j, err := l.archived(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {

@@ -174,7 +174,7 @@ type Options struct {
 	Now         func() time.Time // Redis' clock; nil: the host's
 	Given       func()           // is called when Redis was given jobs of a flow; may be nil
 	Lines       *Lines           // nil: the limits of lines are not kept in Redis
-	Outbox      Outbox           // not nil: Redis dies with this process, so a job is shown as ended only once SQL has its end
+	Outbox      Outbox           // not nil: Redis dies with this process, so a job is shown as ended when SQL has its end
 	Partitions  int
 	Rate        int // jobs per second that all bulk requeues of this process requeue together; default 1000
 	Log         *slog.Logger

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cursor names the source that comes next and the place in it: "1l:<Redis' cursor>", "1w:<the cursor of jobs that wait
-// in flows>" or "1a:<SQL's cursor>" in base64url. 1 is the version.
+// A cursor names the source that comes next and the place in it: "1l:<Redis' cursor>", "1w:<the cursor of jobs that
+// wait in flows>" or "1a:<SQL's cursor>" in base64url. 1 is the version.
 const (
 	inLive    = "1l:"
 	inWaiting = "1w:"
@@ -46,9 +46,9 @@ func readCursor(cursor string) (source, place string, err error) {
 }
 
 // List reads the jobs that a filter takes, without payloads and results: first the living jobs, with ended jobs
-// that are not yet in SQL, then those that wait in flows, then the archived ones. A page may hold fewer than limit jobs and still have a next;
-// next is "" at the end. A job that ends while the list is read may appear twice. List returns job.ErrBadCursor
-// for a cursor of another list.
+// that are not yet in SQL, then those that wait in flows, then the archived ones. A page may hold fewer than limit jobs
+// and still have a next; next is "" at the end. A job that ends while the list is read may appear twice. List returns
+// job.ErrBadCursor for a cursor of another list.
 func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
 	err error) {
 	source, place, err := readCursor(cursor)

@@ -39,8 +39,8 @@ func (a *Audit) begin(rest int) *pass {
 }
 
 // walk first checks the keys' types, because a key of another type fails every script that uses it. Then it reads
-// the journal and the flows, so that no job is set aside that can be restored. Then it checks the jobs and the sets. It counts
-// last, when every job is in its place.
+// the journal and the flows, so that no job is set aside that can be restored. Then it checks the jobs and the sets. It
+// counts last, when every job is in its place.
 func (p *pass) walk(ctx context.Context) error {
 	if err := p.recount(ctx, false); err != nil {
 		return err

@@ -46,7 +46,11 @@ type Op struct {
 	Hangs          bool
 	Unique         Unique
 	Line           string // of a submit: the key of its line; "" = none
-	Generation     int    // of a requeue: the dead generation; 0 = unknown
+	// Flow is of a submit: the name of its flow; "" = none. After has the keys of the jobs that it waits for, however
+	// these end.
+	Flow       string
+	After      []string
+	Generation int // of a requeue: the dead generation; 0 = unknown
 }
 
 // Poll is the answer to one poll of a job.

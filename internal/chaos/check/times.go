@@ -61,6 +61,10 @@ func (b *book) arrival(j *entry, o *Outcome) {
 		}
 	}
 	early := apart
+	if s.Flow != "" { // a flow arrives when its process believes that it is
+		early = estimate
+		latest = latest.Add(estimate)
+	}
 	lost := slices.ContainsFunc(s.ops, func(op *Op) bool { return op.Fate == Unknown })
 	if b.journaled() && (lost || b.forgotWithin(j)) {
 		early = estimate

@@ -30,6 +30,7 @@ type Mix struct {
 	// Elsewhere jobs are for the outsiders. Without outsiders there are none.
 	Elsewhere float64
 	Unique    float64 // of the jobs that are submitted singly: with a unique key
+	Flow      float64 // of the requests for one job: a flow of four jobs is submitted instead
 	Line      float64 // of the other jobs of the tier LineTier: with a key of lines
 }
 
@@ -37,7 +38,7 @@ type Mix struct {
 func DefaultMix() Mix {
 	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03,
 		Call:  0.05,
-		Reuse: 0.2, Undo: 0.3, Elsewhere: 0.15, Unique: 0.15, Line: 0.4}
+		Reuse: 0.2, Undo: 0.3, Elsewhere: 0.15, Unique: 0.15, Line: 0.4, Flow: 0.03}
 }
 
 // Options are what a load needs. The fields from Submitters on have defaults for their zero values.
@@ -88,6 +89,7 @@ type Load struct {
 	Soon, Later atomic.Int64 // keys used again before they expired, and after
 	Again       atomic.Int64 // cancels of requeued jobs with an answer of 2xx
 	Unique      atomic.Int64 // submits with a unique key
+	Flows       atomic.Int64 // accepted flows
 	InLines     atomic.Int64 // submits with a key of lines
 	Outside     Outside
 	OverFaktory OverFaktory

@@ -48,6 +48,15 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 		if n = l.take(n); n == 0 || !l.pace.wait(ctx, n) {
 			return
 		}
+		if n == 1 && dice.Float64() < l.Mix.Flow {
+			if l.flow(ctx, l.tier(dice), dice) {
+				l.left.Add(1)
+				if !wait(ctx, time.Duration(20+dice.IntN(80))*time.Millisecond) {
+					return
+				}
+			}
+			continue
+		}
 		wishes := make([]wish, n)
 		tier, key := l.tier(dice), dice.IntN(max(len(l.Keys), 1))
 		for i := range wishes {
