@@ -190,6 +190,7 @@ var table = []room{
 			"internal/worker",
 			"internal/recovery",
 			"internal/ledger",
+			"internal/schedule",
 		},
 		libs: []string{goRedis, miniredis, luaEngine},
 	},

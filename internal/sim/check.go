@@ -51,6 +51,7 @@ func (w *World) restless() string {
 	if len(left) == 0 {
 		left = w.unsynced()
 	}
+	left = append(left, w.unfired()...)
 	for id, r := range w.sql.rows {
 		submitting := ""
 		if r.Submitting {
@@ -171,6 +172,7 @@ func (w *World) settled() {
 			w.fail("L1", "%s: %d promises of a new life were made, and not all kept", k, len(requests))
 		}
 	}
+	w.onTime()
 	w.shadow.lastInputs()
 	w.forgotten()
 }

@@ -28,6 +28,7 @@ type database struct {
 	seen      map[sight]bool
 	outliving map[job.ID]bool           // see client.outliving
 	limits    map[string]job.LineLimits // of keys of lines
+	times     *times                    // the schedules; nil = there are none
 }
 
 // row is a journal row: a job that has not ended and that Redis must have.

@@ -254,8 +254,8 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	if plan < 0 {
 		plan = slices.Index(argv, "*") // the process does not know the tier yet
 	}
-	if _, text, _ := strings.Cut(h.record, "{"); inputOf("{"+text) != k.input {
-		s.wrong("S18 S25", "%s: claimed with the payload {%s, not that of %s", k, text, k.input)
+	if text := h.record[strings.LastIndex(h.record, "\n")+1:]; inputOf(text) != k.input {
+		s.wrong("S18 S25", "%s: claimed with the payload %s, not that of %s", k, text, k.input)
 	}
 	k.status, k.tried, k.ending, k.save, k.step = job.Processing, true, "", 0, 0
 	s.startsOf(k)

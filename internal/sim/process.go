@@ -129,6 +129,9 @@ func newProcess(w *World, slot int) *process {
 		p.parts = append(p.parts, recovery.NewWatch(job.Crashed, recovery.CrashedPace, p.queue, partitions, none, log),
 			recovery.NewWatch(job.Stuck, recovery.StuckPace, p.queue, partitions, none, log),
 			recovery.NewPromoter(p.queue, partitions, func() {}, log), p.drainer, recovery.NewReconciler(p.ledger, log))
+		if w.Schedules {
+			p.parts = append(p.parts, newFirer(p, queues, p.ledger, log))
+		}
 	}
 	for _, s := range p.parts {
 		_ = s.Start(context.Background()) // a first start cannot fail

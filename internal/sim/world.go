@@ -21,8 +21,11 @@ type Options struct {
 	NoLimits  bool                // the reconciler gives Redis no limits of keys of lines: a fourth seeded bug
 	Between   func(Leases) Leases // wraps the queue of each pool; nil = no wrapper
 	Journal   JournalBugs
-	OwnEngine bool // run scripts in the embedded server's own engine: the same result, and slower
-	Trace     bool // keep the text of every line
+	Schedules bool // schedules fire, see schedules.go
+	// Seeded bugs of schedules: an occurrence is fired by each process that saw it, or its job has no row.
+	FiresAgain, FiresNothing bool
+	OwnEngine                bool // run scripts in the embedded server's own engine: the same result, and slower
+	Trace                    bool // keep the text of every line
 }
 
 // Report is the result of a run.
@@ -88,6 +91,9 @@ func Run(seed uint64, o Options) Report {
 		ackFirst: o.AckFirst,
 		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(),
 		report: Report{Seed: seed, Faults: map[string]int{}},
+	}
+	if o.Schedules {
+		w.sql.times = newTimes(w.began)
 	}
 	w.storms, w.tiers = w.plan.storms, w.plan.withLines(w.tiers)
 	w.shadow = &shadow{

@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/schedule"
+)
+
+// With Options.Schedules every process with recovery has the server's own Firer, over two schedules of every second
+// that end after some time. SQL decides which process fires. Rule S28: each occurrence becomes one job, which has an
+// outcome, or is missed.
+
+// scheduleSpan is how long the schedules go on.
+const scheduleSpan = 12 * time.Second
+
+// times are the schedules in SQL, and what became of their occurrences.
+type times struct {
+	list   []job.Schedule
+	became map[string]map[time.Time][]string // by schedule and occurrence: ids of jobs, and reasons
+}
+
+func newTimes(began time.Time) *times {
+	t := &times{became: map[string]map[time.Time][]string{}}
+	for i, overlap := range []job.Overlap{job.OverlapAllow, job.OverlapSkip} {
+		name := string(overlap)
+		text, _ := json.Marshal(payload{job.ID(name)})
+		// Each job of a run has a slice of its own.
+		first := began.Truncate(time.Second).Add(time.Second + time.Duration(i)*time.Second/2).UTC()
+		t.list = append(t.list, job.Schedule{
+			Name: name, Every: time.Second, Start: first, End: began.Add(scheduleSpan), Overlap: overlap, CatchUp: job.CatchUpLast,
+			Job:     job.ScheduledJob{Tier: job.Paid, Type: jobType, Payload: text, MaxRetries: -1},
+			Version: 1, Incarnation: "i", Next: first, Due: first,
+		})
+		t.became[name] = map[time.Time][]string{}
+	}
+	return t
+}
+
+// note writes what became of the occurrences of a run.
+func (t *times) note(name string, r *job.ScheduleRun, what string) {
+	for at := r.Occurrence; !at.After(r.Through); at = at.Add(time.Second) {
+		t.became[name][at] = append(t.became[name][at], what)
+	}
+}
+
+// fire is the transaction that fires.
+func (w *World) fire(f *job.Firing) job.Fired {
+	t := w.sql.times
+	for i := range t.list {
+		s := &t.list[i]
+		if s.Name != f.Name {
+			continue
+		}
+		if !s.Next.Equal(f.Occurrence) && !w.FiresAgain || s.Next.IsZero() {
+			return job.FiredLost
+		}
+		s.Next, s.Due, s.Last = f.Next, f.Due, f.Last
+		for j := range f.Missed {
+			t.note(f.Name, &f.Missed[j], string(f.Missed[j].Reason))
+		}
+		if f.Row == nil {
+			return job.FiredNone
+		}
+		f.Run.Through = f.Run.Occurrence
+		if f.Living >= 0 && t.lives(w, f.Name) > f.Living {
+			t.note(f.Name, &f.Run, string(job.MissedOverlap))
+			return job.FiredSkip
+		}
+		t.note(f.Name, &f.Run, string(f.Row.ID))
+		if !w.FiresNothing {
+			w.sql.rows[f.Row.ID] = &row{JournalRow: *f.Row, recorded: time.Now()}
+		}
+		w.sql.written[f.Row.ID] = time.Now()
+		w.report.Faults["fired"]++
+		return job.FiredJob
+	}
+	return job.FiredLost
+}
+
+// lives counts the jobs of a schedule that have a row.
+func (t *times) lives(w *World, name string) (n int) {
+	for _, r := range w.sql.rows {
+		if r.Schedule == name && !w.sql.over(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// table is the schedules in SQL, as one process sees them.
+type table struct{ p *process }
+
+func (t table) DueSchedules(ctx context.Context, by time.Time, _ int) (due []job.Schedule, next time.Time, err error) {
+	due, err = ask(ctx, t.p, "sql due", "", func(d *database) (due []job.Schedule, _ error) {
+		for _, s := range d.times.list {
+			switch {
+			case s.Due.IsZero():
+			case !s.Due.After(by):
+				due = append(due, s)
+			case next.IsZero() || s.Due.Before(next):
+				next = s.Due
+			}
+		}
+		return due, nil
+	})
+	return due, next, err
+}
+
+func (t table) FireSchedule(ctx context.Context, f job.Firing) (job.Fired, error) {
+	return ask(ctx, t.p, "sql fire", f.Name+" "+f.Occurrence.Format(time.TimeOnly),
+		func(*database) (job.Fired, error) { return t.p.world.fire(&f), nil })
+}
+
+// The Firer's interface demands these methods; the simulation has no replaced jobs, no keys and no old runs.
+
+func (table) LivingRuns(context.Context, string, time.Time) ([]job.ID, error)     { return nil, nil }
+func (table) TrimRuns(context.Context, string) error                              { return nil }
+func (table) Schedule(context.Context, string) (job.Schedule, error)              { return job.Schedule{}, nil }
+func (table) StoreSchedule(context.Context, job.Schedule, time.Time) error        { return nil }
+func (table) ScheduleOwners(context.Context) ([]string, error)                    { return nil, nil }
+func (table) SchedulesOf(context.Context, string) (all []job.Schedule, err error) { return nil, nil }
+
+// newFirer makes the Firer of a process.
+func newFirer(p *process, queues *job.QueueBook, l *ledger.Ledger, log *slog.Logger) *schedule.Firer {
+	return schedule.NewFirer(table{p}, schedule.Options{
+		Plans: p.plans, Queues: queues, Pauses: p.pauses, Jobs: l, Partitions: p.world.plan.partitions,
+		Now: p.queue.View().Now, Open: func(int) bool { return true }, Log: log,
+		Room: func(context.Context, job.ID, job.Tier, job.Queue, string, int) error { return nil },
+		Key:  func(context.Context, string) (job.Key, error) { return job.Key{}, nil },
+	})
+}
+
+// unfired names the schedules that have not come to their ends.
+func (w *World) unfired() (left []string) {
+	if w.sql.times == nil {
+		return nil
+	}
+	for _, s := range w.sql.times.list {
+		if !s.Next.IsZero() {
+			left = append(left, "the schedule "+s.Name)
+		}
+	}
+	return left
+}
+
+// onTime is rule S28.
+func (w *World) onTime() {
+	if w.sql.times == nil {
+		return
+	}
+	for _, s := range w.sql.times.list {
+		jobs := 0
+		for at := s.Start; !at.After(s.End); at = at.Add(time.Second) {
+			became := w.sql.times.became[s.Name][at]
+			if len(became) != 1 {
+				w.fail("S28", "%s at %s became %v", s.Name, at.Format(time.TimeOnly), became)
+				return
+			}
+			if id, err := job.ParseID(became[0]); err == nil {
+				if _, ended := w.sql.latest(id); !ended {
+					w.fail("S28", "%s at %s: its job %s has no outcome", s.Name, at.Format(time.TimeOnly), id)
+				}
+				jobs++
+			}
+		}
+		w.report.Faults[fmt.Sprintf("occurrences of %s", s.Name)] += jobs
+	}
+}
