@@ -70,19 +70,23 @@ func lineLimits(b *book) {
 }
 
 // strictOrder is the part of S27 about strict keys: a job starts when the jobs of the key that arrived before it have
-// ended, also those that waited for a retry.
+// ended, also those that waited for a retry. A job that came before its submit was answered may have waited in the
+// journal until then, with its arrival: it holds up none that was claimed meanwhile.
 func strictOrder(b *book) {
 	for line, limits := range b.Lines {
 		if !limits.Strict {
 			continue
 		}
-		all := slices.DeleteFunc(b.certain(line), func(o *Outcome) bool { return o.FirstTriedAt.IsZero() })
+		all := slices.DeleteFunc(b.certain(line), func(o *Outcome) bool {
+			return o.FirstTriedAt.IsZero() || b.jobs[o.ID].submit.Fate != OK
+		})
 		slices.SortFunc(all, func(x, y *Outcome) int {
 			return cmp.Or(x.ArrivedAt.Compare(y.ArrivedAt), x.FirstTriedAt.Compare(y.FirstTriedAt), cmp.Compare(x.ID, y.ID))
 		})
 		for i := 1; i < len(all); i++ {
 			before, o := all[i-1], all[i]
-			if o.FirstTriedAt.Before(before.EndedAt) && !b.forgot(before.FirstTriedAt.Add(-limitsBack), o.FirstTriedAt) {
+			if o.FirstTriedAt.Before(before.EndedAt) && !o.FirstTriedAt.Before(b.jobs[before.ID].submit.Answered) &&
+				!b.forgot(before.FirstTriedAt.Add(-limitsBack), o.FirstTriedAt) {
 				b.say("S27", o.ID, "it arrived at %s and was claimed at %s, and %s, which arrived before it under the key %s, "+
 					"ended at %s", clock(o.ArrivedAt), clock(o.FirstTriedAt), before.ID, line, clock(before.EndedAt))
 			}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -46,6 +47,30 @@ func TestSoundLines_Forgotten(t *testing.T) {
 	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(20.5, 20.6))
 	if r := Check(e); len(r.Violations) > 0 {
 		t.Error(r.Violations)
+	}
+}
+
+// A job of a strict key whose submit nobody answered, or later, may have come to Redis after those that arrived later.
+func TestSoundLines_Unanswered(t *testing.T) {
+	for name, change := range map[string]func(*Op){
+		"never": func(op *Op) { op.Fate, op.Answered = Unknown, op.Sent.Add(time.Second) },
+		"late":  func(op *Op) { op.Answered = at(23) },
+	} {
+		e := sound()
+		e.queueing()
+		for i := range e.Ops {
+			if op := &e.Ops[i]; op.Line == "solo" {
+				change(op)
+				break
+			}
+		}
+		o := &e.Outcomes[len(e.Outcomes)-1]
+		o.FirstTriedAt, o.StartedAt, o.EndedAt = at(22.5), at(22.5), at(22.9)
+		r := &e.Runs[len(e.Runs)-1]
+		r.Began, r.Ended = at(22.5), at(22.9)
+		if r := Check(e); len(r.Violations) > 0 {
+			t.Errorf("%s: %v", name, r.Violations)
+		}
 	}
 }
 
