@@ -27,6 +27,8 @@ type attempt struct {
 	progress      json.RawMessage // nil = stored, or none
 	saves, stored int
 	savers        []saver
+
+	told told
 }
 
 // lease is what a claim's answer says about the worker's hold on a job.
@@ -48,7 +50,7 @@ func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // start runs the handler of a job whose claim was sent at a certain time.
 func (w *Worker) start(handlers context.Context, j *claimed, sent time.Time) {
-	a := &attempt{Job: j.Job, lease: j.lease, w: w}
+	a := &attempt{Job: j.Job, lease: j.lease, w: w, told: told{first: 1}}
 	if string(a.Checkpoint) == "null" {
 		a.Checkpoint = nil
 	}
@@ -92,6 +94,7 @@ func (a *attempt) tick() {
 // finish gives the attempt's place free and hands over its report.
 func (a *attempt) finish(result json.RawMessage, err error) {
 	text := a.says(result, err)
+	a.tellRest()
 	a.clock.Stop()
 	a.cancel(nil)
 	w := a.w

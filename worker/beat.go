@@ -17,6 +17,7 @@ type beat struct {
 	Lease      string          `json:"lease"`
 	Save       int             `json:"save,omitempty"`
 	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+	Progress   *progressed     `json:"progress,omitempty"`
 	attempt    *attempt
 }
 
@@ -72,7 +73,7 @@ func (w *Worker) due(now time.Time) (batch []beat, wait time.Duration) {
 		if len(batch) == mostBeats || size > mostBeatBytes {
 			break
 		}
-		b := beat{Lease: a.Sealed, attempt: a}
+		b := beat{Lease: a.Sealed, Progress: a.told.progress, attempt: a}
 		if a.progress != nil {
 			b.Save, b.Checkpoint = a.saves, a.progress
 			size += len(a.progress)
@@ -108,7 +109,9 @@ func (w *Worker) beat(ctx context.Context, batch []beat) error {
 		case err != nil || i >= len(answer.Leases):
 			b.attempt.beatAt = time.Now().Add(100 * time.Millisecond)
 		default:
-			b.attempt.hear(answer.Leases[i], b.Save, sent)
+			if b.attempt.hear(answer.Leases[i], b.Save, sent); b.attempt.told.progress == b.Progress {
+				b.attempt.told.progress = nil
+			}
 		}
 	}
 	return err

@@ -38,6 +38,9 @@ type fakeServer struct {
 	flows   []string    // answers about flows
 	asked   []string    // the bodies of such calls
 
+	logs  map[string][]string // lines, by lease
+	tells map[string][]string // the progress in heartbeats, by lease: "step done"
+
 	// fault decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
 	// lost; above, it is refused with this status.
 	fault func(verb string, n int, body []byte) int
@@ -47,6 +50,7 @@ func newFake(t *testing.T) *fakeServer {
 	s := &fakeServer{
 		t: t, claims: map[string][]string{}, out: map[string]map[string]any{}, ends: map[string]entry{}, leaseMs: 30_000,
 		copies: map[string]bool{}, counts: map[string]int{}, words: map[string]string{}, saved: map[string][]string{}, state: "run",
+		logs: map[string][]string{}, tells: map[string][]string{},
 		fault: func(string, int, []byte) int { return 0 }, hold: func() bool { return false },
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -84,12 +88,44 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := map[string]func(context.Context, []byte) any{
-		"claim": s.claim, "heartbeat": s.heartbeat, "report": s.report, "inputs": s.flow, "jobs": s.flow,
+		"claim": s.claim, "heartbeat": s.heartbeat, "report": s.report, "inputs": s.flow, "jobs": s.flow, "log": s.log,
 	}[verb](r.Context(), body)
 	if fault == 1 {
 		panic(http.ErrAbortHandler)
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// log keeps the lines of logs, "number text", and which are lost.
+func (s *fakeServer) log(_ context.Context, body []byte) any {
+	var asked struct {
+		Logs []struct {
+			Lease string
+			From  int
+			Lines []*line
+		}
+	}
+	s.read(body, &asked)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers := make([]map[string]any, len(asked.Logs))
+	for i, l := range asked.Logs {
+		answers[i] = map[string]any{"outcome": "OK"}
+		if s.words[l.Lease] == "LOST" {
+			answers[i] = map[string]any{"error": map[string]any{"errorCode": "LEASE_LOST"}}
+			continue
+		}
+		for n, one := range l.Lines {
+			text := fmt.Sprint(l.From+n, " lost")
+			if one != nil {
+				text = fmt.Sprint(l.From+n, " ", one.Level, " ", one.Text, string(one.Attrs))
+			}
+			if !slices.Contains(s.logs[l.Lease], text) {
+				s.logs[l.Lease] = append(s.logs[l.Lease], text)
+			}
+		}
+	}
+	return map[string]any{"logs": answers}
 }
 
 // flow answers calls about flows: each with the next of the answers.
@@ -195,6 +231,9 @@ func (s *fakeServer) heartbeat(_ context.Context, body []byte) any {
 		}
 		if b.Save > 0 {
 			s.saved[b.Lease] = append(s.saved[b.Lease], fmt.Sprintf("%d=%s", b.Save, b.Checkpoint))
+		}
+		if p := b.Progress; p != nil {
+			s.tells[b.Lease] = append(s.tells[b.Lease], fmt.Sprintf("%d %d of %d %s", p.Step, p.Done, p.Total, p.Note))
 		}
 		pulses = append(pulses, pulse{word, int64(s.leaseMs)})
 	}

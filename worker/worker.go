@@ -51,12 +51,15 @@ type Worker struct {
 	wrong    error // the first error in an argument, which Run returns
 	begun    atomic.Bool
 
-	mu    sync.Mutex
-	held  map[string]*attempt // by lease, until the server has answered their report
-	free  int                 // places without a running handler
-	asked int                 // of these, what the claims under way may fill
-	busy  bool                // the last claim got as many jobs as it asked for
-	ended []*report           // reports that no call carries yet
+	mu      sync.Mutex
+	held    map[string]*attempt // by lease, until the server has answered their report
+	free    int                 // places without a running handler
+	asked   int                 // of these, what the claims under way may fill
+	busy    bool                // the last claim got as many jobs as it asked for
+	ended   []*report           // reports that no call carries yet
+	logging bool                // a call with lines of logs is coming
+
+	logCalls sync.Mutex // held by the call that sends lines
 
 	claimers [2]*claimer
 

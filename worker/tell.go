@@ -1,0 +1,297 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// What a handler tells of its job beside the result: how far it is, and lines of a log.
+
+const (
+	mostNote        = 200     // bytes of the note of a progress
+	mostLine        = 4 << 10 // bytes of the text and of the attributes of a line
+	mostLineNumber  = 998_000 // of an attempt
+	mostWaiting     = 1000    // lines of a job that wait to be sent
+	mostWaitingSize = 512 << 10
+	mostLogLines    = 500 // in one call
+	logEvery        = time.Second
+	logTime         = 2 * time.Second // for a call, and for an end that waits for its lines
+)
+
+// progressed is a progress as a heartbeat has it.
+type progressed struct {
+	Step  int    `json:"step"`
+	Done  int64  `json:"done"`
+	Total int64  `json:"total,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+// line is a line that waits to be sent.
+type line struct {
+	Level string          `json:"level"`
+	Text  string          `json:"text"`
+	Attrs json.RawMessage `json:"attrs,omitempty"`
+	AgeMs int64           `json:"ageMs,omitempty"`
+	at    time.Time
+}
+
+// told is what a handler has told. It is of the worker's mutex.
+type told struct {
+	progress *progressed // nil = the server has the last one, or none was told
+	steps    int
+	lines    []line
+	size     int
+	first    int // the number of the first line that waits
+	dropped  int // lines behind those that wait, which did not fit
+}
+
+// Progress says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes; total 0 =
+// the handler does not know. The next heartbeat takes the last one along, and whoever asks for the job sees it. It
+// never waits, and fails no attempt. In a context without a job it does nothing.
+func Progress(ctx context.Context, done, total int64, note string) {
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return
+	}
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.told.steps++
+	a.told.progress = &progressed{a.told.steps, max(done, 0), max(total, 0), cut(note, mostNote)}
+}
+
+// Logger returns a logger whose lines from INFO on become the job's log, which users read; the worker's own logger gets
+// all lines, too. The lines are sent a second later at most, and before the job's report. A line never waits for the
+// server: what does not fit is lost, and the log says how many lines. In a context without a job it returns
+// slog.Default().
+func Logger(ctx context.Context) *slog.Logger {
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return slog.Default()
+	}
+	log := a.w.log.With("job_id", a.ID, "type", a.Type, "attempt", a.Attempt)
+	return slog.New(&jobLog{Handler: log.Handler(), attempt: a})
+}
+
+// cut returns the beginning of a text, as valid UTF-8 of at most so many bytes.
+func cut(text string, bytes int) string {
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > bytes {
+		text = strings.ToValidUTF8(text[:bytes], "")
+	}
+	return text
+}
+
+// jobLog is a slog.Handler whose lines go to the worker's log and to the job's.
+type jobLog struct {
+	slog.Handler
+	attempt *attempt
+	with    []func(slog.Handler) slog.Handler
+}
+
+// Enabled implements slog.Handler.
+func (l *jobLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || l.Handler.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (l *jobLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelInfo {
+		l.attempt.logged(line{Level: levelOf(r.Level), Text: cut(r.Message, mostLine), Attrs: l.attrs(ctx, r), at: time.Now()})
+	}
+	if !l.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (l *jobLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return l.and(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
+}
+
+// WithGroup implements slog.Handler.
+func (l *jobLog) WithGroup(name string) slog.Handler {
+	return l.and(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
+}
+
+func (l *jobLog) and(with func(slog.Handler) slog.Handler) slog.Handler {
+	return &jobLog{with(l.Handler), l.attempt, append(l.with[:len(l.with):len(l.with)], with)}
+}
+
+func levelOf(level slog.Level) string {
+	switch {
+	case level >= slog.LevelError:
+		return "ERROR"
+	case level >= slog.LevelWarn:
+		return "WARN"
+	}
+	return "INFO"
+}
+
+// attrs returns the attributes of a line as a JSON object; nil if there are none, or too many. Attributes called level
+// and msg are left out: slog gives these names to the line's own.
+func (l *jobLog) attrs(ctx context.Context, r slog.Record) json.RawMessage {
+	if r.NumAttrs() == 0 && len(l.with) == 0 {
+		return nil
+	}
+	var text bytes.Buffer
+	own := func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && (a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
+			return slog.Attr{}
+		}
+		return a
+	}
+	h := slog.Handler(slog.NewJSONHandler(&text, &slog.HandlerOptions{ReplaceAttr: own}))
+	for _, with := range l.with {
+		h = with(h)
+	}
+	bare := slog.NewRecord(time.Time{}, r.Level, "", 0)
+	r.Attrs(func(a slog.Attr) bool { bare.AddAttrs(a); return true })
+	if h.Handle(ctx, bare) != nil {
+		return nil
+	}
+	attrs := bytes.TrimSpace(text.Bytes())
+	if len(attrs) <= len("{}") || len(r.Message)+len(attrs) > mostLine {
+		return nil
+	}
+	return attrs
+}
+
+// logged takes a line.
+func (a *attempt) logged(l line) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	t, size := &a.told, len(l.Text)+len(l.Attrs)
+	if a.done || a.lost || t.first+len(t.lines)+t.dropped >= mostLineNumber {
+		return
+	}
+	if t.dropped > 0 || len(t.lines) >= mostWaiting || t.size+size > mostWaitingSize {
+		t.dropped++
+		return
+	}
+	if t.lines = append(t.lines, l); !a.w.logging {
+		a.w.logging = true
+		time.AfterFunc(logEvery, a.w.sendLogs)
+	}
+	t.size += size
+}
+
+// tellRest sends what the handler has told and the server lacks, because the attempt ends.
+func (a *attempt) tellRest() {
+	w := a.w
+	w.mu.Lock()
+	progress, lines := a.told.progress, len(a.told.lines)+a.told.dropped > 0
+	gone := a.lost
+	w.mu.Unlock()
+	if gone || progress == nil && !lines {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), logTime)
+	defer stop()
+	if progress != nil {
+		_ = w.beat(ctx, []beat{{Lease: a.Sealed, Progress: progress, attempt: a}}) // the report does not wait for it
+	}
+	if lines {
+		w.flush(ctx, a)
+	}
+}
+
+// logEntry has the lines of a lease in a call.
+type logEntry struct {
+	Lease   string `json:"lease"`
+	From    int    `json:"from"`
+	Lines   []any  `json:"lines"` // nil = lines up to this one are lost
+	attempt *attempt
+	kept    int // lines that waited
+	lost    int // lines that did not fit
+	size    int
+}
+
+// sendLogs sends what waits, and comes again while lines wait.
+func (w *Worker) sendLogs() {
+	ctx, stop := context.WithTimeout(context.Background(), logTime)
+	defer stop()
+	w.flush(ctx, nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.logging = false
+	for _, a := range w.held {
+		if len(a.told.lines)+a.told.dropped > 0 && !a.lost {
+			w.logging = true
+			time.AfterFunc(logEvery, w.sendLogs)
+			return
+		}
+	}
+}
+
+// flush sends the lines that wait, of one attempt or of all, in their order. It gives up when ctx ends.
+func (w *Worker) flush(ctx context.Context, of *attempt) {
+	w.logCalls.Lock() // one call at a time: the lines of a lease stay in order
+	defer w.logCalls.Unlock()
+	for ctx.Err() == nil {
+		batch := w.logBatch(of)
+		if len(batch) == 0 {
+			return
+		}
+		var answer struct {
+			Logs []struct {
+				Outcome string   `json:"outcome"`
+				Error   *refusal `json:"error"`
+			} `json:"logs"`
+		}
+		body := struct {
+			Worker string     `json:"worker"`
+			Logs   []logEntry `json:"logs"`
+		}{w.name, batch}
+		err := w.call(ctx, "log", &body, &answer, logTime)
+		r, refused := err.(*refusal) //nolint:errorlint // call returns it as it is
+		if err != nil && (!refused || r.Status >= 500 || r.Status == 429) {
+			rest(ctx, 100*time.Millisecond)
+			continue
+		}
+		w.mu.Lock()
+		for i := range batch {
+			lost := refused || i < len(answer.Logs) && answer.Logs[i].Error != nil
+			batch[i].attempt.told.sent(&batch[i], lost)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// sent takes lines off. Where the server takes none of the lease any more, all of them go.
+func (t *told) sent(e *logEntry, lost bool) {
+	t.first += e.kept + e.lost
+	t.lines, t.size, t.dropped = t.lines[e.kept:], t.size-e.size, t.dropped-e.lost
+	if lost {
+		t.first += len(t.lines) + t.dropped
+		t.lines, t.size, t.dropped = nil, 0, 0
+	}
+}
+
+func (w *Worker) logBatch(of *attempt) (batch []logEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, now := 0, time.Now()
+	for _, a := range w.held {
+		if of != nil && a != of || len(a.told.lines)+a.told.dropped == 0 || n >= mostLogLines {
+			continue
+		}
+		e := logEntry{Lease: a.Sealed, From: a.told.first, attempt: a}
+		for _, l := range a.told.lines {
+			if n++; n > mostLogLines {
+				break
+			}
+			e.size += len(l.Text) + len(l.Attrs)
+			l.AgeMs = now.Sub(l.at).Milliseconds()
+			e.Lines, e.kept = append(e.Lines, l), e.kept+1
+		}
+		if e.kept == 0 { // the line of this number is lost, and those before it
+			e.From, e.Lines, e.lost = a.told.first+a.told.dropped-1, []any{nil}, a.told.dropped
+		}
+		batch = append(batch, e)
+	}
+	return batch
+}
