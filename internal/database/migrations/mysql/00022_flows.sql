@@ -1,12 +1,12 @@
 -- Flows: jobs that wait for other jobs. Of a WAITING job only flow_jobs knows. A released one (PENDING here) has a row in
 -- accepted_jobs from the same transaction on, until its outcome. status is the job's, as far as its flow knows:
 -- WAITING, PENDING or that of its outcome. waits_for is a JSON array of names and patterns, content a hash of what the
--- submitter said.
+-- submitter said. Ids are in the character set of accepted_jobs: a join of two character sets uses no index.
 
 -- +goose NO TRANSACTION
 -- +goose Up
 CREATE TABLE IF NOT EXISTS flows (
-  id           CHAR(36)     NOT NULL,
+  id           CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   name         VARCHAR(100) NOT NULL,
   owner        VARCHAR(64)  NOT NULL,
   trace_id     VARCHAR(100) NOT NULL,
@@ -24,9 +24,9 @@ CREATE TABLE IF NOT EXISTS flows (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS flow_jobs (
-  flow_id           CHAR(36)     NOT NULL,
+  flow_id           CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   name              VARCHAR(100) NOT NULL,
-  job_id            CHAR(36)     NOT NULL,
+  job_id            CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   status            VARCHAR(16)  NOT NULL,
   generation        INT          NOT NULL,
   dependency_failed TINYINT      NOT NULL,
