@@ -33,7 +33,8 @@ func newTimes(began time.Time) *times {
 		// Each job of a run has a slice of its own.
 		first := began.Truncate(time.Second).Add(time.Second + time.Duration(i)*time.Second/2).UTC()
 		t.list = append(t.list, job.Schedule{
-			Name: name, Every: time.Second, Start: first, End: began.Add(scheduleSpan), Overlap: overlap, CatchUp: job.CatchUpLast,
+			Name: name, Every: time.Second, Start: first, End: began.Add(scheduleSpan), Overlap: overlap,
+			CatchUp: job.CatchUpLast,
 			Job:     job.ScheduledJob{Tier: job.Paid, Type: jobType, Payload: text, MaxRetries: -1},
 			Version: 1, Incarnation: "i", Next: first, Due: first,
 		})
