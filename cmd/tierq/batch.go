@@ -116,7 +116,7 @@ func (s *session) showBatch(b *client.Batch) error {
 	return s.fields(
 		field{name: "BATCH", value: b.BatchID}, field{name: "NAME", value: b.Name},
 		field{name: "STATE", value: string(b.State)}, field{name: "ROUND", value: strconv.Itoa(b.Round)},
-		field{name: "ENDED", value: fmt.Sprintf("%d of %d (%.0f %%)", b.Total-b.Living, b.Total, 100*b.Progress)},
+		field{name: "ENDED", value: fmt.Sprintf("%d of %d (%d %%)", b.Total-b.Living, b.Total, int(100*b.Progress))},
 		field{name: "COMPLETED", value: count(b.Completed)}, field{name: "FAILED", value: count(b.Failed)},
 		field{name: "CANCELLED", value: count(b.Cancelled)}, field{name: "EXPIRED", value: count(b.Expired)},
 		field{name: "THEN", value: dash(b.ThenJobID)}, field{name: "CREATED", value: s.time(b.CreatedAt)},
