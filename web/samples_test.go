@@ -153,7 +153,12 @@ func (s samples) job() *Job {
 		Result: []byte(
 			s.text(`{"endpoints":[{"url":"https://archive.example/v1","status":"SUBMITTED"}]}`),
 		), Why: []string{s.text("3 PAID jobs are ahead")},
-		Redis:   []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
+		Redis:    []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
+		Progress: &Progress{At: at(14000), Done: 1, Total: 2, Note: s.text("archive.example")},
+		Log: []LogLine{
+			{Attempt: 2, At: at(9100), Level: "INFO", Text: s.text("begins"), Attrs: []byte(`{"endpoints":2}`)},
+			{Attempt: 2, At: at(9200), Level: "GAP", Lost: 7},
+		},
 		Reasons: []Reason{{"requeue", 1, at(9000), s.text("the bank is back")}},
 		Attempts: []Attempt{
 			{

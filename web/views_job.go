@@ -51,6 +51,9 @@ type Job struct {
 	Position        int64    // jobs before it; -1 = not known, or it does not wait
 	ETA             time.Duration
 	Redis           []Field // the texts that Redis has of it; nil = not shown
+	Progress        *Progress
+	Log             []LogLine // the last lines of its log
+	LogSkipped      bool      // there are earlier ones
 
 	Follow   string // address of its stream; "" = it has ended
 	CanStop  bool   // the caller may cancel it now
@@ -66,6 +69,22 @@ type Reason struct {
 	Generation int
 	At         time.Time
 	Text       string
+}
+
+// Progress is how far the attempt is that runs, or that ended the job, in its handler's own units.
+type Progress struct {
+	At          time.Time
+	Done, Total int64 // Total 0 = not known
+	Note        string
+}
+
+// LogLine is a line of a job's log. Of lines that are lost, Lost says how many.
+type LogLine struct {
+	Attempt     int
+	At          time.Time
+	Level, Text string
+	Attrs       []byte // JSON; nil = none
+	Lost        int
 }
 
 // Attempt is one claim. Outcome is RUNNING, SUCCESS, FAILURE, RELEASED, LATER or CANCELLED.

@@ -51,12 +51,13 @@ func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	j.KeyLinks = me.Operator
 	j.CanRetry = me.Submits && j.Status == string(client.Failed)
 	j.CanDismiss = me.Admin && j.Status == string(client.Failed)
+	p.logOf(r, path, j)
 	if j.Ended() {
 		return j, nil
 	}
 	j.CanKill = me.Admin && j.Status != string(client.Processing)
 	j.CanHasten = me.Admin && j.Status == string(client.Scheduled)
-	j.Follow, j.CanStop = path+"/events", me.Submits && !j.CancelRequested
+	j.Follow, j.CanStop = path+"/events?logs=true", me.Submits && !j.CancelRequested
 	p.why(r, path, j)
 	return j, nil
 }
@@ -74,6 +75,26 @@ func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 	}
 	if why.ETASeconds != nil {
 		j.ETA = time.Duration(*why.ETASeconds) * time.Second
+	}
+}
+
+// shownLog is how many lines of a log a job's page has.
+const shownLog = 200
+
+// logOf adds the last lines of the job's log. If they are not available, nothing is added.
+func (p *Pages) logOf(r *http.Request, path string, j *web.Job) {
+	var page client.LogPage
+	if p.ask(r, http.MethodGet, path+"/logs", nil, &page) != nil {
+		return
+	}
+	items := page.Items
+	if j.LogSkipped = len(items) > shownLog; j.LogSkipped {
+		items = items[len(items)-shownLog:]
+	}
+	for _, l := range items {
+		j.Log = append(j.Log, web.LogLine{
+			Attempt: l.Attempt, At: l.At, Level: l.Level, Text: l.Text, Attrs: present(l.Attrs), Lost: l.Lost,
+		})
 	}
 }
 
@@ -100,6 +121,12 @@ func jobOf(is *client.Job) *web.Job {
 	}
 	for _, r := range is.Reasons {
 		j.Reasons = append(j.Reasons, web.Reason{Action: r.Action, Generation: r.Generation, At: r.At, Text: r.Reason})
+	}
+	if is.Progress != nil {
+		j.Progress = &web.Progress{At: is.Progress.At, Done: is.Progress.Done, Note: is.Progress.Note}
+		if is.Progress.Total != nil {
+			j.Progress.Total = *is.Progress.Total
+		}
 	}
 	j.Artifact = fileOf(j)
 	return j

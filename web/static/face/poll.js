@@ -12,11 +12,16 @@ function follow() {
   source = new EventSource(url);
   source.addEventListener("open", () => mark("following"));
   source.addEventListener("status", read);
+  source.addEventListener("progress", read);
+  source.addEventListener("log", soon); // many lines are one reading
   source.addEventListener("bye", () => { stop(); read(); later(); }); // the job has ended, or the server does
   source.onerror = () => { mark("connecting"); if (source.readyState === EventSource.CLOSED) later(); };
 }
 
-function stop() { clearTimeout(timer); source?.close(); source = null; }
+let due = 0;
+function soon() { clearTimeout(due); due = setTimeout(read, 300); }
+
+function stop() { clearTimeout(timer); clearTimeout(due); source?.close(); source = null; }
 
 function later() { mark("connecting"); clearTimeout(timer); timer = setTimeout(again, 2000); }
 
