@@ -24,8 +24,8 @@ func (p program) batchCreateCommand() *cobra.Command {
 	var tier, thenTier, data, on string
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make an open batch", Args: wants(1, 1, "a NAME"),
-		Long: "Make an open batch and print its id. Add jobs with tierq submit --batch, then seal it. When all of them have\n" +
-			"ended, the job of --then runs.",
+		Long: "Make an open batch and print its id. Add jobs with tierq submit --batch, then seal it. When all of them\n" +
+			"have ended, the job of --then runs.",
 		Example: "  tierq batch create 'import 7' --tier paid --then SEND_EMAIL --data @mail.json",
 	}
 	f := cmd.Flags()
@@ -132,7 +132,8 @@ func (p program) batchMembersCommand() *cobra.Command {
 		Example: "  tierq batch members " + someBatch + " --status failed\n" +
 			"  tierq batch members " + someBatch + " --status failed --all -o name | xargs tierq dead requeue",
 	}
-	status := cmd.Flags().String("status", "", "only with this `status`: living, completed, failed, cancelled, expired, lost")
+	status := cmd.Flags().String("status", "",
+		"only with this `status`: living, completed, failed, cancelled, expired, lost")
 	l.flags(cmd)
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		type member = client.BatchMember
@@ -179,8 +180,8 @@ func (p program) batchListCommand() *cobra.Command {
 func (p program) batchCancelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel BATCH_ID", Short: "Cancel all jobs of a batch that have not ended", Args: wants(1, 1, "a BATCH_ID"),
-		Long: "Seal a batch and cancel all its jobs that have not ended. Running jobs are told to stop. A repeat does what is\n" +
-			"left to do. The job at the end runs as at any end, unless it runs only when all are COMPLETED.",
+		Long: "Seal a batch and cancel all its jobs that have not ended. Running jobs are told to stop. A repeat does what\n" +
+			"is left to do. The job at the end runs as at any end, unless it runs only when all are COMPLETED.",
 		Example: "  tierq batch cancel " + someBatch,
 	}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {

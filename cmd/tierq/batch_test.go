@@ -41,8 +41,8 @@ func TestBatch(t *testing.T) {
 		}
 		return true
 	})
-	end := f.cli(t, world{}, "batch", "create", "import", "--tier", "paid", "--then", "MAIL", "--data", `{"to":"a"}`, "--on",
-		"succeeded", "--idempotency-key", "k")
+	end := f.cli(t, world{}, "batch", "create", "import", "--tier", "paid", "--then", "MAIL", "--data", `{"to":"a"}`,
+		"--on", "succeeded", "--idempotency-key", "k")
 	if end.code != 0 || end.stdout != id+"\n" {
 		t.Errorf("%+v", end)
 	}

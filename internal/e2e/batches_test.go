@@ -226,7 +226,9 @@ func batchThenOnceARound(t *testing.T, journal string) {
 		if from%(4*atOnce) == 0 { // a server is killed in each part of the load
 			load.Wait()
 			before := l.killed.Load()
-			testkit.Eventually(t, time.Minute, "a server is killed", func() (bool, string) { return l.killed.Load() > before, "" })
+			testkit.Eventually(t, time.Minute, "a server is killed", func() (bool, string) {
+				return l.killed.Load() > before, ""
+			})
 		}
 		if from == batchMembers/2 {
 			if err := l.rdb.FlushAll(t.Context()).Err(); err != nil {

@@ -34,8 +34,8 @@ type Batches interface {
 
 const batchInDoubt = "It may or may not have been done. Send it again: it is done once, and the answer is the same."
 
-const createInDoubt = "The batch may or may not have been made. Repeat this with the same Idempotency-Key, which makes " +
-	"one batch. Without a key the repeat makes another."
+const createInDoubt = "The batch may or may not have been made. Repeat this with the same Idempotency-Key, which " +
+	"makes one batch. Without a key the repeat makes another."
 
 // jobBatchBody is a batch on the wire.
 type jobBatchBody struct {

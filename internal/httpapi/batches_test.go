@@ -225,7 +225,8 @@ func TestBatches_Events(t *testing.T) {
 	b.Then, b.Sealed, b.Completed, b.EndedRound = nil, true, 4, 1
 	r.batches.batch = b
 	rec := r.do("GET", "/api/batches/"+string(knownID)+"/events", "")
-	if got := rec.Body.String(); strings.Count(got, "event: batch\n") != 1 || !strings.Contains(got, `"state":"FINISHED"`) ||
+	got := rec.Body.String()
+	if strings.Count(got, "event: batch\n") != 1 || !strings.Contains(got, `"state":"FINISHED"`) ||
 		!strings.HasSuffix(got, "event: bye\ndata: {}\n\n") {
 		t.Error(got)
 	}
