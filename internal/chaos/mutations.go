@@ -172,7 +172,7 @@ var mutationsOfFaults = []mutation{
 	},
 	{
 		name:  "a job of a flow waits for no other",
-		want:  "S28",
+		want:  "S29",
 		mix:   func(m *client.Mix) { m.Flow = 0.3 },
 		edits: []edit{{"internal/job/flowgraph.go", "			open = true\n", "			open = false\n"}},
 	},

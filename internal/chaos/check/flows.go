@@ -6,7 +6,7 @@ import "time"
 // clock, may differ from that clock.
 const released = estimate
 
-// flowOrder is S28: no job of a flow is claimed, or runs, before the outcome of each job that it waits for. That
+// flowOrder is S29: no job of a flow is claimed, or runs, before the outcome of each job that it waits for. That
 // outcome is the one that SQL has, whatever Redis forgot; so there is no excuse.
 func flowOrder(b *book) {
 	for _, id := range b.order {
@@ -31,9 +31,9 @@ func flowOrder(b *book) {
 			}
 			switch o := b.jobs[parent.jobs[0]].outcome(1); {
 			case o == nil && !b.Rested.IsZero():
-				b.say("S28", id, "it %s at %s, and %s, which it waits for, has no outcome", how, clock(began), parent.jobs[0])
+				b.say("S29", id, "it %s at %s, and %s, which it waits for, has no outcome", how, clock(began), parent.jobs[0])
 			case o != nil && o.EndedAt.After(began.Add(released)):
-				b.say("S28", id, "it %s at %s, and %s, which it waits for, ended at %s", how, clock(began), o.ID, clock(o.EndedAt))
+				b.say("S29", id, "it %s at %s, and %s, which it waits for, ended at %s", how, clock(began), o.ID, clock(o.EndedAt))
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestSoundFlows(t *testing.T) {
 }
 
 var seedsOfFlows = []seed{
-	{"S28", "a job runs beside one that it waits for", func(e *Evidence) {
+	{"S29", "a job runs beside one that it waits for", func(e *Evidence) {
 		e.flowing()
 		e.outcome(42, 1).EndedAt = at(23.3)
 		e.run(42, 1).Ended = at(23.3)
