@@ -29,7 +29,7 @@ var (
 	causes  = []job.Cause{
 		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge,
 		job.UnknownJobType,
-		job.LaterLimit, job.Killed,
+		job.LaterLimit, job.Killed, job.DependencyFailed,
 		otherCause,
 	}
 	watches = []job.Watch{job.Crashed, job.Stuck}

@@ -54,6 +54,8 @@ func everyPage(t *testing.T, f *testkit.Firefox) {
 	t.Helper()
 	s := newKeyedSite(t)
 	all := s.jobs().pages()
+	s.line()
+	s.schedule()
 	tab := f.Tab(t)
 	login(tab, s, theAdmin)
 	for _, p := range all {

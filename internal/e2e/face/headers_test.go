@@ -32,6 +32,7 @@ func TestServedHeaders(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t)
 	j := s.jobs()
+	s.schedule()
 	reads := s.newKey(`"role":"read-only"`)
 	form, nobody := []string{"Content-Type", "application/x-www-form-urlencoded"},
 		[]string{"Authorization", "Bearer tq_aaaaaaaaaaaaaaaa_B"}
