@@ -302,7 +302,8 @@ func (s *script) writesNumbersAsText() {
 	}
 }
 
-// removesFirst: a server that is full refuses a script whose first write adds. Only submit, rate and log may be refused.
+// removesFirst: a server that is full refuses a script whose first write adds. Only submit, rate and log may be
+// refused.
 func (s *script) removesFirst() {
 	add := adding.FindStringIndex(s.body)
 	if s.name == "submit" || s.name == "rate" || s.name == "log" || add == nil {

@@ -39,8 +39,8 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 var ofCallbacks = []string{"event"}
 
 // veil hides in a job the values that its caller may not see. The error text and the progress' note come from the
-// handler and the callback's address from the submitter, and all may contain anything. They are hidden if everything is, but not
-// for the sake of single members.
+// handler and the callback's address from the submitter, and all may contain anything. They are hidden if everything
+// is, but not for the sake of single members.
 func (a *api) veil(c *gin.Context, j *job.Job) {
 	if callerOf(c).Key.Role == job.RoleReadOnly {
 		veilURLs(j)

@@ -75,7 +75,8 @@ func TestTiers_Write(t *testing.T) {
 	}
 }
 
-// A plan that does not say them has three crashes, no slots of its own, no longest wait, and no backoff of single types.
+// A plan that does not say them has three crashes, no slots of its own, no longest wait, and no backoff of single
+// types.
 func TestTiers_WhatMayBeLeftOut(t *testing.T) {
 	r := newRooms(t)
 	r.store = func(p job.Plan, _ int64) (job.Plan, error) {

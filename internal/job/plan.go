@@ -80,9 +80,9 @@ const MaxOwnSlots = 10_000
 // MaxMaxWait is the longest MaxWait of a plan, 20 days.
 const MaxMaxWait = 480 * time.Hour
 
-// Expiry returns the time, in milliseconds, by which a job that may run from due on must be claimed: MaxWait after that,
-// rounded up to a second, so that the jobs of a second are of one class; or the time that the submit asked for, if it
-// is earlier. 0 means no time, in asked too.
+// Expiry returns the time, in milliseconds, by which a job that may run from due on must be claimed: MaxWait after
+// that, rounded up to a second, so that the jobs of a second are of one class; or the time that the submit asked for,
+// if it is earlier. 0 means no time, in asked too.
 func (p Plan) Expiry(asked int64, due time.Time) int64 {
 	if p.MaxWait == 0 {
 		return asked

@@ -16,8 +16,8 @@ import (
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
 // suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, logs, ended, idempotency, unique,
-// rate and queues are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched, other, events
-// and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
+// rate and queues are prefixes: an id, a slice, a hash or the name of a queue follows. claims, suspects, watched,
+// other, events and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
 	"queues":              "queue:",

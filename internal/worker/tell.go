@@ -16,8 +16,8 @@ const (
 	mostPoolBytes    = 16 << 20
 )
 
-// notes are what a handler tells of its attempt beside its result: how far it is, and lines of a log. A lease has it from
-// the first time on that its handler tells anything.
+// notes are what a handler tells of its attempt beside its result: how far it is, and lines of a log. A lease has it
+// from the first time on that its handler tells anything.
 type notes struct {
 	mu       sync.Mutex
 	step     int64         // counts what was told of the progress

@@ -1,6 +1,6 @@
--- The schedules, which SQL decides: schedule is JSON, occurrence is the one that becomes a job next, due_at when it does
--- (NULL: it is paused, or none comes). A change from one occurrence to the next is an UPDATE of the row that has the
--- first one, so that one process makes it.
+-- The schedules, which SQL decides: schedule is JSON, occurrence is the one that becomes a job next, due_at when it
+-- does (NULL: it is paused, or none comes). A change from one occurrence to the next is an UPDATE of the row that has
+-- the first one, so that one process makes it.
 -- What became of the occurrences: a job, or why there is none. A row of missed occurrences stands for all from
 -- occurrence to through_at. request is the hash of an operator's request to run a schedule; '' = no request. job_id is in
 -- the character set of accepted_jobs: a join of two character sets uses no index.
