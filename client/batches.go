@@ -24,7 +24,7 @@ type NewBatch struct {
 // ThenOn says at the end of which rounds the then job of a batch runs.
 type ThenOn string
 
-// When it runs.
+// The values of ThenOn.
 const (
 	ThenFinished  ThenOn = "finished"  // at the end of every round; the default
 	ThenSucceeded ThenOn = "succeeded" // only if all members are COMPLETED

@@ -15,7 +15,7 @@ import (
 // OnFailure says what becomes of a job of a flow when one that it waits for ends otherwise than COMPLETED.
 type OnFailure string
 
-// What becomes of it.
+// The values of OnFailure.
 const (
 	FlowCancels OnFailure = "cancel" // it ends CANCELLED at once, and so on down; the default
 	FlowRuns    OnFailure = "run"    // it runs once all have ended, and sees which failed
@@ -68,7 +68,7 @@ type Flow struct {
 	Raw json.RawMessage `json:"-"` // the whole answer; none in a list
 }
 
-// FlowCounts says how many jobs of a flow stand how. Living ones wait in a queue or run.
+// FlowCounts counts the jobs of a flow by how they stand. Living jobs wait in a queue or run.
 type FlowCounts struct {
 	Waiting   int `json:"waiting"`
 	Living    int `json:"living"`
@@ -148,7 +148,8 @@ func (f *NewFlow) encode() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("job %s: %w", name, err)
 		}
-		if j.Unique != nil || j.BatchID != "" || j.ExpiresIn > 0 || !j.ExpiresAt.IsZero() || j.IdempotencyKey != "" || j.TraceID != "" {
+		if j.Unique != nil || j.BatchID != "" || j.ExpiresIn > 0 ||
+			!j.ExpiresAt.IsZero() || j.IdempotencyKey != "" || j.TraceID != "" {
 			return nil, fmt.Errorf("job %s: a job of a flow has no unique key, no batch, no expiry, no key and no trace of "+
 				"its own", name)
 		}

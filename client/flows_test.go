@@ -48,7 +48,8 @@ func TestFlows(t *testing.T) {
 	}
 	var failed *client.FlowError
 	f, err := c.WaitFlow(t.Context(), id)
-	if !errors.As(err, &failed) || f.State != client.FlowStuck || f.Jobs[0].Status != client.Waiting || f.Counts.Living != 2 {
+	if !errors.As(err, &failed) || f.State != client.FlowStuck ||
+		f.Jobs[0].Status != client.Waiting || f.Counts.Living != 2 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	n := 0

@@ -207,7 +207,7 @@ func (l *LineLimits) UnmarshalJSON(text []byte) error {
 // LineOrder says which lines come first.
 type LineOrder string
 
-// By what.
+// The values of LineOrder.
 const (
 	ByWaiting LineOrder = "waiting" // those with the most jobs
 	ByRunning LineOrder = "running" // those of the keys with the most running attempts

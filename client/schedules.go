@@ -16,7 +16,7 @@ const schedulesPath = "admin/schedules"
 // Overlap says what happens to an occurrence of a schedule while the job of an earlier one has not ended.
 type Overlap string
 
-// What happens. No Overlap is OverlapSkip.
+// The values of Overlap; "" means OverlapSkip.
 const (
 	OverlapSkip    Overlap = "skip"    // it is missed
 	OverlapAllow   Overlap = "allow"   // its job runs beside the earlier one
@@ -27,7 +27,7 @@ const (
 // CatchUp says which occurrences are fired later if no server could fire them in time.
 type CatchUp string
 
-// Which occurrences. No CatchUp is CatchUpLast.
+// The values of CatchUp; "" means CatchUpLast.
 const (
 	CatchUpLast CatchUp = "last" // the latest one
 	CatchUpNone CatchUp = "none" // none that is more than a minute late
@@ -55,7 +55,7 @@ type Schedule struct {
 	Runs    []ScheduleRun  // what became of the last occurrences, the latest first; only Schedule fills it
 }
 
-// ScheduledJob is what the jobs of a schedule are, as a submit says it.
+// ScheduledJob describes the jobs of a schedule, with the members of a submit.
 type ScheduledJob struct {
 	Tier       Tier // "" = Unpaid
 	Type       string
@@ -74,7 +74,7 @@ type SchedulePause struct {
 	By, Reason string
 }
 
-// ScheduleRun is what became of an occurrence, or of all missed ones from Occurrence to Through.
+// ScheduleRun says what became of an occurrence, or of all missed occurrences from Occurrence to Through.
 type ScheduleRun struct {
 	Occurrence, Through time.Time
 	JobID               string // "" = missed

@@ -19,9 +19,11 @@ func TestSchedules(t *testing.T) {
 	const nightly = `{"name":"nightly","cron":"30 2 * * *","everySeconds":null,"timezone":"UTC",` +
 		`"start":"2026-05-01T11:31:57Z","end":null,"jitterSeconds":60,"overlap":"one","catchUp":"all","job":{"tier":"PAID",` +
 		`"type":"REPORT","payload":{"a":1},"queue":"films","key":"a b","maxRetries":2,"maxProcessingSeconds":90,` +
-		`"callbackUrl":"https://x.example/","expiresIn":1.5},"owner":"k1","paused":{"since":"2026-05-01T11:31:57Z","by":"ada",` +
+		`"callbackUrl":"https://x.example/","expiresIn":1.5},"owner":"k1",` +
+		`"paused":{"since":"2026-05-01T11:31:57Z","by":"ada",` +
 		`"reason":"a fire"},"lastOccurrence":"2026-05-01T11:31:57Z","next":["2026-05-01T11:31:57Z"],"version":3,` +
-		`"createdAt":"2026-05-01T11:31:57Z","changedAt":"2026-05-01T11:31:57Z","runs":[{"occurrence":"2026-05-01T11:31:57Z",` +
+		`"createdAt":"2026-05-01T11:31:57Z","changedAt":"2026-05-01T11:31:57Z",` +
+		`"runs":[{"occurrence":"2026-05-01T11:31:57Z",` +
 		`"through":"2026-05-01T11:31:57Z","status":"FIRED","jobId":"j1","living":true,"asked":true,"missed":null,` +
 		`"reason":null,"detail":null,"at":"2026-05-01T11:31:57Z"},{"occurrence":"2026-05-01T11:31:57Z",` +
 		`"through":"2026-05-01T11:31:57Z","status":"MISSED","jobId":null,"living":false,"asked":false,"missed":7,` +
@@ -76,7 +78,8 @@ func TestSchedules(t *testing.T) {
 	check(all[0], nil)
 	check(c.Schedule(ctx, "nightly"))
 	check(c.PutSchedule(ctx, want, want.ETag()))
-	check(c.PutSchedule(ctx, client.Schedule{Name: "a", Every: time.Hour, End: at, Job: client.ScheduledJob{Type: "A"}}, "*"))
+	check(c.PutSchedule(ctx, client.Schedule{Name: "a", Every: time.Hour, End: at,
+		Job: client.ScheduledJob{Type: "A"}}, "*"))
 	check(c.PauseSchedule(ctx, "nightly", "a fire"))
 	check(c.ResumeSchedule(ctx, "nightly"))
 	for _, key := range []string{"mine", ""} {
@@ -98,7 +101,8 @@ func TestSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(again, nil)
-	const body = `{"cron":"30 2 * * *","timezone":"UTC","start":"2026-05-01T11:31:57Z","jitterSeconds":60,"overlap":"one",` +
+	const body = `{"cron":"30 2 * * *","timezone":"UTC","start":"2026-05-01T11:31:57Z",` +
+		`"jitterSeconds":60,"overlap":"one",` +
 		`"catchUp":"all","job":{"tier":"PAID","type":"REPORT","payload":{"a":1},"queue":"films","key":"a b","maxRetries":2,` +
 		`"maxProcessingSeconds":90,"callbackUrl":"https://x.example/","expiresIn":1.5}}`
 	asked[6] = asked[6][:len("POST /admin/schedules/nightly/run mine")-1]

@@ -104,7 +104,8 @@ func (s *script) bindsKeys() {
 }
 
 // prefixes are the keys that are the beginning of one, with what may follow.
-var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"}, "logs": {"id"}, "idempotency": {"idempotency_key"},
+var prefixes = map[string][]string{"job": {"id"}, "attempts": {"id"},
+	"logs": {"id"}, "idempotency": {"idempotency_key"},
 	"rate": {"bucket"}, "ended": {"slice_name", "slice_of(id)"}, "queues": {},
 	"unique": {"class.unique", "class.unique.unique", "e.class.unique"},
 	"lines": {"'jobs:' .. name", "'jobs:' .. line.line_name", "'jobs:' .. line.name", "'waiting'", "'parked'", "'keys'",

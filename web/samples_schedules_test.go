@@ -25,7 +25,8 @@ func (s samples) schedule(i int) ScheduleView {
 		Runs: []ScheduleRun{
 			{Occurrence: s.now, Through: s.now, JobID: s.id(1), Living: true},
 			{Occurrence: s.now, Through: s.now, JobID: s.id(2), Asked: true},
-			{Occurrence: s.now.Add(-time.Hour), Through: s.now, Missed: 7, Reason: s.text("FULL"), Detail: s.text("the queue is full")},
+			{Occurrence: s.now.Add(-time.Hour), Through: s.now, Missed: 7,
+				Reason: s.text("FULL"), Detail: s.text("the queue is full")},
 			{Occurrence: s.now.Add(-time.Hour), Through: s.now, Reason: "DOWN"},
 		},
 	}

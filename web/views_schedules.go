@@ -31,7 +31,7 @@ type SchedulePause struct {
 	Reason string
 }
 
-// ScheduleRun is what became of an occurrence, or of all missed ones from Occurrence to Through.
+// ScheduleRun says what became of an occurrence, or of all missed occurrences from Occurrence to Through.
 type ScheduleRun struct {
 	Occurrence, Through time.Time
 	JobID               string // "" = missed

@@ -105,7 +105,7 @@ func (p program) batchShowCommand() *cobra.Command {
 	return cmd
 }
 
-// showBatch prints a batch: as JSON as it is, else its counts.
+// showBatch prints a batch: the server's answer with --output json, else its counts.
 func (s *session) showBatch(b *client.Batch) error {
 	switch s.format {
 	case asJSON, asNDJSON:

@@ -25,7 +25,8 @@ func (p program) flowSubmitCommand() *cobra.Command {
 		Use: "submit", Short: "Submit a flow", Args: noArgs,
 		Long: "Submit a flow, as a whole or not at all, and print its id. The file has what POST /api/flows takes:\n" +
 			"{\"name\": ..., \"jobs\": {NAME: {\"type\", \"payload\", \"tier\", \"after\": [NAME, ...], \"onFailure\", ...}}}.",
-		Example: "  tierq flow submit --file picture.json --wait\n  tierq flow submit -f picture.json --idempotency-key picture-4711",
+		Example: "  tierq flow submit --file picture.json --wait\n" +
+			"  tierq flow submit -f picture.json --idempotency-key picture-4711",
 	}
 	file := cmd.Flags().StringP("file", "f", "", "the flow at this `path`; - for standard input")
 	key := cmd.Flags().String("idempotency-key", "", "`key` under which the same flow again is the same flow")
@@ -79,7 +80,7 @@ func (p program) flowShowCommand() *cobra.Command {
 	return cmd
 }
 
-// showFlow prints a flow: as JSON as it is, else its jobs.
+// showFlow prints a flow: the server's answer with --output json, else its jobs.
 func (s *session) showFlow(f *client.Flow) error {
 	if s.format == asJSON || s.format == asNDJSON {
 		return s.document(f.Raw)
@@ -150,7 +151,8 @@ func (p program) flowListCommand() *cobra.Command {
 func (p program) flowCancelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel FLOW_ID", Short: "Cancel all jobs of a flow that have not ended", Args: wants(1, 1, "a FLOW_ID"),
-		Long:    "Cancel all jobs of a flow that have not ended. Running jobs are told to stop. A repeat does what is left to do.",
+		Long: "Cancel all jobs of a flow that have not ended. Running jobs are told to stop. " +
+			"A repeat does what is left to do.",
 		Example: "  tierq flow cancel 019de340-01fe-7a58-be69-567cd7d6b7d4 --reason 'ordered twice'",
 	}
 	reason := cmd.Flags().String("reason", "", "why, in `words` that are kept with the jobs")

@@ -41,7 +41,7 @@ func (p program) jobsLogsCommand() *cobra.Command {
 			defer cancel()
 			err := s.client.FollowLogs(bounded, args[0], f, func(l client.LogLine) {
 				if show(l); wrong != nil {
-					cancel() // whoever read the lines has gone
+					cancel() // the reader of the lines has gone
 				}
 			})
 			if wrong != nil {
@@ -85,5 +85,5 @@ func (s *session) showLine(l *client.LogLine) error {
 	return s.line(fmt.Sprintf("%s  %d  %-5s  %s", l.At.Format(logTime), l.Attempt, l.Level, text))
 }
 
-// logTime is how the time of a line is printed.
+// logTime is the layout of a line's time.
 const logTime = "2006-01-02T15:04:05.000Z07:00"

@@ -171,7 +171,8 @@ func (s *session) showRuns(runs []client.ScheduleRun) error {
 func (p program) schedulesNextCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "next SCHEDULE", Short: "Say what a schedule will fire", Args: wants(1, 1, "a SCHEDULE"),
-		Example: "  tierq schedules next nightly-report\n  tierq schedules next nightly-report -n 3 --from 2026-10-24T00:00:00Z",
+		Example: "  tierq schedules next nightly-report\n" +
+			"  tierq schedules next nightly-report -n 3 --from 2026-10-24T00:00:00Z",
 	}
 	n := cmd.Flags().IntP("count", "n", 5, "say the next `n`, 1 to 100")
 	from := cmd.Flags().String("from", "", "after this `moment`, such as 2026-12-01T08:00:00Z (default: now)")
@@ -268,7 +269,8 @@ func (p program) schedulesSetCommand() *cobra.Command {
 	c, start, end, data := client.Schedule{}, "", "", ""
 	cmd := &cobra.Command{
 		Use: "set SCHEDULE", Short: "Store a schedule, in place of one that is there", Args: wants(1, 1, "a SCHEDULE"),
-		Long: "Store a schedule, in place of one that is there: what no flag says is the default. Its jobs belong to the key\n" +
+		Long: "Store a schedule, in place of one that is there: what no flag says is the default. " +
+			"Its jobs belong to the key\n" +
 			"that you show. For schedules in files: tierq schedules apply.",
 		Example: "  tierq schedules set nightly-report --cron '30 2 * * *' --timezone Europe/Berlin --type REPORT " +
 			"--data '{\"kind\": \"jobs\", \"format\": \"csv\"}'\n" +
@@ -276,7 +278,8 @@ func (p program) schedulesSetCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Cron, "cron", "", "fire by this `expression`, five fields or six with seconds, or @daily")
-	durationVar(f, &c.Every, "every", 0, "fire each time this `time` has passed, such as 10m; from --start, or from 1970 on")
+	durationVar(f, &c.Every, "every", 0,
+		"fire each time this `time` has passed, such as 10m; from --start, or from 1970 on")
 	f.StringVar(&c.Timezone, "timezone", "", "with --cron: the `zone` whose clock it means (default: UTC)")
 	f.StringVar(&start, "start", "", "fire nothing before this `moment`, such as 2026-12-01T08:00:00Z")
 	f.StringVar(&end, "end", "", "fire nothing after this `moment`")

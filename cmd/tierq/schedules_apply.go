@@ -71,7 +71,8 @@ func (p program) schedulesApplyCommand() *cobra.Command {
 			"stay as they are. --prune deletes all schedules that no file has.",
 		Example: "  tierq schedules apply -f schedules/ --dry-run\n  tierq schedules apply -f schedules/ --prune",
 	}
-	from := cmd.Flags().StringArrayP("file", "f", nil, "read this file, or the files of this folder, at a `path`; again for others")
+	from := cmd.Flags().StringArrayP("file", "f", nil,
+		"read this file, or the files of this folder, at a `path`; again for others")
 	prune := cmd.Flags().Bool("prune", false, "delete the schedules that no file has")
 	dry := cmd.Flags().Bool("dry-run", false, "change nothing; say what would change")
 	_ = cmd.MarkFlagRequired("file") // there is such a flag
@@ -147,8 +148,8 @@ func (s *session) applySchedule(ctx context.Context, asked client.Schedule, ther
 	return "changed", nil
 }
 
-// alike says whether a server's schedule is as a file says. It does not see whose key would own it, and which queue a
-// server chooses for a type.
+// alike says whether a server's schedule is as a file says. It compares neither the owner nor the queue that a server
+// chooses for a type.
 func alike(is, asked client.Schedule) bool {
 	asked.Overlap, asked.CatchUp = cmp.Or(asked.Overlap, client.OverlapSkip), cmp.Or(asked.CatchUp, client.CatchUpLast)
 	asked.Job.Tier, asked.Job.Queue = cmp.Or(asked.Job.Tier, client.Unpaid), cmp.Or(asked.Job.Queue, client.MainQueue)

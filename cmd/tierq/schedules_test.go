@@ -64,7 +64,8 @@ func TestSchedules(t *testing.T) {
 		asks string
 	}{
 		{"schedules list", []string{"nightly", "30 2 * * *", "2026-05-02T02:30:00Z", "REPORT"}, "GET"},
-		{"schedules show nightly", []string{`{"kind":"jobs"}`, doneID + ", asked for", "living", "30 missed: DOWN", "no server"},
+		{"schedules show nightly", []string{`{"kind":"jobs"}`, doneID + ", asked for",
+			"living", "30 missed: DOWN", "no server"},
 			"GET /nightly"},
 		{"schedules show nightly --runs 1", []string{"living"}, "GET /nightly"},
 		{"schedules next nightly -n 3 --from 2026-10-24T00:00:00Z", []string{"2026-05-02T02:30:00Z\n"},

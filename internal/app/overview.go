@@ -157,7 +157,7 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 	return w, nil
 }
 
-// waitsShown is how many of the jobs that a WAITING job waits for are named.
+// waitsShown bounds the list of the jobs that a WAITING job waits for.
 const waitsShown = 10
 
 // countSlots counts the workers that take jobs of the job's queue, and their free slots.

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/schedule"
 )
 
-// scheduled are the jobs of schedules: the ledger gives them to Redis, and the pool of this process is woken.
+// scheduled gives Redis the jobs of schedules, and then wakes the pool of this process.
 type scheduled struct {
 	*ledger.Ledger
 	wake func()
@@ -21,7 +21,7 @@ func (s scheduled) GiveRows(ctx context.Context, rows []job.JournalRow, since ti
 	return n, err
 }
 
-// wireSchedules makes the parts that fire schedules, and that operators change them with.
+// wireSchedules makes the Firer, which fires schedules, and the Book, which operators change them with.
 func (v *server) wireSchedules(wake func()) {
 	o := schedule.Options{
 		Plans: v.plans, Queues: v.queueBook, Pauses: v.pauseBook, Jobs: scheduled{v.ledger, wake},

@@ -145,7 +145,7 @@ func (a *Archive) Batch(ctx context.Context, id job.ID) (job.Batch, error) {
 	return *b, nil
 }
 
-// BatchOf returns the id of the batch that a job is a member of; "" if it is none's.
+// BatchOf returns the id of the batch that a job is a member of; "" if it is in no batch.
 func (a *Archive) BatchOf(ctx context.Context, id job.ID) (job.ID, error) {
 	var ids []string
 	query := "SELECT batch_id FROM batch_members WHERE job_id = ?"

@@ -122,7 +122,7 @@ func (a *Archive) checkCounts(ctx context.Context, id job.ID) ([]job.Finding, er
 	}
 	lock := a.members.lock
 	err = a.db.Transaction(ctx, []string{lock, countMembers, a.members.read}, func(conn gorm.ConnPool) error {
-		// Whoever changes members changes the counts in the same transaction, and needs this lock for it.
+		// A transaction that changes members changes the counts too, and needs this lock for it.
 		if err := eachRow(ctx, conn, lock, []any{string(id)}, func(func(...any) error) error { return nil }); err != nil {
 			return fmt.Errorf("read batches: %w", err)
 		}
@@ -188,9 +188,9 @@ const (
 	memberDeletes = 500
 )
 
-// DeleteBatches deletes one of the batches whose last round ended at least age ago, or that nobody sealed and that are
-// so old, or some of its members. It returns how many rows it deleted, 0 if no batch is that old. A batch with a member
-// that lives stays.
+// DeleteBatches deletes an old batch, or some of its members. A batch is old if its last round ended at least age ago,
+// or if nobody sealed it and it was made so long ago. A batch with a member that lives stays. DeleteBatches returns how
+// many rows it deleted, 0 if no batch is old.
 func (a *Archive) DeleteBatches(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	ms := age.Milliseconds()
 	var ids []string

@@ -31,7 +31,8 @@ const (
 	findCompleted = "SELECT " + completedColumns + ", r.result, l.progress, COALESCE(LENGTH(l.log), 0) AS log_bytes " +
 		"FROM job_results r LEFT JOIN job_logs l ON l.job_id = r.job_id AND l.generation = r.generation " +
 		"WHERE r.job_id = ?"
-	findOther = "SELECT " + endedColumns + ", l.progress, COALESCE(LENGTH(l.log), 0) AS log_bytes FROM job_outcomes o" + endedJoins +
+	findOther = "SELECT " + endedColumns + ", l.progress, COALESCE(LENGTH(l.log), 0) AS log_bytes " +
+		"FROM job_outcomes o" + endedJoins +
 		" LEFT JOIN job_logs l ON l.job_id = o.job_id AND l.generation = o.generation" +
 		" WHERE o.job_id = ? AND o.outcome <> 'COMPLETED' ORDER BY o.generation DESC LIMIT 1"
 )

@@ -139,8 +139,8 @@ func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.F
 	return released, err
 }
 
-// flowsRequeued is the part that flows have in the transaction that promises requeues: the jobs live again in their
-// flows, which are not cancelled any more. With cascade the jobs that were cancelled because of them wait again, in
+// flowsRequeued changes the flows of requeued jobs, in the transaction that promises the requeues: the jobs live again,
+// and their flows are no longer cancelled. With cascade the jobs that were cancelled because of them wait again, in
 // their next generation.
 func (a *Archive) flowsRequeued(ctx context.Context, conn gorm.ConnPool, flows []string, rows []*job.JournalRow,
 	cascade bool) error {

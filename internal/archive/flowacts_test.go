@@ -136,7 +136,8 @@ func TestAddFlowJobs(t *testing.T) {
 			t.Errorf("a circle: %v", err)
 		}
 		endAs(t, a, w, map[string]job.Status{"split": job.Completed})
-		if _, err := a.AddFlowJobs(t.Context(), flowID, by, loop, []string{"4"}, flowTime); !errors.Is(err, job.ErrLeaseLost) {
+		_, err := a.AddFlowJobs(t.Context(), flowID, by, loop, []string{"4"}, flowTime)
+		if !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("a job that has ended adds: %v", err)
 		}
 		wantStatuses(t, a, map[string]string{"": "RUNNING", "split": "COMPLETED", "split/1": "PENDING",
@@ -246,7 +247,8 @@ func TestFlowLists(t *testing.T) {
 			flowJob("c", job.FlowCancels, "a"))
 		mine, other := "key-1", "key-2"
 		flows, next, err := a.Flows(t.Context(), job.FlowFilter{Owner: &mine, State: job.FlowRunning}, "", 10)
-		if err != nil || next != "" || len(flows) != 1 || flows[0].Counts[job.Waiting] != 2 || flows[0].Counts[job.Pending] != 1 {
+		if err != nil || next != "" || len(flows) != 1 ||
+			flows[0].Counts[job.Waiting] != 2 || flows[0].Counts[job.Pending] != 1 {
 			t.Errorf("%+v, %q, %v", flows, next, err)
 		}
 		if flows, _, err := a.Flows(t.Context(), job.FlowFilter{Owner: &other}, "", 10); err != nil || len(flows) != 0 {
@@ -258,7 +260,8 @@ func TestFlowLists(t *testing.T) {
 		}
 		var got []job.ID
 		for cursor := ""; ; {
-			items, next, err := a.WaitingJobs(t.Context(), job.Filter{Owner: &mine, Tier: job.Paid, Type: "STEP", TraceID: "trace-1"},
+			items, next, err := a.WaitingJobs(t.Context(),
+				job.Filter{Owner: &mine, Tier: job.Paid, Type: "STEP", TraceID: "trace-1"},
 				cursor, 1)
 			if err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ const (
 	completeNode = "UPDATE flow_jobs SET status = ?, generation = ?, dependency_failed = ?, payload = NULL " +
 		"WHERE flow_id = ? AND name = ?"
 	markFlow = "UPDATE flows SET cancelled = ? WHERE id = ?"
-	// flowParts are how many jobs of a flow one statement reads.
+	// flowParts is how many jobs of a flow one statement reads.
 	flowParts = 64
 )
 
@@ -59,17 +59,18 @@ func (a *Archive) endFlow(ended bool) string {
 }
 
 func (a *Archive) insertReason() string {
-	return "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) VALUES (?, ?, ?, " + a.db.Dialect.Now + ") " +
+	return "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) " +
+		"VALUES (?, ?, ?, " + a.db.Dialect.Now + ") " +
 		a.db.Dialect.KeepFirst("job_id")
 }
 
-// flowQueries are the statements with which a flow is locked, read and written.
+// flowQueries returns the statements that lock, read and write a flow.
 func (a *Archive) flowQueries() []string {
 	return []string{a.lockFlow(), flowHead, flowNodes, flowRows(), updateNode, completeNode, a.endFlow(true),
 		a.endFlow(false), a.insertReason(), markFlow}
 }
 
-// lockFlows locks the rows of flows, which are sorted, and returns those that are there.
+// lockFlows locks the rows of flows, whose ids are sorted, and returns the flows that exist.
 func (a *Archive) lockFlows(ctx context.Context, conn gorm.ConnPool, flows []string) (there []string, err error) {
 	for _, id := range flows {
 		err := eachRow(ctx, conn, a.lockFlow(), []any{id}, func(scan func(...any) error) error {
@@ -267,9 +268,9 @@ func (f *lockedFlow) whyCancelled(name string) string {
 	return string(job.DependencyFailed)
 }
 
-// flowsEnded is the part that flows have in the transaction that records outcomes: it locks the flows of the outcomes,
-// marks their jobs as ended, and decides what goes on. It is the first part, so that all writers lock flows before rows
-// of outcomes. If another part finds that SQL had an outcome before, the transaction is undone as a whole.
+// flowsEnded changes the flows of ended jobs, in the transaction that records the outcomes: it locks the flows, marks
+// the jobs as ended, and decides what goes on. It is the first part of the transaction, so that all writers lock flows
+// before rows of outcomes. If another part finds that SQL had an outcome before, the transaction is undone as a whole.
 func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes []*job.Outcome) (
 	released []job.JournalRow, err error) {
 	flows := flowsOf(outcomes)

@@ -14,8 +14,8 @@ import (
 )
 
 // flowColumns are the columns of a flow's job without options and payload.
-const flowColumns = "flow_id, name, job_id, status, generation, dependency_failed, on_failure, tier, type, owner, queue, " +
-	"priority, max_retries, delay_ms, run_at, trace_id, content, waits_for"
+const flowColumns = "flow_id, name, job_id, status, generation, dependency_failed, on_failure, tier, type, " +
+	"owner, queue, priority, max_retries, delay_ms, run_at, trace_id, content, waits_for"
 
 // arrivedRow is a job of a flow with the flow's arrival.
 type arrivedRow struct {
@@ -79,7 +79,7 @@ func (a *Archive) Flow(ctx context.Context, id job.ID) (job.Flow, error) {
 	return f, nil
 }
 
-// FlowContents reads the hashes of what was said of the jobs of a flow, by name.
+// FlowContents reads the content hashes of a flow's jobs, by name.
 func (a *Archive) FlowContents(ctx context.Context, id job.ID) (map[string]string, error) {
 	var rows []flowJobRow
 	err := a.db.Read.WithContext(ctx).Raw("SELECT name, content FROM flow_jobs WHERE flow_id = ?", string(id)).

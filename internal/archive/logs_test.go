@@ -27,7 +27,8 @@ func TestLogsAndProgress(t *testing.T) {
 			t.Errorf("%d rows", n)
 		}
 		lines, err := s.Logs(t.Context(), id(1))
-		if err != nil || len(lines) != 3 || lines[0].Text != "a\nb" || string(lines[0].Attrs) != `{"n":1}` || lines[1].Lost != 6 ||
+		if err != nil || len(lines) != 3 || lines[0].Text != "a\nb" ||
+			string(lines[0].Attrs) != `{"n":1}` || lines[1].Lost != 6 ||
 			lines[2].Text != text || lines[2].Level != "ERROR" || lines[2].Seq() != 5_000_001 {
 			t.Errorf("%v, %+v", err, lines)
 		}

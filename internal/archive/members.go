@@ -37,8 +37,8 @@ type memberStatements struct {
 func memberStatementsOf(d database.Dialect) memberStatements {
 	of := "UPDATE batches" + d.ByPrimary + " SET "
 	return memberStatements{
-		lock:  "SELECT owner, sealed FROM batches" + d.ByPrimary + " WHERE id = ?" + d.LockRows,
-		add:   of + "total = total + ? WHERE id = ?",
+		lock: "SELECT owner, sealed FROM batches" + d.ByPrimary + " WHERE id = ?" + d.LockRows,
+		add:  of + "total = total + ? WHERE id = ?",
 		count: of + "completed = completed + ?, failed = failed + ?, cancelled = cancelled + ?, expired = expired + ? " +
 			"WHERE id = ?",
 		revive: of + "failed = failed - ?, round = round + CASE WHEN ended_round = round THEN 1 ELSE 0 END, " +

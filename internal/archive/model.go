@@ -94,7 +94,7 @@ type attemptRow struct {
 	UntilAt    *time.Time `gorm:"type:datetime(6)"`   // set for a LATER only
 }
 
-// logRow is what the handlers of an ended generation told beside its result.
+// logRow has what the handlers of an ended generation told beside its result.
 type logRow struct {
 	JobID      string `gorm:"type:char(36);primaryKey"`
 	Generation int    `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -193,7 +193,7 @@ type scheduleRow struct {
 	ChangedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
-// scheduleRunRow is what became of an occurrence of a schedule, or of several missed ones.
+// scheduleRunRow says what became of an occurrence of a schedule, or of several missed ones.
 type scheduleRunRow struct {
 	Name       string    `gorm:"type:varchar(80);primaryKey"`
 	Occurrence time.Time `gorm:"type:datetime(6);primaryKey"`

@@ -23,8 +23,8 @@ func (w *Writer) give(ctx context.Context, owed []job.JournalRow, since time.Tim
 	w.opts.Give(ctx, owed, since)
 }
 
-// debts returns the jobs that are owed for the outcomes which this writer inserted, or that they released, and a time
-// before the insert.
+// debts returns the jobs that are owed for the outcomes which this writer inserted, the jobs that these outcomes
+// released, and a time before the insert.
 // If SQL had an outcome before, its writer wrote the owed job's row too, unless that writer was of a version
 // without such rows; then debts writes the row now. If SQL does not take that row, the outcome is missing in ours:
 // it is not acknowledged, and the outbox delivers it again.

@@ -70,8 +70,8 @@ func (a *Archive) Schedule(ctx context.Context, name string) (job.Schedule, erro
 	return found[0], nil
 }
 
-// DueSchedules reads the schedules that are due by a time, the first due first, at most limit; and when the next one
-// after these is due, zero = none is.
+// DueSchedules reads the schedules that are due by a time, the first due first, at most limit. next is when the next
+// schedule after these is due, zero = no schedule is.
 func (a *Archive) DueSchedules(ctx context.Context, by time.Time, limit int) (due []job.Schedule, next time.Time,
 	err error) {
 	if due, err = a.schedulesBy(ctx, dueSchedules, by.UTC(), limit); err != nil {
@@ -120,8 +120,8 @@ func scheduleValues(s *job.Schedule) ([]any, error) {
 	}, nil
 }
 
-const scheduleSets = "version = ?, owner = ?, schedule = ?, payload = ?, incarnation = ?, occurrence = ?, due_at = ?, " +
-	"last_occurrence = ?, changed_at = "
+const scheduleSets = "version = ?, owner = ?, schedule = ?, payload = ?, incarnation = ?, occurrence = ?, " +
+	"due_at = ?, last_occurrence = ?, changed_at = "
 
 // StoreSchedule stores a schedule whose row has version s.Version - 1; version 1 is a new schedule. next is the row's
 // occurrence as the caller has read it, zero = none. job.ErrChanged: the row has another version or occurrence, or is

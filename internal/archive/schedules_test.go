@@ -216,7 +216,8 @@ func TestFireSchedule_Overlap(t *testing.T) {
 		step(5, 1, job.FiredJob)
 		step(6, 0, job.FiredSkip)
 		none := firing("s", 7, 7, 0)
-		none.Row, none.Missed = nil, []job.ScheduleRun{{Occurrence: none.Occurrence, Through: none.Occurrence.Add(time.Minute),
+		none.Row, none.Missed = nil, []job.ScheduleRun{{
+			Occurrence: none.Occurrence, Through: none.Occurrence.Add(time.Minute),
 			Missed: 2, Reason: job.MissedDown}}
 		none.Last, none.Next = noon.Add(8*time.Minute), noon.Add(9*time.Minute)
 		if fired, err := a.FireSchedule(ctx, none); err != nil || fired != job.FiredNone {

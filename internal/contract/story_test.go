@@ -45,7 +45,9 @@ func (s *server) isAsDescribed() {
 	s.elsewhere()
 	s.callers(pdf)
 	for _, o := range s.c.Operations() {
-		path := strings.NewReplacer("/flows/{id}", "/flows/"+flow, "{id}", pdf, "{tier}", "PAID", "{name}", "main", "{file}", "start.js", "/result/poll",
+		path := strings.NewReplacer("/flows/{id}", "/flows/"+flow, "{id}", pdf, "{tier}", "PAID",
+			"{name}", "main", "{file}", "start.js",
+			"/result/poll",
 			"/result/poll?jobId="+pdf).Replace(o.Path)
 		if strings.HasPrefix(o.Path, "/api/batches") {
 			path = strings.Replace(path, pdf, batch, 1)
@@ -319,7 +321,8 @@ func (s *server) flows() string {
 	if err := json.Unmarshal(a.body, &f); err != nil || len(f.Jobs) != 3 {
 		s.t.Fatalf("%s, %v", a.body, err)
 	}
-	if again := s.want(201, "POST", "/api/flows", body, "Idempotency-Key", "flow-1"); string(again.body) != string(a.body) {
+	again := s.want(201, "POST", "/api/flows", body, "Idempotency-Key", "flow-1")
+	if string(again.body) != string(a.body) {
 		s.t.Errorf("a repeat is answered %s", again.body)
 	}
 	s.want(422, "POST", "/api/flows", `{"jobs":{"a":{}}}`, "Idempotency-Key", "flow-1")

@@ -151,7 +151,8 @@ func TestFlowEmbedded(t *testing.T) {
 	e := newEmbedded(t)
 	e.start()
 	file := filepath.Join(t.TempDir(), "runs")
-	body := fmt.Sprintf(`{"jobs":{"a":%s,"b":%s,"c":%s,"d":%s}}`, step(file, 300), step(file, 300, "a"), step(file, 10, "a"),
+	body := fmt.Sprintf(`{"jobs":{"a":%s,"b":%s,"c":%s,"d":%s}}`,
+		step(file, 300), step(file, 300, "a"), step(file, 10, "a"),
 		step(file, 10, "b", "c"))
 	a := do(t, "POST", e.server.base+"/api/flows", body, "Idempotency-Key", "k")
 	var made struct{ FlowID string }

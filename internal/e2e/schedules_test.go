@@ -241,7 +241,8 @@ func TestSchedules_Embedded(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t)
 	e.start()
-	e.server.schedules("s", `{"everySeconds":1,"overlap":"allow","catchUp":"all","job":{"tier":"public","type":"SIMULATION"}}`)
+	e.server.schedules("s", `{"everySeconds":1,"overlap":"allow","catchUp":"all",`+
+		`"job":{"tier":"public","type":"SIMULATION"}}`)
 	l := ledgerOfRuns{"s": map[int64]string{}}
 	for range 3 {
 		before := len(l["s"])

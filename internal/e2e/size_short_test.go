@@ -9,7 +9,7 @@ const (
 	embeddedKills   = 10               // in the test that kills an embedded server repeatedly
 	firstStartKills = 8                // in the tests of a server's first start, on each database
 	manyJobs        = 1_500            // through three processes, and through the SDK with dropped replies
-	uniqueJournal   = "off"            // in the race for unique keys: with the journal a killed submit's row is settled after 10 s
+	uniqueJournal   = "off"            // in the race for unique keys; else a killed submit's row is settled after 10 s
 	libraryJobs     = 2_000            // through a program with each worker library, which is killed in the middle
 	scheduleSpan    = 20 * time.Second // of the schedules of every second
 	batchMembers    = 600              // of the batch whose servers are killed

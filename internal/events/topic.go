@@ -20,7 +20,7 @@ type topic struct {
 	id      job.ID
 	waiters map[*waiter]struct{}
 	curious int // waiters for every move, not only for the end
-	all     int // those of them who wait for progress and for lines of the log, too
+	all     int // those of them that wait for progress and for lines of the log, too
 
 	due     bool // a read was requested and has not begun
 	moved   bool // an event since the last read began that caused no read

@@ -255,7 +255,7 @@ func (a *api) cancelBatch(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// mayBatch refuses a submit to a batch by a caller without a key: nobody could say whose batch it is.
+// mayBatch refuses a submit to a batch by a caller without a key, because such a caller owns no batch.
 func mayBatch(caller *job.Caller, s *job.Submission) error {
 	switch {
 	case anonymous(caller):

@@ -74,7 +74,7 @@ func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	return a.changesAs(c, &jobChangeBody)
 }
 
-// changesAs is changes for a body of another shape.
+// changesAs does what changes does, for a body of another shape.
 func (a *api) changesAs(c *gin.Context, shape *shape[jobChange]) (id job.ID, asked jobChange, err error) {
 	if c.Request.Method == http.MethodDelete {
 		err = jobChangeParams.read(c.Request.URL.RawQuery, &asked)

@@ -11,7 +11,8 @@ import (
 // job FAILED that failed and is tried again; here the word for that is RETRYING, and FAILED is what answers call
 // FAILED.
 var statuses = map[string]job.Status{
-	"SCHEDULED": job.Scheduled, "HELD": job.Held, "WAITING": job.Waiting, "PENDING": job.Pending, "PROCESSING": job.Processing,
+	"SCHEDULED": job.Scheduled, "HELD": job.Held,
+	"WAITING": job.Waiting, "PENDING": job.Pending, "PROCESSING": job.Processing,
 	"COMPLETED": job.Completed,
 	"FAILED":    job.Failed,
 	"CANCELLED": job.Cancelled, "EXPIRED": job.Expired,

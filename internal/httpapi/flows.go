@@ -68,8 +68,8 @@ var (
 	}, others: func(*flowJobAsked, string, jsontext.Value) error { return nil }}
 )
 
-// newFlowJobBody returns the members of a submit that a job of a flow has too. Those that decide about a submit's
-// arrival it has not: a job of a flow arrives with the flow.
+// newFlowJobBody returns the members of a submit that a job of a flow has too. It leaves out the members that decide
+// about the arrival, because a job of a flow arrives with the flow.
 func newFlowJobBody() *submitBody {
 	ignored := func(*asked, jsontext.Value) error { return nil }
 	b := newSubmitBody(ours, map[string]member[asked]{

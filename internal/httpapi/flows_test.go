@@ -154,7 +154,8 @@ func TestWhy_Waiting(t *testing.T) {
 	t.Parallel()
 	wait := func(name string, j job.Job) job.FlowWait { return job.FlowWait{Name: name, Job: j} }
 	w := Why{Job: job.Job{Status: job.Waiting}, WaitsOpen: 6, WaitsAll: 9, Waits: []job.FlowWait{
-		wait("resize", job.Job{Status: job.Processing, Attempt: 1}), wait("scan", job.Job{Status: job.Processing, Attempt: 2}),
+		wait("resize", job.Job{Status: job.Processing, Attempt: 1}),
+		wait("scan", job.Job{Status: job.Processing, Attempt: 2}),
 		wait("crop", job.Job{Status: job.Scheduled, RetryCount: 1}), wait("zip", job.Job{Status: job.Failed}),
 		wait("mail", job.Job{Status: job.Waiting}),
 	}}

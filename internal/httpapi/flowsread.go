@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// flowCounts says how many jobs of a flow stand how. Living ones are released and have not ended.
+// flowCounts counts the jobs of a flow by how they stand. Living jobs are released and have not ended.
 type flowCounts struct {
 	Waiting   int `json:"waiting"`
 	Living    int `json:"living"`
@@ -212,7 +212,8 @@ var inputsShape = shape[inputsAsked]{members: map[string]member[inputsAsked]{
 	},
 }}
 
-// inputBody is what a job that was waited for left behind, for the worker of the job that waited: nothing is redacted.
+// inputBody has what a job left behind for a later job of its flow. The worker of that job reads it, so nothing is
+// redacted.
 type inputBody struct {
 	Name         string         `json:"name"`
 	JobID        job.ID         `json:"jobId"`
@@ -254,8 +255,8 @@ func (a *api) workerInputs(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// flowOf returns the flow of a job; nil if it is of none. A living job and a dead letter have it with them; of other
-// ended jobs only the flow itself knows.
+// flowOf returns the flow of a job; nil if the job is in no flow. A living job and a dead letter name it; for other
+// ended jobs flowOf searches the flows.
 func (a *api) flowOf(c *gin.Context, j *job.Job) *job.ID {
 	if j.Flow == "" && j.Status.Ended() && a.Flows != nil {
 		flows, _, err := a.Flows.Flows(c.Request.Context(), job.FlowFilter{JobID: j.ID}, "", 1)

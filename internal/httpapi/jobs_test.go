@@ -95,7 +95,8 @@ func TestGetJob(t *testing.T) {
 		`"type":"SIMULATION","tier":"PAID","queue":"main","key":null,"status":"COMPLETED","retryCount":1,` +
 		`"attempts":2,"maxRetries":5,"runAt":null,"expiresAt":null,"lastError":"boom","owner":"key-7",` +
 		`"payload":null,"payloadKept":false,` +
-		`"callbackUrl":null,"schedule":null,"flowId":null,"batchId":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z",` +
+		`"callbackUrl":null,"schedule":null,"flowId":null,"batchId":null,` +
+		`"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z",` +
 		`"updatedAt":"2026-05-01T11:31:59.961931Z",` +
 		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z",` +
 		`"failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"note":"1 of 2 done",` +

@@ -247,11 +247,12 @@ func TestLines_ETA(t *testing.T) {
 func TestWhy_Line(t *testing.T) {
 	t.Parallel()
 	for words, place := range map[string]job.LinePlace{
-		"its key may run no more at the same time: 2 of its attempts run":                         {Name: "a", Parked: true, Running: 2, Rate: 1},
-		"its key may start no attempt before 2026-05-01T11:31:57Z":                                {Name: "a", Parked: true, Until: aMoment, Rate: 1},
-		"its key may start no attempt now":                                                        {Name: "a", Parked: true, Rate: 1},
-		"3 jobs are ahead in its line":                                                            {Name: "a", Ahead: 3, Rate: 1},
-		"no attempt of its line has ended in the last five minutes, so when it ends is not known": {Name: "a"},
+		"its key may run no more at the same time: 2 of its attempts run": {Name: "a", Parked: true, Running: 2, Rate: 1},
+		"its key may start no attempt before 2026-05-01T11:31:57Z":        {Name: "a", Parked: true, Until: aMoment, Rate: 1},
+		"its key may start no attempt now":                                {Name: "a", Parked: true, Rate: 1},
+		"3 jobs are ahead in its line":                                    {Name: "a", Ahead: 3, Rate: 1},
+		"no attempt of its line has ended in the last five minutes, " +
+			"so when it ends is not known": {Name: "a"},
 	} {
 		w := Why{Job: job.Job{Status: job.Pending}, Workers: 1, FreeSlots: 1, Gate: Gate{Open: true}, Line: &place}
 		w.Ahead.Position = place.Ahead

@@ -46,7 +46,8 @@ func TestLogs(t *testing.T) {
 	wrong := `{"seq":1000006,"attempt":1` + at + `,"level":"ERROR","text":"no","attrs":{"n":1}}`
 	again := `{"seq":2000001,"attempt":2` + at + `,"level":"INFO","text":"again"}`
 	for query, want := range map[string]string{
-		"?level=INFO":           `{"items":[` + first + "," + gap + "," + wrong + "," + again + `],"after":2000001,"more":false,"ended":false}`,
+		"?level=INFO": `{"items":[` + first + "," + gap + "," + wrong + "," + again +
+			`],"after":2000001,"more":false,"ended":false}`,
 		"?level=ERROR&limit=1":  `{"items":[` + gap + `],"after":1000005,"more":true,"ended":false}`,
 		"?attempt=2":            `{"items":[` + again + `],"after":2000001,"more":false,"ended":false}`,
 		"?after=1000006":        `{"items":[` + again + `],"after":2000001,"more":false,"ended":false}`,
@@ -220,7 +221,8 @@ func TestWorker_Log(t *testing.T) {
 		r.wrongIn(t, "/api/worker/log", body, "logs")
 	}
 	r.leases.err = fmt.Errorf("call: %w", job.ErrAmbiguous)
-	wantProblem(t, r.json("POST", "/api/worker/log", `{"logs":[{"lease":"v1.x","from":1,"lines":["a"]}]}`), 503, "SYSTEM_UNHEALTHY")
+	wantProblem(t, r.json("POST", "/api/worker/log", `{"logs":[{"lease":"v1.x","from":1,"lines":["a"]}]}`),
+		503, "SYSTEM_UNHEALTHY")
 }
 
 func TestWorker_Progress(t *testing.T) {
@@ -232,10 +234,12 @@ func TestWorker_Progress(t *testing.T) {
 		`{"leases":[{"lease":"v1.a","progress":{"done":3,"total":9,"note":"page 3","step":7}},`+
 			`{"lease":"v1.b","progress":{"done":3,"total":null,"note":null}}]}`)
 	want := []*job.Progress{{Done: 3, Total: 9, Note: "page 3"}, {Done: 3}}
-	if rec.Code != 200 || r.leases.beats[0].Step != 7 || r.leases.beats[1].Step != 0 || !reflect.DeepEqual([]*job.Progress{r.leases.beats[0].Progress, r.leases.beats[1].Progress}, want) {
+	if rec.Code != 200 || r.leases.beats[0].Step != 7 || r.leases.beats[1].Step != 0 ||
+		!reflect.DeepEqual([]*job.Progress{r.leases.beats[0].Progress, r.leases.beats[1].Progress}, want) {
 		t.Errorf("%d %s: %+v", rec.Code, rec.Body, r.leases.beats)
 	}
-	for _, p := range []string{`7`, `{"done":-1}`, `{"done":1.5}`, `{"done":1,"total":"9"}`, `{"done":1,"x":1}`, `{"done":1,"step":0}`,
+	for _, p := range []string{
+		`7`, `{"done":-1}`, `{"done":1.5}`, `{"done":1,"total":"9"}`, `{"done":1,"x":1}`, `{"done":1,"step":0}`,
 		`{"done":1,"note":7}`, `{"done":1,"note":"` + strings.Repeat("ü", 101) + `"}`} {
 		body := `{"leases":[{"lease":"v1.a","progress":` + p + `}]}`
 		r.wrongIn(t, "/api/worker/heartbeat", body, "leases.progress")

@@ -31,7 +31,7 @@ type thenAsked struct {
 	on job.ThenOn
 }
 
-// ofThen makes a member of asked one of thenAsked.
+// ofThen returns the setter of a thenAsked that calls the setter of its asked.
 func ofThen(set func(*asked, jsontext.Value) error) member[thenAsked] {
 	return func(t *thenAsked, v jsontext.Value) error { return set(&t.asked, v) }
 }
@@ -75,7 +75,7 @@ var newBatchShape = shape[newBatch]{members: map[string]member[newBatch]{
 	},
 }}
 
-// thens is the spelling of the member then.
+// thens names the members of a then job in errors.
 var thens = &spelling{typ: "then.type", maxRetries: "then.maxRetries"}
 
 // createBatch serves POST /api/batches.

@@ -153,8 +153,8 @@ func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 	return &ahead, secondsFor(ahead+1, a.Line.Rate())
 }
 
-// secondsInLine is secondsFor the jobs up to the one at a place in a line. It is nil too while the line waits for an
-// operator.
+// secondsInLine returns in how many seconds the jobs up to a place in a line will have ended, as secondsFor does. It
+// also returns nil while the line waits for an operator.
 func secondsInLine(l *job.LinePlace) *int64 {
 	if l.Parked && l.Running == 0 && l.Until.IsZero() {
 		return nil

@@ -21,7 +21,7 @@ type scheduleAsked struct {
 	jobs bool // job is there
 }
 
-// scheduledJob is the shape of what a schedule's jobs are: a submit without what an occurrence decides.
+// scheduledJob is the shape of a schedule's jobs: a submit without the members that an occurrence decides.
 var scheduledJob = func() *submitBody {
 	b := newSubmitBody(ours, map[string]member[asked]{"tier": (*asked).setTier})
 	for _, name := range []string{"delaySeconds", "runAt", "unique", "expiresAt", "batch"} {
@@ -148,7 +148,7 @@ func (a *api) scheduledJob(c *gin.Context, asked *asked) (j job.ScheduledJob, er
 	}, nil
 }
 
-// inJob says of an error's fields that they are those of the member job.
+// inJob puts "job." before the fields of an error, because the body has them in its member job.
 func inJob(err error) error {
 	p, known := explain(err)
 	if !known || len(p.fields) == 0 {

@@ -65,7 +65,7 @@ type schedulePauseBody struct {
 	Reason *string `json:"reason"`
 }
 
-// scheduledBody is what the jobs of a schedule are, on the wire. A list leaves the payload out.
+// scheduledBody describes the jobs of a schedule on the wire. A list leaves the payload out.
 type scheduledBody struct {
 	Tier       job.Tier       `json:"tier"`
 	Type       string         `json:"type"`
@@ -78,7 +78,7 @@ type scheduledBody struct {
 	ExpiresIn  *float64       `json:"expiresIn"`
 }
 
-// runBody is what became of an occurrence, or of those from occurrence to through.
+// runBody says what became of an occurrence, or of the occurrences from occurrence to through.
 type runBody struct {
 	Occurrence *string           `json:"occurrence"`
 	Through    *string           `json:"through"`
@@ -268,7 +268,7 @@ func (a *api) holdSchedule(c *gin.Context, action string,
 	return write(c, http.StatusOK, a.scheduleOf(c, &stored))
 }
 
-// pausedOf is what the log of changes has of a pause of a schedule.
+// pausedOf returns a schedule's pause as the log of changes has it.
 func pausedOf(s *job.Schedule) any {
 	if s.Paused == nil {
 		return nil
@@ -346,8 +346,8 @@ func (a *api) nextOfSchedule(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// madeBy returns the schedule that made a job; nil if none did. A living job and a dead letter have it with them; of
-// other ended jobs SQL knows it as long as the schedule remembers the run.
+// madeBy returns the schedule that made a job; nil if none did. A living job and a dead letter name it; for other
+// ended jobs SQL knows it as long as the schedule remembers the run.
 func (a *api) madeBy(c *gin.Context, j *job.Job) *string {
 	name := j.Schedule
 	if name == "" && j.Status.Ended() && a.Schedules != nil {

@@ -109,7 +109,8 @@ const aSchedule = `{"everySeconds":60,"job":{"tier":"paid","type":"PAIR","payloa
 func storedSchedule() job.Schedule {
 	return job.Schedule{
 		Name: "nightly", Cron: "30 2 * * *", Start: aMoment, End: aMoment, Jitter: time.Minute, Overlap: job.OverlapOne,
-		CatchUp: job.CatchUpAll, Owner: "k1", Version: 3, Next: aMoment, Last: aMoment, CreatedAt: aMoment, ChangedAt: aMoment,
+		CatchUp: job.CatchUpAll, Owner: "k1", Version: 3,
+		Next: aMoment, Last: aMoment, CreatedAt: aMoment, ChangedAt: aMoment,
 		Job: job.ScheduledJob{
 			Tier: job.Paid, Type: "PAIR", Payload: []byte(`{"A":1}`), Queue: "films", Line: job.LineOf("a b"), MaxRetries: 2,
 			MaxRun: 90 * time.Second, Callback: "https://example.org/x?y=z", ExpiresIn: 1500 * time.Millisecond,
@@ -137,7 +138,8 @@ func TestSchedules_Read(t *testing.T) {
 		{Occurrence: aMoment, Through: aMoment, Reason: job.MissedDown, At: aMoment},
 	}
 	run := func(status, id, living, asked, missed, reason, detail string) string {
-		return `{"occurrence":` + moment + `,"through":` + moment + `,"status":"` + status + `","jobId":` + id + `,"living":` +
+		return `{"occurrence":` + moment + `,"through":` + moment +
+			`,"status":"` + status + `","jobId":` + id + `,"living":` +
 			living + `,"asked":` + asked + `,"missed":` + missed + `,"reason":` + reason + `,"detail":` + detail + `,"at":` +
 			moment + `}`
 	}
@@ -174,7 +176,8 @@ func TestSchedules_Put(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
 	r.behind(callers["admin"])
-	rec := r.json("PUT", "/admin/schedules/n", `{"cron":"0 3 * * *","timezone":"Europe/Berlin","start":"2026-05-01T00:00:00.123456Z",`+
+	rec := r.json("PUT", "/admin/schedules/n", `{"cron":"0 3 * * *","timezone":"Europe/Berlin",`+
+		`"start":"2026-05-01T00:00:00.123456Z",`+
 		`"end":"2027-05-01T00:00:00Z","jitterSeconds":60,"overlap":"replace","catchUp":"none","job":{"type":"PAIR",`+
 		`"payload":{"A":1},"maxRetries":1,"expiresIn":60,"maxProcessingSeconds":5}}`, "If-Match", `"3"`)
 	if rec.Code != http.StatusOK || rec.Header().Get("Etag") != `"4"` {
@@ -184,7 +187,8 @@ func TestSchedules_Put(t *testing.T) {
 		Name: "n", Cron: "0 3 * * *", Timezone: "Europe/Berlin", Start: time.Date(2026, 5, 1, 0, 0, 0, 123e6, time.UTC),
 		End: time.Date(2027, 5, 1, 0, 0, 0, 0, time.UTC), Jitter: time.Minute, Overlap: job.OverlapReplace,
 		CatchUp: job.CatchUpNone, Owner: mine,
-		Job: job.ScheduledJob{Tier: job.Unpaid, Type: "PAIR", Payload: []byte(`{"A":1}`), MaxRetries: 1, MaxRun: 5 * time.Second,
+		Job: job.ScheduledJob{
+			Tier: job.Unpaid, Type: "PAIR", Payload: []byte(`{"A":1}`), MaxRetries: 1, MaxRun: 5 * time.Second,
 			ExpiresIn: time.Minute},
 	}
 	if len(r.times.asked) == 0 || r.times.asked[0] != fmt.Sprintf("%+v over 3", want) {
@@ -199,17 +203,19 @@ func TestSchedules_Put(t *testing.T) {
 	}
 	with := func(more string) string { return strings.Replace(aSchedule, `"payload"`, more+`,"payload"`, 1) }
 	for body, field := range map[string]string{
-		`{}`: "job", `{"job":7}`: "job", `{"job":{"tier":"paid"}}`: "job.type", `{"everySeconds":0,"job":{"type":"PAIR"}}`: "everySeconds",
+		`{}`: "job", `{"job":7}`: "job", `{"job":{"tier":"paid"}}`: "job.type",
+		`{"everySeconds":0,"job":{"type":"PAIR"}}`: "everySeconds",
 		`{"cron":7}`: "cron", `{"cron":""}`: "cron", `{"timezone":7}`: "timezone", `{"start":"noon"}`: "start",
-		`{"end":"noon"}`: "end", `{"jitterSeconds":-1}`: "jitterSeconds", `{"overlap":"x"}`: "overlap", `{"catchUp":""}`: "catchUp",
+		`{"end":"noon"}`: "end", `{"jitterSeconds":-1}`: "jitterSeconds",
+		`{"overlap":"x"}`: "overlap", `{"catchUp":""}`: "catchUp",
 		`{"paused":{}}`: "paused", with(`"delaySeconds":3`): "job.delaySeconds", with(`"unique":{"key":"a"}`): "job.unique",
 		with(`"runAt":"2027-05-01T00:00:00Z"`): "job.runAt", with(`"idempotencyKey":"a"`): "job.idempotencyKey",
 		with(`"maxRetries":99`): "job.maxRetries", with(`"key":"acme"`): "job.key",
 	} {
 		wantProblem(t, r.json("PUT", "/admin/schedules/n", body), 400, "INVALID_REQUEST", field)
 	}
-	wantProblem(t, r.json("PUT", "/admin/schedules/n", strings.Replace(aSchedule, `"A"`, `"C"`, 1)), 422, "INVALID_PAYLOAD",
-		"job.payload")
+	wantProblem(t, r.json("PUT", "/admin/schedules/n", strings.Replace(aSchedule, `"A"`, `"C"`, 1)), 422,
+		"INVALID_PAYLOAD", "job.payload")
 	wantProblem(t, r.json("PUT", "/admin/schedules/n", strings.Replace(aSchedule, "PAIR", "NOPE", 1)), 422,
 		"UNKNOWN_JOB_TYPE", "job.type")
 	wantProblem(t, r.json("PUT", "/admin/schedules/n", with(`"queue":"nowhere"`)), 422, "UNKNOWN_QUEUE", "job.queue")
@@ -231,7 +237,8 @@ func TestSchedules_Act(t *testing.T) {
 	}{
 		{"POST", "/n/run", "", nil, 202, "run n true", "schedule.run"},
 		{"POST", "/n/run", "", []string{"Idempotency-Key", "a"}, 202, "run n false", "schedule.run"},
-		{"POST", "/n/pause", `{"reason":" a fire "}`, nil, 200, `pause n by "` + mine + `" because "a fire"`, "schedule.pause"},
+		{"POST", "/n/pause", `{"reason":" a fire "}`, nil, 200,
+			`pause n by "` + mine + `" because "a fire"`, "schedule.pause"},
 		{"POST", "/n/resume", "", nil, 200, "resume n", "schedule.resume"},
 		{"DELETE", "/n", "", []string{"If-Match", `"3"`}, 204, "delete n 3", "schedule.delete"},
 		{"DELETE", "/n", "", nil, 204, "delete n -1", "schedule.delete"},
@@ -255,7 +262,8 @@ func TestSchedules_Act(t *testing.T) {
 			if rec.Code != want || !slices.Contains(r.times.asked, c.asked) {
 				t.Errorf("%s %s, %v: %d %s, asked %q", c.method, c.path, err, rec.Code, rec.Body, r.times.asked)
 			}
-			if noted := len(r.told.changes) == 1 && r.told.changes[0].Action == c.action; noted == errors.Is(err, job.ErrNoSchedule) {
+			if noted := len(r.told.changes) == 1 &&
+				r.told.changes[0].Action == c.action; noted == errors.Is(err, job.ErrNoSchedule) {
 				t.Errorf("%s %s, %v: noted are %+v", c.method, c.path, err, r.told.changes)
 			}
 		}

@@ -127,7 +127,7 @@ func (s *jobStream) status(ctx context.Context, j *job.Job) error {
 // progressEvery is the least time between two events about a job's progress.
 const progressEvery = 500 * time.Millisecond
 
-// tell sends how far the job is, if that is news.
+// tell sends how far the job is, if the client does not have that.
 func (s *jobStream) tell(j *job.Job) error {
 	if j.Progress == nil || j.Progress.At.Equal(s.told) || time.Since(s.progress) < progressEvery {
 		return nil

@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// What a running job's event says in the place of a status, when the job has not moved.
+// An event has one of these words in place of a status when its running job has told something and has not moved.
 const (
 	Progressed Status = "PROGRESS" // its handler told how far it is
 	Logged     Status = "LOG"      // its log has more lines

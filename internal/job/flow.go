@@ -12,7 +12,7 @@ import (
 // OnFailure says what becomes of a job of a flow when a job that it waits for ends otherwise than COMPLETED.
 type OnFailure string
 
-// What becomes of it.
+// The values of OnFailure.
 const (
 	FlowCancels OnFailure = "cancel" // it ends CANCELLED with the cause DEPENDENCY_FAILED, at once
 	FlowRuns    OnFailure = "run"    // it runs, once all have ended
@@ -89,7 +89,7 @@ type FlowInput struct {
 	TooLarge  bool // the result was left out: it has to be asked for by its name
 }
 
-// FlowInputInline is how many bytes of a result a list of inputs has.
+// FlowInputInline is how many bytes a result may have to be in a list of inputs.
 const FlowInputInline = 1024
 
 // FlowWait is a job that a WAITING job waits for.

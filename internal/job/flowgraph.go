@@ -142,7 +142,7 @@ func (g *FlowGraph) Order() []string { return g.order }
 // Parents returns the names that a job waits for, with patterns resolved.
 func (g *FlowGraph) Parents(name string) []string { return g.of[name] }
 
-// Settle releases and cancels what waits for nothing any more, and returns the names in the graph's order.
+// Settle releases or cancels the jobs that wait for nothing any more, and returns the names in the graph's order.
 func (g *FlowGraph) Settle() (released, cancelled []string) {
 	for _, name := range g.order {
 		n := g.nodes[name]
@@ -161,7 +161,7 @@ func (g *FlowGraph) Settle() (released, cancelled []string) {
 	return released, cancelled
 }
 
-// verdict returns what becomes of a WAITING job: PENDING, CANCELLED, or it is WAITING on.
+// verdict returns what becomes of a WAITING job: PENDING, CANCELLED, or still WAITING.
 func (g *FlowGraph) verdict(n *FlowNode) Status {
 	open, bad := false, false
 	for _, parent := range g.of[n.Name] {
@@ -181,8 +181,8 @@ func (g *FlowGraph) verdict(n *FlowNode) Status {
 	return Pending
 }
 
-// Revive makes those jobs WAITING again, in their next generation, that were cancelled because of a job which was
-// requeued, or because of one that is WAITING again itself. It returns their names.
+// Revive makes jobs WAITING again, in their next generation, and returns their names: the jobs that were cancelled
+// because of a requeued job, and those that were cancelled because of another revived job.
 func (g *FlowGraph) Revive(requeued string) (revived []string) {
 	again := map[string]bool{requeued: true}
 	for _, name := range g.order {

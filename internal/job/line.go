@@ -179,7 +179,7 @@ type LinePlace struct {
 // LineOrder says which lines come first.
 type LineOrder string
 
-// By what.
+// The values of LineOrder.
 const (
 	ByWaiting LineOrder = "waiting" // those with the most jobs
 	ByRunning LineOrder = "running" // those of the keys with the most running attempts

@@ -17,18 +17,18 @@ var (
 // Overlap says what happens to an occurrence of a schedule while the job of an earlier one lives.
 type Overlap string
 
-// What happens.
+// The values of Overlap.
 const (
 	OverlapSkip    Overlap = "skip"    // it is missed
 	OverlapAllow   Overlap = "allow"   // its job runs beside the earlier one
 	OverlapOne     Overlap = "one"     // its job waits for the end of the earlier one; while one job waits, it is missed
-	OverlapReplace Overlap = "replace" // as one, but a job that waits is cancelled, and the new one waits in its place
+	OverlapReplace Overlap = "replace" // as OverlapOne, but a job that waits is cancelled, and the new one waits in its place
 )
 
 // Overlaps lists all overlaps.
 var Overlaps = []Overlap{OverlapSkip, OverlapAllow, OverlapOne, OverlapReplace}
 
-// Living returns how many living jobs a schedule may have for an occurrence to become another one; -1 = any number.
+// Living returns how many jobs of a schedule may live when an occurrence becomes a further job; -1 = any number.
 func (o Overlap) Living() int {
 	switch o {
 	case OverlapAllow, OverlapReplace:
@@ -43,14 +43,14 @@ func (o Overlap) Living() int {
 // CatchUp says which of the occurrences that no server could fire in time are fired later.
 type CatchUp string
 
-// Which occurrences.
+// The values of CatchUp.
 const (
 	CatchUpLast CatchUp = "last" // the last one
 	CatchUpNone CatchUp = "none" // none: an occurrence is missed a minute after its time
 	CatchUpAll  CatchUp = "all"  // the last hundred
 )
 
-// CatchUps lists all of them.
+// CatchUps lists all values of CatchUp.
 var CatchUps = []CatchUp{CatchUpLast, CatchUpNone, CatchUpAll}
 
 // The bounds of schedules.
@@ -85,7 +85,7 @@ type Schedule struct {
 	ChangedAt   time.Time `json:"-"`
 }
 
-// ScheduledJob is what the jobs of a schedule are, as a submit says it.
+// ScheduledJob describes the jobs of a schedule, with the members of a submit.
 type ScheduledJob struct {
 	Tier       Tier          `json:"tier"`
 	Type       string        `json:"type"`
@@ -138,7 +138,7 @@ const (
 	MissedInvalid MissedReason = "INVALID" // the tier or the queue of its jobs is gone
 )
 
-// ScheduleRun is what became of an occurrence, or of several that were missed one after the other.
+// ScheduleRun says what became of an occurrence, or of several missed occurrences in a row.
 type ScheduleRun struct {
 	Occurrence time.Time
 	Request    string // of a run that an operator asked for: the hash of the request; "" = the schedule's own

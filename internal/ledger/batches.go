@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// BatchStore is SQL, which has the batches and their members, and counts.
+// BatchStore is SQL, which has the batches and their members, and counts the members.
 type BatchStore interface {
 	// CreateBatch stores a batch, unless its Idempotency-Key has one; then it returns that one, and replayed.
 	CreateBatch(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool, err error)

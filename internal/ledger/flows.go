@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Flows is SQL, the only store that has flows and the jobs of them that wait for others. What a call releases has
-// journal rows: Redis is given them at once, and by a later Reconcile if that fails.
+// Flows is SQL, the only store that has flows and their WAITING jobs. A job that a call releases has a journal row: the
+// ledger gives it to Redis at once, or a later Reconcile does.
 type Flows interface {
 	// CreateFlow writes a flow. first is the flow that its Request stands for already, and then nothing is written.
 	// The call may be repeated.
@@ -26,7 +26,7 @@ type Flows interface {
 	// FlowJob returns a job of a flow, job.ErrNotFound for a job of none.
 	FlowJob(ctx context.Context, id job.ID) (job.FlowJob, error)
 	Flow(ctx context.Context, id job.ID) (job.Flow, error)
-	// WaitingJobs is a list as Store has one, of WAITING jobs.
+	// WaitingJobs lists WAITING jobs, as the List of Store lists ended ones.
 	WaitingJobs(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error)
 }
 

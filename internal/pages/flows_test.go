@@ -24,7 +24,8 @@ func TestFlows(t *testing.T) {
 	o.did(t, "GET /api/flows?limit=50&state=STUCK")
 	w = o.open(t, "/flows/"+opsID, nil)
 	holds(t, w, 200, `<svg class="flowdraw"`, ">resize</text>", `class="flowjob is-bad"`,
-		`href="/poll?jobId=`+opsOther+`">publish</a>`, "Requeue that job, or cancel the flow", `action="/flows/`+opsID+`/cancel"`)
+		`href="/poll?jobId=`+opsOther+`">publish</a>`, "Requeue that job, or cancel the flow",
+		`action="/flows/`+opsID+`/cancel"`)
 	o.did(t, "GET /api/flows/"+opsID)
 	w = o.open(t, "/flows/"+opsID+"/cancel", url.Values{"reason": {"enough"}})
 	goes(t, w, "/flows/"+opsID, "done", "The flow is cancelled")

@@ -7,13 +7,18 @@ import (
 )
 
 // opsSchedule is the API's answer about a schedule.
-const opsSchedule = `{"name":"night.ly","cron":"30 2 * * *","everySeconds":null,"timezone":"Europe/Berlin","start":null,` +
+const opsSchedule = `{"name":"night.ly","cron":"30 2 * * *","everySeconds":null,` +
+	`"timezone":"Europe/Berlin","start":null,` +
 	`"end":null,"jitterSeconds":60,"overlap":"skip","catchUp":"last","job":{"tier":"UNPAID","type":"REPORT",` +
-	`"payload":{"kind":"jobs"},"queue":"main","key":null,"maxRetries":null,"maxProcessingSeconds":null,"callbackUrl":null,` +
-	`"expiresIn":null},"owner":"k1","paused":null,"lastOccurrence":"2026-11-22T19:00:00Z","next":["2026-11-23T01:30:00Z",` +
+	`"payload":{"kind":"jobs"},"queue":"main","key":null,` +
+	`"maxRetries":null,"maxProcessingSeconds":null,"callbackUrl":null,` +
+	`"expiresIn":null},"owner":"k1","paused":null,` +
+	`"lastOccurrence":"2026-11-22T19:00:00Z","next":["2026-11-23T01:30:00Z",` +
 	`"2026-11-24T01:30:00Z"],"version":7,"runs":[{"occurrence":"2026-11-22T19:00:00Z","through":"2026-11-22T19:00:00Z",` +
-	`"status":"FIRED","jobId":"019de340-01fe-7a58-be69-567cd7d6b700","living":true,"asked":true,"missed":null,"reason":null,` +
-	`"detail":null},{"occurrence":"2026-11-20T19:00:00Z","through":"2026-11-21T19:00:00Z","status":"MISSED","jobId":null,` +
+	`"status":"FIRED","jobId":"019de340-01fe-7a58-be69-567cd7d6b700",` +
+	`"living":true,"asked":true,"missed":null,"reason":null,` +
+	`"detail":null},` +
+	`{"occurrence":"2026-11-20T19:00:00Z","through":"2026-11-21T19:00:00Z","status":"MISSED","jobId":null,` +
 	`"living":false,"asked":false,"missed":2,"reason":"DOWN","detail":"no server fired it in time"}]}`
 
 func newSchedules() *ops {

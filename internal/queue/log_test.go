@@ -174,7 +174,8 @@ func TestLog_FollowsTheJob(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
 		writesLog(t, e, job.OK, logged(l, 1, 3, 3))
-		if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError, Error: "no log=7 "}}); err != nil {
+		failure := job.Failure{LeaseRef: l.Ref(), Cause: job.HandlerError, Error: "no log=7 "}
+		if _, err := e.Fail(t.Context(), 0, []job.Failure{failure}); err != nil {
 			t.Fatal(err)
 		}
 		if j, err := e.Find(t.Context(), l.ID); err != nil || j.LogBytes == 0 || j.LastError != "no log=7 " || j.Crashes != 0 {

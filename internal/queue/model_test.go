@@ -262,7 +262,8 @@ func (w *walk) write() {
 	case "heartbeat":
 		beat := job.Beat{LeaseRef: ref, Timeout: time.Hour}
 		if rapid.Bool().Draw(w.T, "tells") {
-			beat.Step, beat.Progress = int64(rapid.IntRange(1, 9).Draw(w.T, "step of progress")), job.NewProgress(int64(w.clock), 0, "a b")
+			beat.Step, beat.Progress =
+				int64(rapid.IntRange(1, 9).Draw(w.T, "step of progress")), job.NewProgress(int64(w.clock), 0, "a b")
 		}
 		if rapid.Bool().Draw(w.T, "saves") {
 			w.saves++

@@ -399,7 +399,8 @@ func TestRetentionOfChangesAndFiles(t *testing.T) {
 				t.Errorf("report %+v", last)
 			}
 		}
-		if seen.deleted["changes"] != 1100 || seen.deleted["batches"] != 700 || seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 ||
+		if seen.deleted["changes"] != 1100 || seen.deleted["batches"] != 700 ||
+			seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 ||
 			rows.left() != 0 {
 			t.Errorf("told %v; %d jobs left", seen.deleted, rows.left())
 		}

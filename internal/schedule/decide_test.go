@@ -115,8 +115,9 @@ func TestNew_Refused(t *testing.T) {
 			{Cron: "@every 5m"}, {Cron: "@often"}, {Cron: "TZ=UTC * * * * *"}, {Cron: "TZ=0"}, {Cron: "0 0 30 2 *"},
 			{Cron: "* * * * L"}, {Cron: "*/0 * * * *"}, {Cron: "9-1 * * * *"}, {Cron: "\x00"},
 		},
-		"everySeconds":  {{Every: -1}, {Every: time.Second / 2}, {Every: 1500 * time.Millisecond}, {Every: 400 * day}},
-		"timezone":      {{Every: day, Timezone: "UTC"}, {Cron: "@daily", Timezone: "Local"}, {Cron: "@daily", Timezone: "../x"}},
+		"everySeconds": {{Every: -1}, {Every: time.Second / 2}, {Every: 1500 * time.Millisecond}, {Every: 400 * day}},
+		"timezone": {{Every: day, Timezone: "UTC"}, {Cron: "@daily", Timezone: "Local"},
+			{Cron: "@daily", Timezone: "../x"}},
 		"jitterSeconds": {{Every: day, Jitter: -1}, {Every: day, Jitter: 25 * time.Hour}, {Every: day, Jitter: 1}},
 		"end":           {{Every: day, Start: noon, End: noon.Add(-1)}},
 	} {
@@ -136,7 +137,8 @@ func TestNew_Refused(t *testing.T) {
 // FuzzCron reads any text without a panic, and an expression's next occurrence is after the time asked for, and soon
 // found.
 func FuzzCron(f *testing.F) {
-	for _, text := range []string{"* * * * *", "*/7 1-5 1,15 * MON", "@hourly", "0 0 29 2 *", "TZ=", "1 2 3", "* * * * * ?"} {
+	for _, text := range []string{
+		"* * * * *", "*/7 1-5 1,15 * MON", "@hourly", "0 0 29 2 *", "TZ=", "1 2 3", "* * * * * ?"} {
 		f.Add(text, "Europe/Berlin")
 	}
 	f.Fuzz(func(t *testing.T, text, zone string) {

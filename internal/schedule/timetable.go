@@ -67,7 +67,7 @@ func New(s *job.Schedule) (*Timetable, error) {
 // read reads a cron expression and a zone.
 func (t *Timetable) read(text, zone string) (err error) {
 	if zone != "" {
-		// Local is the zone of whichever server reads it.
+		// Local names another zone on each server.
 		if t.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
 			return job.BadSchedule("timezone", "%.60q is not known: it must be a name such as Europe/Berlin", zone)
 		}

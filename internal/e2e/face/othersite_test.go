@@ -46,7 +46,8 @@ func (s *site) changing(living, failed string) (all []string) {
 		s.t.Fatalf("the API's addresses: %v", all)
 	}
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout",
-		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/dashboard/lines/key", "/dashboard/schedules/one", "/dashboard/workers", "/demo/play"} {
+		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC",
+		"/dashboard/lines/key", "/dashboard/schedules/one", "/dashboard/workers", "/demo/play"} {
 		all = append(all, http.MethodPost+" "+path)
 	}
 	return all

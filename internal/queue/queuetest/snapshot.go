@@ -60,7 +60,8 @@ var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadli
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
 	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{},
-		Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{}, Logs: map[string][]string{},
+		Counters: map[string]int64{}, Owners: map[string]int64{},
+		Histories: map[string][]string{}, Logs: map[string][]string{},
 		Columns: map[string]map[string]string{}, Records: map[string]string{}, Ends: map[string]string{},
 		Slices: map[string]time.Duration{}, Unacked: map[string]int64{}}
 	for _, name := range setNames {

@@ -1,9 +1,10 @@
--- The schedules, which SQL decides: schedule is JSON, occurrence is the one that becomes a job next, due_at when it
--- does (NULL: it is paused, or none comes). A change from one occurrence to the next is an UPDATE of the row that has
--- the first one, so that one process makes it.
--- What became of the occurrences: a job, or why there is none. A row of missed occurrences stands for all from
--- occurrence to through_at. request is the hash of an operator's request to run a schedule; '' = no request. job_id is in
--- the character set of accepted_jobs: a join of two character sets uses no index.
+-- The table schedules has the schedules, and SQL decides which process fires one. schedule is JSON. occurrence is the
+-- occurrence that becomes a job next, due_at is when it does (NULL: the schedule is paused, or has no further
+-- occurrence). A change from one occurrence to the next is an UPDATE of the row that has the first one, so that one
+-- process makes it.
+-- The table schedule_runs says what became of the occurrences: a job, or why there is none. A row of missed occurrences
+-- stands for all from occurrence to through_at. request is the hash of an operator's request to run a schedule; '' = no
+-- request. job_id is in the character set of accepted_jobs: a join of two character sets uses no index.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS schedules (

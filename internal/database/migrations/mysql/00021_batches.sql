@@ -1,5 +1,5 @@
--- Batches: groups of jobs with one job at the end (docs/adr/0044-batches-in-sql.md). The counts of a batch are moved by
--- the transactions that move its members. status is '' while the member's job lives. spec is JSON: the then job, the
+-- A batch is a group of jobs with one job at the end (docs/adr/0044-batches-in-sql.md). The transactions that move its
+-- members move its counts. status is '' while the member's job lives. spec is JSON: the then job, the
 -- callback URL. The status is in the index before the id: a page of a batch's members is a range of it.
 
 -- +goose NO TRANSACTION
