@@ -1,5 +1,6 @@
 -- The table job_logs has what a job's handlers told beside its result: how far they were at last, and the lines of its
--- log, compressed. A job whose handlers told nothing has no row. A row is written with the outcome of its generation, and goes with it.
+-- log, compressed. A job whose handlers told nothing has no row. A row is written with the outcome of its generation,
+-- and goes with it.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS job_logs (

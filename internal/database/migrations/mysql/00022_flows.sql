@@ -1,7 +1,8 @@
--- A flow is a set of jobs of which some wait for others. Only flow_jobs has a WAITING job. A released job (PENDING here)
--- has a row in accepted_jobs from the same transaction on, until its outcome. status is the job's, as far as its flow
--- knows: WAITING, PENDING or that of its outcome. waits_for is a JSON array of names and patterns, content a hash of
--- what the submitter said. Ids are in the character set of accepted_jobs: a join of two character sets uses no index.
+-- A flow is a set of jobs of which some wait for others. Only flow_jobs has a WAITING job. A released job (PENDING
+-- here) has a row in accepted_jobs from the same transaction on, until its outcome. status is the job's, as far as its
+-- flow knows: WAITING, PENDING or that of its outcome. waits_for is a JSON array of names and patterns, content a hash
+-- of what the submitter said. Ids are in the character set of accepted_jobs: a join of two character sets uses no
+-- index.
 
 -- +goose NO TRANSACTION
 -- +goose Up
