@@ -31,7 +31,7 @@ func TestGroupsUseTheirIndexes(t *testing.T) {
 				member.Batch = batch
 				members = append(members, &member)
 				f.Jobs = append(f.Jobs, job.FlowJob{
-					Job: job.Job{ID: id(g, each+n), Generation: 1, Tier: job.Paid, Type: "STEP", Status: job.Waiting, Owner: f.Owner},
+					Job:  job.Job{ID: id(g, each+n), Generation: 1, Tier: job.Paid, Type: "STEP", Status: job.Waiting, Owner: f.Owner},
 					Flow: f.ID, Name: fmt.Sprint("job-", n), OnFailure: job.FlowCancels,
 				})
 			}
