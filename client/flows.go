@@ -87,7 +87,6 @@ type FlowJobInfo struct {
 	Type         string    `json:"type"`
 	Queue        string    `json:"queue"`
 	Generation   int       `json:"generation"`
-	Attempt      int       `json:"attempt"` // 0 also once it has ended
 	After        []string  `json:"after"`
 	OnFailure    OnFailure `json:"onFailure"`
 	FailureCause string    `json:"failureCause,omitempty"` // DEPENDENCY_FAILED of a job that its flow cancelled

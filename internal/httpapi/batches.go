@@ -75,9 +75,12 @@ func (a *api) batchBody(c *gin.Context, b *job.Batch) *jobBatchBody {
 	body := &jobBatchBody{
 		BatchID: b.ID, Name: b.Name, Tier: b.Tier, State: b.State(), Round: b.Round, Sealed: b.Sealed, Total: b.Total,
 		Living: b.Total - b.Ended(), Completed: b.Completed, Failed: b.Failed, Cancelled: b.Cancelled, Expired: b.Expired,
-		CallbackURL: orNull(b.CallbackURL), CreatedAt: when(b.CreatedAt), EndedAt: when(b.EndedAt),
-		CancelledAt: when(b.CancelledAt), TraceID: orNull(b.TraceID),
+		CreatedAt: when(b.CreatedAt), EndedAt: when(b.EndedAt), CancelledAt: when(b.CancelledAt),
+		TraceID: orNull(b.TraceID),
 	}
+	called := job.Job{Options: job.Options{CallbackURL: b.CallbackURL}}
+	a.veil(c, &called)
+	body.CallbackURL = orNull(called.CallbackURL)
 	if b.Total > 0 {
 		body.Progress = float64(b.Ended()) / float64(b.Total)
 	}

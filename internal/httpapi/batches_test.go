@@ -168,6 +168,27 @@ func TestBatches_Read(t *testing.T) {
 		"status")
 }
 
+// A read-only key sees the host of a batch's callback, and of the payload what TIERQ_REDACT leaves.
+func TestBatches_Redacted(t *testing.T) {
+	t.Parallel()
+	for caller, shown := range map[string]string{"admin": "https://a.example/in?token=t", "read-only": "https://a.example"} {
+		r := newRooms(t)
+		r.behind(callers[caller])
+		r.deps.Redact = map[string][]string{"PAIR": {"A"}}
+		r.behind(callers[caller])
+		b := aBatch("")
+		b.CallbackURL, b.Sealed, b.Completed, b.EndedRound = "https://a.example/in?token=t", true, 4, 1
+		r.batches.batch = b
+		for _, path := range []string{"", "/" + string(knownID), "/" + string(knownID) + "/events"} {
+			got := r.do("GET", "/api/batches"+path, "").Body.String()
+			if !strings.Contains(got, `"callbackUrl":"`+shown+`"`) ||
+				strings.Contains(got, `"A":1`) == (caller == "read-only") {
+				t.Errorf("%s, %q: %s", caller, path, got)
+			}
+		}
+	}
+}
+
 // A seal and a cancel are in the log of changes if an admin asks for them.
 func TestBatches_Change(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,6 @@ type flowJobShown struct {
 	Type         string        `json:"type"`
 	Queue        string        `json:"queue"`
 	Generation   int           `json:"generation"`
-	Attempt      int           `json:"attempt"`
 	After        []string      `json:"after"`
 	OnFailure    job.OnFailure `json:"onFailure"`
 	FailureCause *job.Cause    `json:"failureCause"`
@@ -153,7 +152,7 @@ func (a *api) getFlow(c *gin.Context) error {
 		if j.Status == job.Pending && looks < flowLooks && ctx.Err() == nil {
 			looks++
 			if now, err := a.Jobs.Find(ctx, j.ID); err == nil {
-				shown.Status, shown.Attempt, shown.Generation = now.Status.Shown(), now.Attempt, now.Generation
+				shown.Status, shown.Generation = now.Status.Shown(), now.Generation
 			}
 		}
 		body.Jobs[i] = shown

@@ -114,9 +114,9 @@ func (a *api) putSchedule(c *gin.Context) error {
 	if !errors.Is(err, job.ErrBadSchedule) && (err != nil || stored.Version != was.Version) {
 		var before any
 		if was.Version > 0 {
-			before = a.scheduleOf(c, &was)
+			before = a.scheduleNoted(c, &was)
 		}
-		a.changed(c, "schedule.put", read.Name, before, a.scheduleOf(c, &stored), err)
+		a.changed(c, "schedule.put", read.Name, before, a.scheduleNoted(c, &stored), err)
 	}
 	if err != nil {
 		return noSchedule(err)

@@ -129,6 +129,15 @@ func (a *api) scheduleOf(c *gin.Context, s *job.Schedule) scheduleBody {
 	return b
 }
 
+// scheduleNoted is what the log of changes has of a schedule: no payload, and of the callback's address the host.
+func (a *api) scheduleNoted(c *gin.Context, s *job.Schedule) scheduleBody {
+	told := job.Job{Options: job.Options{CallbackURL: s.Job.Callback}}
+	veilURLs(&told)
+	noted := *s
+	noted.Job.Payload, noted.Job.Callback = nil, told.CallbackURL
+	return a.scheduleOf(c, &noted)
+}
+
 func secondsOrNull(d time.Duration) *float64 {
 	if d <= 0 {
 		return nil
@@ -218,7 +227,7 @@ func (a *api) deleteSchedule(c *gin.Context) error {
 	was, err := a.Schedules.Schedule(ctx, name)
 	if err == nil {
 		if err = a.Schedules.DeleteSchedule(ctx, name, version); !errors.Is(err, job.ErrNoSchedule) {
-			a.changed(c, "schedule.delete", name, a.scheduleOf(c, &was), nil, err)
+			a.changed(c, "schedule.delete", name, a.scheduleNoted(c, &was), nil, err)
 		}
 	}
 	if err != nil {

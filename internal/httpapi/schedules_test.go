@@ -223,6 +223,36 @@ func TestSchedules_Put(t *testing.T) {
 	wantProblem(t, r.json("PUT", "/admin/schedules/n", aSchedule), 400, "INVALID_REQUEST", "cron")
 }
 
+// The log of changes, which read-only keys read, has neither the payload of a schedule's jobs nor the whole address of
+// their callback.
+func TestSchedules_ChangesHaveNoSecrets(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	r.behind(callers["admin"])
+	r.times.is = storedSchedule()
+	if rec := r.do("GET", "/admin/schedules/n", ""); !strings.Contains(rec.Body.String(), "y=z") {
+		t.Fatal(rec.Body) // an admin sees all
+	}
+	for _, method := range []string{"PUT", "DELETE"} {
+		body := strings.Replace(aSchedule, `"payload"`, `"callbackUrl":"https://b.example/in?y=z","payload"`, 1)
+		if method == "DELETE" {
+			body = ""
+		}
+		if rec := r.json(method, "/admin/schedules/n", body); rec.Code >= 300 {
+			t.Fatal(rec.Code, rec.Body)
+		}
+	}
+	if len(r.told.changes) != 2 {
+		t.Fatalf("%+v", r.told.changes)
+	}
+	for _, c := range r.told.changes {
+		text := string(c.Before) + string(c.After)
+		if strings.Contains(text, `"payload"`) || strings.Contains(text, "y=z") || !strings.Contains(text, `"callbackUrl":"https://`) {
+			t.Errorf("%s: %s", c.Action, text)
+		}
+	}
+}
+
 // Runs, pauses and deletions are in the log of changes, and those of a schedule that is not there are not.
 func TestSchedules_Act(t *testing.T) {
 	t.Parallel()
