@@ -146,6 +146,9 @@ func (a *Archive) flowsRequeued(ctx context.Context, conn gorm.ConnPool, flows [
 	cascade bool) error {
 	for _, id := range flows {
 		f, err := a.loadFlow(ctx, conn, id)
+		if a.skips(id, err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

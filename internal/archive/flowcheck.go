@@ -31,6 +31,9 @@ func (a *Archive) CheckFlows(ctx context.Context, after job.ID, limit int, now t
 	}
 	for _, id := range ids {
 		wrong, err := a.suspectFlow(ctx, id)
+		if a.skips(string(id), err) {
+			continue
+		}
 		if err != nil {
 			return found, released, "", err
 		}
@@ -38,6 +41,9 @@ func (a *Archive) CheckFlows(ctx context.Context, after job.ID, limit int, now t
 			continue
 		}
 		some, rows, err := a.repairFlow(ctx, id, now)
+		if a.skips(string(id), err) {
+			continue
+		}
 		if err != nil {
 			return found, released, "", err
 		}
@@ -67,7 +73,7 @@ func (a *Archive) suspectFlow(ctx context.Context, id job.ID) (bool, error) {
 	}
 	graph, err := job.GraphOf(f.Jobs)
 	if err != nil {
-		return false, fmt.Errorf("check flow %s: %w", id, err)
+		return false, fmt.Errorf("check flow %s: %w: %w", id, errBadFlow, err)
 	}
 	free, cancelled := graph.Settle()
 	return len(free)+len(cancelled) > 0 || graph.State() != f.State, nil

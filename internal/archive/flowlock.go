@@ -106,7 +106,7 @@ func (a *Archive) loadFlow(ctx context.Context, conn gorm.ConnPool, id string) (
 		}
 		n.Status, n.OnFailure = job.Status(status), job.OnFailure(onFailure)
 		if n.After, err = readAfter(waitsFor); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errBadFlow, err)
 		}
 		f.ids[n.Name], f.names[job.ID(jobID)], f.before[n.Name] = job.ID(jobID), n.Name, n
 		nodes = append(nodes, &n)
@@ -116,7 +116,7 @@ func (a *Archive) loadFlow(ctx context.Context, conn gorm.ConnPool, id string) (
 		return nil, fmt.Errorf("read the jobs of a flow: %w", err)
 	}
 	if f.graph, err = job.NewFlowGraph(nodes); err != nil {
-		return nil, fmt.Errorf("read flow %s: %w", id, err)
+		return nil, fmt.Errorf("read flow %s: %w: %w", id, errBadFlow, err)
 	}
 	return f, nil
 }
@@ -230,6 +230,18 @@ func (a *Archive) releaseNodes(ctx context.Context, conn gorm.ConnPool, f *locke
 	return released, nil
 }
 
+// errBadFlow says that the rows of a flow make no graph. Only an edit by hand leaves such rows.
+var errBadFlow = errors.New("the flow is broken")
+
+// skips logs that a flow is broken, and says whether err means that. What its jobs need is stored without it.
+func (a *Archive) skips(flow string, err error) bool {
+	broken := errors.Is(err, errBadFlow)
+	if broken {
+		a.db.Log.Error("a flow is broken and does not go on", "flow_id", flow, "err", err)
+	}
+	return broken
+}
+
 var errNodeGone = errors.New("a job of a locked flow is gone")
 
 // cancelNodes writes the outcomes of jobs that end CANCELLED without having been in Redis, and why.
@@ -282,6 +294,9 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 	}
 	for _, id := range flows {
 		f, err := a.loadFlow(ctx, conn, id)
+		if a.skips(id, err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

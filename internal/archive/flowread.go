@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (a *Archive) Flow(ctx context.Context, id job.ID) (job.Flow, error) {
 	for i := range rows {
 		j, err := rows[i].flowJob()
 		if err != nil {
-			return job.Flow{}, database.Unavailable("read a flow", err)
+			return job.Flow{}, fmt.Errorf("read flow %s: %w: %w", id, errBadFlow, err)
 		}
 		j.ArrivedAt = f.CreatedAt
 		f.Jobs = append(f.Jobs, j)

@@ -234,7 +234,7 @@ func (a *Archive) firstFlow(ctx context.Context, query, arg string) (*job.Flow, 
 func flowError(verb string, err error) error {
 	var about *job.FlowError
 	for _, said := range []error{job.ErrFlowNotFound, job.ErrFlowName, job.ErrFlowCancelled, job.ErrFlowFull,
-		job.ErrNotFound, job.ErrAmbiguous, job.ErrLeaseLost} {
+		job.ErrNotFound, job.ErrAmbiguous, job.ErrLeaseLost, errBadFlow} {
 		if errors.Is(err, said) {
 			return fmt.Errorf("%s: %w", verb, err)
 		}
