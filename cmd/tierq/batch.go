@@ -180,7 +180,8 @@ func (p program) batchListCommand() *cobra.Command {
 func (p program) batchCancelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel BATCH_ID", Short: "Cancel all jobs of a batch that have not ended", Args: wants(1, 1, "a BATCH_ID"),
-		Long: "Seal a batch and cancel all its jobs that have not ended. Running jobs are told to stop. A repeat does what\n" +
+		Long: "Seal a batch and cancel all its jobs that have not ended. Running jobs are told to stop. " +
+			"A repeat does what\n" +
 			"is left to do. The job at the end runs as at any end, unless it runs only when all are COMPLETED.",
 		Example: "  tierq batch cancel " + someBatch,
 	}

@@ -72,8 +72,8 @@ func (a *Archive) miss(ctx context.Context, conn gorm.ConnPool, name string, las
 }
 
 // FireSchedule moves a schedule from one occurrence to the next, if it is still at the first one: of all calls for an
-// occurrence, one moves it. The same transaction writes what became of the occurrences, and the journal row of the job. So
-// each occurrence becomes at most one job, and SQL owes Redis that job until it has ended.
+// occurrence, one moves it. The same transaction writes what became of the occurrences, and the journal row of the job.
+// So each occurrence becomes at most one job, and SQL owes Redis that job until it has ended.
 func (a *Archive) FireSchedule(ctx context.Context, f job.Firing) (fired job.Fired, err error) {
 	queries := append(a.inserts.statements(acceptedTable.name, 1), moveSchedule, missMore, livingJobs,
 		addRun(a.db.Dialect))

@@ -96,7 +96,8 @@ func TestSubmitFlow_Idempotency(t *testing.T) {
 	first := r.flows.offered[0]
 	r.flows.first, r.flows.flows = &job.Flow{ID: first.ID, Request: first.Request}, []job.Flow{first}
 	// Another order and other blanks say the same.
-	if code, again, text := send(`{"jobs":{"b":{"after":["a","a"]},"a":{ }},"name":"demo"}`); code != 201 || again != "true" ||
+	if code, again, text := send(`{"jobs":{"b":{"after":["a","a"]},"a":{ }},"name":"demo"}`); code != 201 ||
+		again != "true" ||
 		!strings.Contains(text, string(first.Jobs[1].ID)) {
 		t.Error(code, again, text)
 	}
@@ -118,7 +119,8 @@ func TestFlows_AreTheirOwners(t *testing.T) {
 	mine := callers["submit"].Key.ID
 	one := job.Flow{ID: knownID, Owner: mine, State: job.FlowRunning, Counts: map[job.Status]int{job.Pending: 1}}
 	one.Jobs = []job.FlowJob{
-		{Name: "a", Job: job.Job{ID: knownID, Status: job.Pending, Tier: job.Paid, Type: "PAIR", Generation: 1}, OnFailure: job.FlowRuns},
+		{Name: "a", Job: job.Job{ID: knownID, Status: job.Pending, Tier: job.Paid, Type: "PAIR", Generation: 1},
+			OnFailure: job.FlowRuns},
 	}
 	r.flows.flows = []job.Flow{one}
 	r.find = func(id job.ID) (job.Job, error) {

@@ -165,7 +165,8 @@ func TestSchedules_Read(t *testing.T) {
 	// A read-only key sees no more of the payload than of a job's.
 	r.deps.Redact = map[string][]string{"PAIR": {"A"}}
 	r.behind(callers["read-only"])
-	if body := r.do("GET", "/admin/schedules/nightly", "").Body.String(); !strings.Contains(body, `"payload":{"A":"***"}`) ||
+	body := r.do("GET", "/admin/schedules/nightly", "").Body.String()
+	if !strings.Contains(body, `"payload":{"A":"***"}`) ||
 		strings.Contains(body, "y=z") {
 		t.Error(body)
 	}

@@ -11,7 +11,8 @@ import (
 
 // Batch is a group of jobs, its members, with at most one job at the end: its then job. A batch is open until it is
 // sealed; only an open batch takes members. A round of the batch ends when the batch is sealed and no member lives.
-// A requeue of a failed member after that begins the next round. SQL has batches and their members, and counts the members.
+// A requeue of a failed member after that begins the next round. SQL has batches and their members, and counts the
+// members.
 type Batch struct {
 	ID    ID
 	Name  string

@@ -22,7 +22,7 @@ const (
 	OverlapSkip    Overlap = "skip"    // it is missed
 	OverlapAllow   Overlap = "allow"   // its job runs beside the earlier one
 	OverlapOne     Overlap = "one"     // its job waits for the end of the earlier one; while one job waits, it is missed
-	OverlapReplace Overlap = "replace" // as OverlapOne, but a job that waits is cancelled, and the new one waits in its place
+	OverlapReplace Overlap = "replace" // as OverlapOne, but the newest job waits, and a job that waited is cancelled
 )
 
 // Overlaps lists all overlaps.

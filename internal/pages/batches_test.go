@@ -7,7 +7,8 @@ import (
 )
 
 const opsBatch = `{"batchId":"` + opsID + `","name":"a&b","tier":"PAID","state":"STUCK","round":2,"sealed":true,` +
-	`"total":4,"living":0,"completed":3,"failed":1,"cancelled":0,"expired":0,"progress":1,"then":{"type":"MAIL","on":"succeeded"},` +
+	`"total":4,"living":0,"completed":3,"failed":1,"cancelled":0,"expired":0,"progress":1,` +
+	`"then":{"type":"MAIL","on":"succeeded"},` +
 	`"thenJobId":null,"createdAt":"2026-05-01T11:31:57Z","endedAt":"2026-05-01T11:31:59Z","cancelledAt":null}`
 
 // The pages list batches, show one with the members that failed, seal it and cancel it.

@@ -178,7 +178,8 @@ func TestLog_FollowsTheJob(t *testing.T) {
 		if _, err := e.Fail(t.Context(), 0, []job.Failure{failure}); err != nil {
 			t.Fatal(err)
 		}
-		if j, err := e.Find(t.Context(), l.ID); err != nil || j.LogBytes == 0 || j.LastError != "no log=7 " || j.Crashes != 0 {
+		j, err := e.Find(t.Context(), l.ID)
+		if err != nil || j.LogBytes == 0 || j.LastError != "no log=7 " || j.Crashes != 0 {
 			t.Errorf("%+v, %v", j, err)
 		}
 		again := e.Take(t, 1)[0]
