@@ -171,9 +171,10 @@ func TestBatches_Read(t *testing.T) {
 // A read-only key sees the host of a batch's callback, and of the payload what TIERQ_REDACT leaves.
 func TestBatches_Redacted(t *testing.T) {
 	t.Parallel()
-	for caller, shown := range map[string]string{"admin": "https://a.example/in?token=t", "read-only": "https://a.example"} {
+	for caller, shown := range map[string]string{
+		"admin": "https://a.example/in?token=t", "read-only": "https://a.example",
+	} {
 		r := newRooms(t)
-		r.behind(callers[caller])
 		r.deps.Redact = map[string][]string{"PAIR": {"A"}}
 		r.behind(callers[caller])
 		b := aBatch("")

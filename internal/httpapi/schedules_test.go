@@ -248,7 +248,8 @@ func TestSchedules_ChangesHaveNoSecrets(t *testing.T) {
 	}
 	for _, c := range r.told.changes {
 		text := string(c.Before) + string(c.After)
-		if strings.Contains(text, `"payload"`) || strings.Contains(text, "y=z") || !strings.Contains(text, `"callbackUrl":"https://`) {
+		if strings.Contains(text, `"payload"`) || strings.Contains(text, "y=z") ||
+			!strings.Contains(text, `"callbackUrl":"https://`) {
 			t.Errorf("%s: %s", c.Action, text)
 		}
 	}
