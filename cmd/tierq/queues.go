@@ -235,13 +235,18 @@ func (p program) queuesDeleteCommand() *cobra.Command {
 		if err := s.client.DeleteQueue(ctx, args[0]); err != nil {
 			return fmt.Errorf("queue %s: %w", args[0], err)
 		}
-		switch {
-		case s.format == asName:
-			return s.line(args[0])
-		case !s.readable():
-			return s.document(map[string]any{"name": args[0], "deleted": true})
-		}
-		return s.line(args[0] + " is deleted")
+		return s.showDeleted(args[0])
 	})
 	return cmd
+}
+
+// showDeleted says that the queue or the schedule of a name is deleted.
+func (s *session) showDeleted(name string) error {
+	switch {
+	case s.format == asName:
+		return s.line(name)
+	case !s.readable():
+		return s.document(map[string]any{"name": name, "deleted": true})
+	}
+	return s.line(name + " is deleted")
 }

@@ -254,13 +254,7 @@ func (p program) schedulesDeleteCommand() *cobra.Command {
 		if err := s.client.DeleteSchedule(ctx, args[0]); err != nil {
 			return fmt.Errorf("schedule %s: %w", args[0], err)
 		}
-		switch {
-		case s.format == asName:
-			return s.line(args[0])
-		case !s.readable():
-			return s.document(map[string]any{"name": args[0], "deleted": true})
-		}
-		return s.line(args[0] + " is deleted")
+		return s.showDeleted(args[0])
 	})
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What handlers told beside their results is written with the outcome, read with the job, and goes with it.
+// Progress and logs are written with the outcome, read with the job, and deleted with it.
 func TestLogsAndProgress(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})

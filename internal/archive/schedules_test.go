@@ -269,7 +269,7 @@ func TestRunSchedule(t *testing.T) {
 	})
 }
 
-// Of the runs of a schedule the last are remembered: so many jobs, and so many notes of what was missed.
+// TrimRuns keeps the last runs of a schedule: so many jobs, and so many notes of missed occurrences.
 func TestTrimRuns(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {

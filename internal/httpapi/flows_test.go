@@ -151,7 +151,7 @@ func TestFlows_AreTheirOwners(t *testing.T) {
 	}
 }
 
-// What a WAITING job waits for is said in words.
+// why says in words which jobs a WAITING job waits for.
 func TestWhy_Waiting(t *testing.T) {
 	t.Parallel()
 	wait := func(name string, j job.Job) job.FlowWait { return job.FlowWait{Name: name, Job: j} }

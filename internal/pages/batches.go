@@ -5,10 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tierq/tierq/client"
-	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/web"
 )
 
@@ -39,19 +37,9 @@ func batchRowOf(b *client.Batch) web.BatchRow {
 	}
 }
 
-// batchAddr returns the API's address of the batch in the path.
-func batchAddr(r *http.Request) (id, path string, err error) {
-	named, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, batchesPath+"/"), "/")
-	asked, err := job.ParseID(named)
-	if err != nil {
-		return "", "", &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is no batch with this id."}
-	}
-	return string(asked), "/api/batches/" + string(asked), nil
-}
-
 // getBatch serves the page of one batch, with the members that failed.
 func (p *Pages) getBatch(w http.ResponseWriter, r *http.Request) {
-	_, path, err := batchAddr(r)
+	_, path, err := addrIn(r, batchesPath, "batch")
 	var b struct {
 		client.Batch
 		Then *struct {
@@ -98,7 +86,7 @@ func (p *Pages) postBatchCancel(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) postBatch(w http.ResponseWriter, r *http.Request, what, said string) {
-	id, path, err := batchAddr(r)
+	id, path, err := addrIn(r, batchesPath, "batch")
 	if err == nil {
 		_, err = p.form(r)
 	}

@@ -49,19 +49,20 @@ func flowRowOf(f *client.Flow) web.FlowRow {
 	}
 }
 
-// flowAddr returns the API's address of the flow in the path.
-func flowAddr(r *http.Request) (id, path string, err error) {
-	named, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, flowsPath+"/"), "/")
+// addrIn returns the id in a path such as /flows/<id>, and the API's address of that flow or batch.
+func addrIn(r *http.Request, list, what string) (id, path string, err error) {
+	named, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, list+"/"), "/")
 	asked, err := job.ParseID(named)
 	if err != nil {
-		return "", "", &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is no flow with this id."}
+		detail := "There is no " + what + " with this id."
+		return "", "", &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: detail}
 	}
-	return string(asked), "/api/flows/" + string(asked), nil
+	return string(asked), "/api" + list + "/" + string(asked), nil
 }
 
 // getFlow serves the page of one flow, with a drawing of its jobs.
 func (p *Pages) getFlow(w http.ResponseWriter, r *http.Request) {
-	_, path, err := flowAddr(r)
+	_, path, err := addrIn(r, flowsPath, "flow")
 	var f client.Flow
 	if err == nil {
 		err = p.ask(r, http.MethodGet, path, nil, &f)
@@ -99,7 +100,7 @@ func flowJobsOf(f *client.Flow) (jobs []web.FlowJob) {
 
 // postFlowCancel cancels a flow.
 func (p *Pages) postFlowCancel(w http.ResponseWriter, r *http.Request) {
-	id, path, err := flowAddr(r)
+	id, path, err := addrIn(r, flowsPath, "flow")
 	var form url.Values
 	if err == nil {
 		form, err = p.form(r)

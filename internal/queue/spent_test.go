@@ -111,7 +111,7 @@ func TestLines_Spent(t *testing.T) {
 			t.Errorf("two attempts ended in 20 s and %.1f more: %+v, %v", took, place, err)
 		}
 
-		// Of an attempt of hours the last minutes count, while it runs and when it has ended.
+		// An attempt of hours counts with its last minutes, while it runs and when it has ended.
 		startedBefore(t, e, of["old PUBLIC main"][0], 3*time.Hour)
 		share("old", job.Public, 300, 360, 1, 400)
 		e.Finish(t, of["old PUBLIC main"][0])

@@ -20,7 +20,7 @@ func timetable(t testing.TB, s *job.Schedule) *Timetable {
 	return table
 }
 
-// What is due is decided by the catch-up and by how late it is.
+// The catch-up of a schedule and the delay decide what happens to a due occurrence.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
