@@ -43,17 +43,22 @@ func (a *Archive) schedulesBy(ctx context.Context, query string, args ...any) ([
 	if err := a.db.Read.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
 		return nil, database.Unavailable("read schedules", err)
 	}
-	all := make([]job.Schedule, len(rows))
+	all := make([]job.Schedule, 0, len(rows))
 	for i := range rows {
-		var err error
-		if all[i], err = rows[i].schedule(); err != nil {
+		one, err := rows[i].schedule()
+		if err == nil {
+			all = append(all, one)
+			continue
+		}
+		if query == oneSchedule {
 			return nil, err
 		}
+		a.db.Log.Error("a schedule cannot be read", "schedule", rows[i].Name, "err", err) // it holds up no other
 	}
 	return all, nil
 }
 
-// Schedules reads all schedules by name, without their payloads.
+// Schedules reads all schedules, by name, without their payloads. It leaves out a schedule that cannot be read.
 func (a *Archive) Schedules(ctx context.Context) ([]job.Schedule, error) {
 	return a.schedulesBy(ctx, allSchedules)
 }

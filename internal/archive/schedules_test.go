@@ -108,6 +108,26 @@ func TestScheduleBound(t *testing.T) {
 	})
 }
 
+// A schedule that an edit by hand broke is reported where it is read alone, and holds up no other one.
+func TestBrokenSchedule(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		store(t, s.Archive, aSchedule("broken"))
+		store(t, s.Archive, aSchedule("whole"))
+		s.Exec(t, "UPDATE schedules SET schedule = '{' WHERE name = 'broken'")
+		due, _, err := s.DueSchedules(t.Context(), noon.Add(time.Hour), 10)
+		if err != nil || len(due) != 1 || due[0].Name != "whole" {
+			t.Errorf("due are %v, %v", due, err)
+		}
+		if all, err := s.Schedules(t.Context()); err != nil || len(all) != 1 {
+			t.Errorf("all are %v, %v", all, err)
+		}
+		if _, err := s.Schedule(t.Context(), "broken"); err == nil || errors.Is(err, job.ErrNoSchedule) {
+			t.Errorf("alone: %v", err)
+		}
+	})
+}
+
 // firing moves a schedule from one minute to the next; n numbers the job.
 func firing(name string, minute, n, living int) job.Firing {
 	at := noon.Add(time.Duration(minute) * time.Minute)
