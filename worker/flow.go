@@ -73,8 +73,8 @@ func inputs(ctx context.Context, name string) ([]Input, error) {
 
 // AddToFlow adds jobs to the flow of the running job, all or none, and returns their ids by name. Each name begins with
 // the running job's own name and a slash. A job of the flow that is after "<own name>/*" waits for all of them. A name
-// that is there with the same content is left as it is, so the next attempt may add the same jobs again. The worker's key
-// must be allowed to submit. AddToFlow tries until the server answers or ctx ends.
+// that is there with the same content is left as it is, so the next attempt may add the same jobs again. The worker's
+// key must be allowed to submit. AddToFlow tries until the server answers or ctx ends.
 func AddToFlow(ctx context.Context, jobs map[string]FlowJob) (map[string]string, error) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok || a.FlowID == "" {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A job of a flow reads what the jobs before it left behind, and adds jobs; a call that was refused for now is repeated.
+// A job of a flow reads what the jobs before it left behind, and adds jobs; a call that was refused for now is
+// repeated.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	s := newFake(t)

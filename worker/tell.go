@@ -50,8 +50,8 @@ type told struct {
 }
 
 // Progress says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes; total 0 =
-// the handler does not know. The next heartbeat takes the last one along, and whoever asks for the job sees it. It
-// never waits, and fails no attempt. In a context without a job it does nothing.
+// the handler does not know. The next heartbeat takes the last one along, and readers of the job see it.
+// Progress never waits, and fails no attempt. In a context without a job it does nothing.
 func Progress(ctx context.Context, done, total int64, note string) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {

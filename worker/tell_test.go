@@ -81,7 +81,8 @@ func TestLogger_Floods(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	got := s.logs["lease-1"]
-	if len(got) != mostWaiting+1 || got[0] != "1 INFO 0" || got[mostWaiting-1] != "1000 INFO 999" || got[mostWaiting] != "5000 lost" {
+	if len(got) != mostWaiting+1 || got[0] != "1 INFO 0" ||
+		got[mostWaiting-1] != "1000 INFO 999" || got[mostWaiting] != "5000 lost" {
 		t.Errorf("%d lines, the last is %q", len(got), got[len(got)-1])
 	}
 }

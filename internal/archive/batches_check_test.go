@@ -38,8 +38,8 @@ func checks(t *testing.T, a *archive.Archive, missing func(context.Context, []jo
 	return found
 }
 
-// The check of batches finds and repairs what an edit by hand did, and then ends the round. It leaves correct batches as
-// they are.
+// The check of batches finds and repairs what an edit by hand did, and then ends the round. It leaves correct batches
+// as they are.
 func TestBatchCheck(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

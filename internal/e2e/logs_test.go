@@ -21,9 +21,9 @@ func chatty(ms int) string {
 	return `{"type":"SIMULATION","payload":{"steps":[` + strings.Join(steps, ",") + `]}}`
 }
 
-// A worker with 200 jobs that log 10,000 lines is stopped past its leases, and goes on when another worker has the jobs:
-// no line of a stale attempt comes behind one of the next attempt, the lines are in order, and missing ones are counted.
-// A client that follows one of the jobs and is cut off ten times has each line once.
+// A worker with 200 jobs that log 10,000 lines is stopped past its leases, and goes on when another worker has the
+// jobs: no line of a stale attempt comes behind one of the next attempt, the lines are in order, and missing ones are
+// counted. A client that follows one of the jobs and is cut off ten times has each line once.
 func TestLogsOfAStoppedWorker(t *testing.T) {
 	heavy(t)
 	c := newCluster(t)

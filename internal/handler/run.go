@@ -106,9 +106,9 @@ func Input(ctx context.Context, name string) (job.FlowInput, error) {
 }
 
 // Progress says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes. total 0 =
-// the handler does not know. The last progress before a heartbeat is shown to whoever asks for the job, and the last one
-// of all stays with the job's outcome. Progress never waits for the store, and fails no attempt. In a context without a
-// job it does nothing.
+// the handler does not know. Readers of the job see the last progress before a heartbeat, and the last one of
+// all stays with the job's outcome. Progress never waits for the store, and fails no attempt. In a context
+// without a job it does nothing.
 func Progress(ctx context.Context, done, total int64, note string) {
 	if run, _ := Running(ctx); run.Tell != nil {
 		run.Tell(job.NewProgress(done, total, note))

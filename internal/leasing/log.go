@@ -7,8 +7,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// AddLines adds lines to the logs of a key's leases, and returns an answer per lease, in their order: a lease that cannot be
-// opened is LOST. The error is that of the store: some lines may be written, and the same call may be sent again.
+// AddLines adds lines to the logs of a key's leases, and returns an answer per lease, in their order: a lease that
+// cannot be opened is LOST. The error is that of the store: some lines may be written, and the same call may be sent
+// again.
 func (r *Room) AddLines(ctx context.Context, key string, logs []job.WorkerLog) ([]job.WorkerLogged, error) {
 	type entry struct {
 		job.LogEntry

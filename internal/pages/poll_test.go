@@ -113,7 +113,8 @@ func TestPoll_AJobThatLives(t *testing.T) {
 			c.why)
 		s := f.get(pollJob).status(200)
 		s.shows(s.main(), c.shows...)
-		if follow, _ := attribute(s.one("div", "id", "job"), "data-follow"); follow != "/api/jobs/"+jobID+"/events?logs=true" {
+		follow, _ := attribute(s.one("div", "id", "job"), "data-follow")
+		if follow != "/api/jobs/"+jobID+"/events?logs=true" {
 			t.Errorf("%s: followed at %q", name, follow)
 		}
 		if got := len(s.all("form", "action", "/poll/cancel")); got != c.cancel {

@@ -96,7 +96,8 @@ func (s *shadow) claimedAgain(last *byID, token string, argv []string, jobs []ha
 	for i := range jobs {
 		k := s.jobs[jobs[i].id]
 		text := strings.Replace(k.lease.text, " "+before, " "+token, 1)
-		if bare(jobs[i].lease) != bare(text) || logIn(jobs[i].lease) != k.bytes || jobs[i].checkpoint != string(k.saved) || jobs[i].crashes != k.crashes {
+		if bare(jobs[i].lease) != bare(text) || logIn(jobs[i].lease) != k.bytes ||
+			jobs[i].checkpoint != string(k.saved) || jobs[i].crashes != k.crashes {
 			s.wrong("F27", "%s: asked for again it has the lease %q, not %q", k, jobs[i].lease, text)
 		}
 		if token != before {

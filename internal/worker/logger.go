@@ -97,8 +97,8 @@ func (l *logger) leave() bool {
 	return true
 }
 
-// sendOnce makes one call, for the leases whose lines have waited longest. more says whether lines are left that did not
-// fit into it. After an error the lines wait on.
+// sendOnce makes one call, for the leases whose lines have waited longest. more says whether lines are left that did
+// not fit into it. After an error the lines wait on.
 func (l *logger) sendOnce() (more bool, err error) {
 	l.mu.Lock()
 	due := l.due

@@ -87,7 +87,8 @@ func TestLinesOfAHandler(t *testing.T) {
 			t.Errorf("after a second: %q", got)
 		}
 		after(500 * time.Millisecond)
-		want := `1 INFO begins{"n":1}, 2 WARN half way{"page":2,"g":{"k":"v"}}, 3 ERROR ` + strings.Repeat("x", job.MaxLogLine)
+		want := `1 INFO begins{"n":1}, 2 WARN half way{"page":2,"g":{"k":"v"}}, 3 ERROR ` +
+			strings.Repeat("x", job.MaxLogLine)
 		if got := f.seen(); got != want {
 			t.Errorf("%q", got)
 		}
@@ -126,7 +127,8 @@ func TestLinesOfASlowStore(t *testing.T) {
 		after(10 * time.Second)
 		r.stop(t)
 		lines := strings.Split(f.seen(), ", ")
-		if len(lines) != mostWaitingLines+1 || lines[0] != "1 INFO 0" || lines[mostWaitingLines] != "10000 lost" || f.most > job.MaxBatch {
+		if len(lines) != mostWaitingLines+1 || lines[0] != "1 INFO 0" ||
+			lines[mostWaitingLines] != "10000 lost" || f.most > job.MaxBatch {
 			t.Errorf("%d lines, the last is %q, %d in a call", len(lines), lines[len(lines)-1], f.most)
 		}
 		if n := r.waitingBytes.Load(); n != 0 {

@@ -123,8 +123,8 @@ func lineRates(b *book) {
 // rateSlack is how much the times of claims, in whole milliseconds, may be apart less than a rate says.
 const rateSlack = 3 * time.Millisecond
 
-// Hold is a time in which a key of lines had other limits than b.Lines: at most Most of its attempts ran, and if that is
-// 0 none started. The server had answered the change at From.
+// Hold is a time in which a key of lines had other limits than b.Lines: at most Most of its attempts ran, and if that
+// is 0 none started. The server had answered the change at From.
 type Hold struct {
 	Line     string
 	Most     int

@@ -18,7 +18,8 @@ func (s *site) jobs() jobs {
 	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 600000})
 	j := jobs{
 		scheduled: s.submit("public", `{"delaySeconds":3600}`),
-		running:   s.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"begins"},{"type":"SLEEP","durationMs":300000}]}}`),
+		running: s.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"begins"},`+
+			`{"type":"SLEEP","durationMs":300000}]}}`),
 		completed: s.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"<b>a markup</b> and `+
 			strings.Repeat("one-long-word", 20)+`"},{"type":"SLEEP","durationMs":5}]}}`),
 		failed: s.submit("unpaid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"`+

@@ -102,7 +102,8 @@ test('a batch is made once, filled and sealed', async (t) => {
 test('a flow is submitted once, and followed to its end', async (t) => {
   const { fake, client } = await started(t);
   fake.fault = (verb, n) => (verb === 'POST /api/flows' ? [0, 503, 0][n % 3] : 0);
-  fake.flows = [{ flowId: 'f', jobs: { a: 'job-a' } }, { flowId: 'f', state: 'RUNNING' }, { flowId: 'f', state: 'STUCK' }];
+  fake.flows = [
+    { flowId: 'f', jobs: { a: 'job-a' } }, { flowId: 'f', state: 'RUNNING' }, { flowId: 'f', state: 'STUCK' }];
   const jobs = { a: { type: 'RESIZE' }, b: { after: ['a'], onFailure: 'run' } };
   assert.deepEqual(await client.submitFlow({ name: 'n', jobs }), { flowId: 'f', jobs: { a: 'job-a' } });
   await assert.rejects(client.waitFlow('f'), (e) => e.flow.state === 'STUCK' && e.name === 'FlowFailed');

@@ -190,7 +190,8 @@ test('a job of a flow reads its inputs, and adds jobs', async (t) => {
   const fake = await Fake.start(t);
   fake.fault = (verb, n) => (verb === 'inputs' && n === 1 ? 503 : 0);
   fake.flows = [
-    { inputs: [{ name: 'a', result: { n: 1 } }, { name: 'b', result: null }] }, { inputs: [{ name: 'b', result: 'big' }] },
+    { inputs: [{ name: 'a', result: { n: 1 } }, { name: 'b', result: null }] },
+    { inputs: [{ name: 'b', result: 'big' }] },
     { jobs: { 'j/1': 'job-1' } },
   ];
   fake.add('1', 'JOIN', {}, { flowId: 'f' });
