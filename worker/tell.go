@@ -99,7 +99,8 @@ func (l *jobLog) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements slog.Handler.
 func (l *jobLog) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelInfo {
-		l.attempt.logged(line{Level: levelOf(r.Level), Text: cut(r.Message, mostLine), Attrs: l.attrs(ctx, r), at: time.Now()})
+		l.attempt.logged(line{
+			Level: levelOf(r.Level), Text: cut(r.Message, mostLine), Attrs: l.attrs(ctx, r), at: time.Now()})
 	}
 	if !l.Handler.Enabled(ctx, r.Level) {
 		return nil
