@@ -263,7 +263,7 @@ func (w *walk) write() {
 		beat := job.Beat{LeaseRef: ref, Timeout: time.Hour}
 		if rapid.Bool().Draw(w.T, "tells") {
 			beat.Step, beat.Progress =
-				int64(rapid.IntRange(1, 9).Draw(w.T, "step of progress")), job.NewProgress(int64(w.clock), 0, "a b")
+				int64(rapid.IntRange(1, 9).Draw(w.T, "step of progress")), job.NewProgress(w.clock, 0, "a b")
 		}
 		if rapid.Bool().Draw(w.T, "saves") {
 			w.saves++
