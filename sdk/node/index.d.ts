@@ -24,6 +24,43 @@ export interface Poll<Result = unknown> {
   failureCause: string | null;
   lastError: string | null;
   traceId: string | null;
+  /** How far the last handler has said it was, in its own units; total is null where it did not know. */
+  progress?: { at: string; done: number; total: number | null; note: string | null };
+}
+
+/** A line of a job's log. */
+export interface LogLine {
+  /** Grows from line to line, also over attempts and requeues. */
+  seq: number;
+  attempt: number;
+  at: string;
+  /** GAP stands where lost lines are missing. */
+  level: 'DEBUG' | 'INFO' | 'WARN' | 'ERROR' | 'GAP';
+  text: string;
+  attrs?: Record<string, unknown>;
+  lost?: number;
+}
+
+/** Lines of a log, the oldest first. */
+export interface LogPage {
+  items: LogLine[];
+  /** What the next call asks with. */
+  after: number;
+  /** There are further lines now. */
+  more: boolean;
+  /** The job has ended. */
+  ended: boolean;
+}
+
+/** Which lines are asked for: behind a seq, of an attempt, of a level or a higher one. */
+export interface LogFilter {
+  after?: number;
+  attempt?: number;
+  level?: 'DEBUG' | 'INFO' | 'WARN' | 'ERROR';
+  /** 1 to 2000. */
+  limit?: number;
+  /** For how many ms the server holds the answer until there are such lines, up to 60,000. */
+  wait?: number;
 }
 
 /** Of the caller's jobs with one unique key only one lives at a time. */
@@ -92,6 +129,8 @@ export class Client {
   submitMany(tier: Tier, jobs: Submission[]): Promise<(string | TierqError)[]>;
   /** Returns the state of a job. */
   poll<Result = unknown>(jobId: string): Promise<Poll<Result>>;
+  /** Returns what a job's handlers logged, over all attempts. */
+  logs(jobId: string, filter?: LogFilter): Promise<LogPage>;
   /**
    * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, JobExpired,
    * the signal's reason, or after timeout ms a DOMException named TimeoutError.
@@ -218,6 +257,18 @@ export interface Job<Payload = unknown, Checkpoint = unknown> {
    * the same generation finds it in checkpoint, whatever becomes of this process. The error is the signal's reason.
    */
   save(progress: Checkpoint): Promise<void>;
+  /**
+   * Says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes; total 0: the
+   * handler does not know. The next heartbeat takes the last one along, and all who ask for the job see it. It never
+   * waits, and fails no attempt.
+   */
+  progress(done: number, total?: number, note?: string): void;
+  /**
+   * Adds lines to the job's log, which users read; the worker's log gets them, too. The lines are sent about a second
+   * later, and before the job's report. A line never waits for the server, and fails no attempt: what does not fit is
+   * lost, and the log says how many lines. A text is cut at 4 KiB; attrs that do not fit beside it are left out.
+   */
+  readonly log: Record<'info' | 'warn' | 'error', (text: string, attrs?: object) => void>;
   /** The flow whose job it is. */
   readonly flowId?: string;
   /** Returns what the jobs that it waited for in its flow left behind, by name. */

@@ -51,6 +51,13 @@ export class Client {
     return this.#poll(jobId, 0);
   }
 
+  logs(jobId, { after, attempt, level, limit, wait = 0 } = {}) {
+    const asked = Object.entries({ after, attempt, level, limit, wait: wait ? `${wait}ms` : undefined });
+    const query = new URLSearchParams(asked.filter(([, value]) => value !== undefined));
+    const path = `/api/jobs/${encodeURIComponent(jobId)}/logs?${query}`;
+    return this.#call('logs', { method: 'GET', path, hold: wait });
+  }
+
   async wait(jobId, { timeout = Infinity, signal } = {}) {
     for (const end = performance.now() + timeout; ; ) {
       signal?.throwIfAborted();

@@ -1,5 +1,6 @@
 // The job that a handler runs.
 import { Cancelled, LeaseLost, MaxTime } from './errors.js';
+import { Told } from './tell.js';
 
 const MAX_CHECKPOINT = 16 << 10; // bytes of JSON
 
@@ -15,8 +16,9 @@ export class Job {
   #savers = [];
   #wake; // tells the worker that there is something for a heartbeat
   #ask; // makes a call about the job until it is answered
+  #log;
 
-  constructor(claimed, sent, wake, ask) {
+  constructor(claimed, sent, wake, ask, logged = () => {}) {
     this.id = claimed.jobId;
     for (const name of ['type', 'queue', 'tier', 'payload', 'attempt', 'retryCount', 'maxRetries', 'generation']) {
       this[name] = claimed[name];
@@ -27,13 +29,17 @@ export class Job {
     this.flowId = claimed.flowId ?? undefined;
     this.signal = this.#stop.signal;
     // What the worker needs; handlers do not see it in a log of the job.
-    const inner = { lease: claimed.lease, done: false, lost: false, beatAt: sent + claimed.heartbeatEveryMs };
+    const inner = {
+      lease: claimed.lease, done: false, lost: false, beatAt: sent + claimed.heartbeatEveryMs, told: new Told(),
+    };
     Object.defineProperty(this, 'inner', { value: inner });
     this.#every = claimed.heartbeatEveryMs;
     this.#until = sent + claimed.leaseForMs;
     this.#ends = sent + claimed.endsInMs;
     this.#wake = wake;
     this.#ask = ask;
+    const line = (level) => (text, attrs) => logged(this, level, text, attrs);
+    this.#log = { info: line('info'), warn: line('warn'), error: line('error') };
     this.#tick();
   }
 
@@ -78,6 +84,18 @@ export class Job {
     });
   }
 
+  get log() {
+    return this.#log;
+  }
+
+  progress(done, total = 0, note = '') {
+    try {
+      this.inner.told.progressed(done, total, note);
+    } catch {
+      // a value without a text must not fail the handler
+    }
+  }
+
   async inputs() {
     return (await this.#ask(this, '/api/worker/inputs', { lease: this.inner.lease })).inputs;
   }
@@ -91,20 +109,23 @@ export class Job {
     return (await this.#ask(this, `/api/flows/${this.flowId}/jobs`, { lease: this.inner.lease, jobs })).jobs;
   }
 
-  // The entry of a heartbeat, and the number of its checkpoint.
+  // The entry of a heartbeat, the number of its checkpoint, and its progress.
   beat() {
-    const lease = JSON.stringify(this.inner.lease);
-    if (this.#progress === undefined) return { text: `{"lease":${lease}}`, save: 0 };
-    return { text: `{"lease":${lease},"save":${this.#saves},"checkpoint":${this.#progress}}`, save: this.#saves };
+    const { lease, told: { progress } } = this.inner;
+    const save = this.#progress === undefined ? 0 : this.#saves;
+    const checkpoint = save ? `,"save":${save},"checkpoint":${this.#progress}` : '';
+    const told = progress === undefined ? '' : `,"progress":${progress}`;
+    return { text: `{"lease":${JSON.stringify(lease)}${checkpoint}${told}}`, save, progress };
   }
 
   // Takes the answer to a heartbeat.
-  hear({ word, leaseForMs }, save, sent) {
+  hear({ word, leaseForMs }, { save, progress }, sent) {
     if (word === 'LOST') {
       // After the end of the handler this is the rule: the report has arrived before the heartbeat.
       this.inner.beatAt = Infinity;
       if (!this.inner.done) {
         this.inner.lost = true;
+        this.inner.told.forget();
         this.end(new LeaseLost('lease lost'));
       }
       return;
@@ -115,6 +136,10 @@ export class Job {
       this.#progress = undefined;
       this.inner.beatAt = sent + this.#every;
     } // else a handler has saved again meanwhile, and the next heartbeat is due
+    const { told } = this.inner;
+    if (told.progress === progress) told.progress = undefined;
+    else if (told.closed && told.progress !== undefined) this.inner.beatAt = 0; // the report waits for the last one
+    told.told();
     this.#savers = this.#savers.filter((s) => s.number > this.#stored || s.done());
     if (word === 'CANCEL') this.end(new Cancelled('job cancelled'));
   }

@@ -5,6 +5,7 @@ import { Server, pause, rest } from './call.js';
 import { Stopping, TierqError, UnknownType } from './errors.js';
 import { Job } from './job.js';
 import { CALL_TIME, MOST_BYTES, Reports, reportOf } from './report.js';
+import { Logs } from './tell.js';
 
 const CLAIM_WAIT = 20; // seconds that the server holds a claim while there is no job
 const CLAIM_LIFE = 45_000; // ms for which a claim is repeated with its id; the server remembers it for a minute
@@ -25,6 +26,7 @@ export class Worker {
   #handlers = new Map();
   #held = new Map(); // by lease, until the server has answered their report
   #reports = new Reports(this);
+  #logs = new Logs(this, this.#held);
   #stop = new AbortController(); // nothing is claimed any more
   #over = new AbortController(); // the loops end
   #begun = false;
@@ -70,7 +72,7 @@ export class Worker {
     this.#begun = true;
     const stop = () => this.stop();
     if (signals) for (const s of ['SIGTERM', 'SIGINT']) process.on(s, stop);
-    const loops = [this.#beats(), this.#reports.run(this.#over.signal)];
+    const loops = [this.#beats(), this.#reports.run(this.#over.signal), this.#logs.run(this.#over.signal)];
     try {
       await this.#claims();
     } finally {
@@ -92,6 +94,7 @@ export class Worker {
     if (running() > 0) this.log.warn(`handlers do not stop; their jobs go to other workers: ${running()}`);
     this.#over.abort();
     this.#reports.wake();
+    this.#logs.within(0);
     this.#beat();
   }
 
@@ -202,8 +205,30 @@ export class Worker {
     }
   }
 
+  // Takes a line of a handler, for the job's log and this worker's.
+  #logged(job, level, text, attrs) {
+    try {
+      if (job.inner.told.logged(level.toUpperCase(), text, attrs)) this.#logs.within();
+      this.log[level](`job ${job.id}: ${text}`, ...(attrs === undefined ? [] : [attrs]));
+    } catch {
+      // neither a value without a text nor the program's logger fails the handler
+    }
+  }
+
+  // Waits until the server has what a handler has told, two seconds at most.
+  async #tell(job) {
+    const { inner } = job;
+    inner.told.closed = true;
+    if (inner.told.progress !== undefined) inner.beatAt = 0;
+    else if (inner.told.waiting === 0) return;
+    this.#logs.within(0);
+    this.#beat();
+    await inner.told.rest();
+  }
+
   async #start(claimed, sent) {
-    const job = new Job(claimed, sent, () => this.#beat(), (...call) => this.#ask(...call));
+    const calls = [() => this.#beat(), (...call) => this.#ask(...call), (...line) => this.#logged(...line)];
+    const job = new Job(claimed, sent, ...calls);
     this.#held.set(claimed.lease, job);
     this.#free--;
     let result, error;
@@ -215,6 +240,7 @@ export class Worker {
       error = e ?? new Error(String(e));
     }
     const text = reportOf(job, result, error);
+    await this.#tell(job);
     job.finish();
     this.#free++;
     if (job.inner.lost) {
@@ -266,8 +292,8 @@ export class Worker {
       if (!(e instanceof TierqError)) throw e;
       error = e;
     }
-    batch.forEach(({ job, save }, i) => {
-      if (i < pulses.length) job.hear(pulses[i], save, sent);
+    batch.forEach(({ job, ...told }, i) => {
+      if (i < pulses.length) job.hear(pulses[i], told, sent);
       else job.inner.beatAt = performance.now() + 100;
     });
     return error;

@@ -85,6 +85,14 @@ test('waiting for a job', async (t) => {
   assert.equal(await client.cancel('job-0'), 'CANCELLED');
 });
 
+test('the log of a job', async (t) => {
+  const { fake, client } = await started(t);
+  fake.fault = (verb, n) => [0, 503, 0][n % 3];
+  assert.equal((await client.logs('job-0')).items[0].text, 'one');
+  assert.equal((await client.logs('job-0', { after: 7, level: 'WARN', wait: 500 })).after, 1);
+  assert.deepEqual(fake.bodies, ['/api/jobs/job-0/logs', '/api/jobs/job-0/logs?after=7&level=WARN&wait=500ms']);
+});
+
 test('a batch is made once, filled and sealed', async (t) => {
   const { fake, client } = await started(t);
   fake.fault = (verb, n) => (verb === 'POST /api/batches' ? [0, 503, 0][n % 3] : 0);

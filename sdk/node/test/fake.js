@@ -12,6 +12,8 @@ export class Fake {
   counts = {}; // calls, by verb
   words = {}; // the answer to a lease's heartbeats; OK without one
   saved = {}; // checkpoints, by lease, with their numbers
+  tells = {}; // progress, by lease
+  logs = {}; // lines, by lease, with their numbers; 'lost' stands for null
   carried = 0; // reports that came with claims
   most = 0; // leases of one heartbeat
   state = 'run';
@@ -62,7 +64,7 @@ export class Fake {
     if (fault > 1) {
       return answer(a, fault, { status: fault, errorCode: 'REFUSED', detail: 'by the test', ...this.refusal });
     }
-    const serve = { claim: this.claim, heartbeat: this.heartbeat, report: this.report }[verb];
+    const serve = { claim: this.claim, heartbeat: this.heartbeat, report: this.report, log: this.log }[verb];
     const gone = () => a.destroyed;
     const said = serve ? await serve.call(this, JSON.parse(body), gone) : this.client(q, verb, body);
     if (fault === 1) return q.socket.destroy();
@@ -110,11 +112,31 @@ export class Fake {
 
   heartbeat(body) {
     this.most = Math.max(this.most, body.leases.length);
-    const leases = body.leases.map(({ lease, save, checkpoint }) => {
+    const leases = body.leases.map(({ lease, save, checkpoint, progress }) => {
+      if (progress) (this.tells[lease] ??= []).push(progress);
       if (save) (this.saved[lease] ??= []).push([save, checkpoint]);
       return { word: this.words[lease] ?? 'OK', leaseForMs: this.leaseMs };
     });
     return { state: this.state, leases };
+  }
+
+  // Keeps the lines of logs; a repeat adds none twice. After the report of a lease there must be no lines.
+  log(body) {
+    return {
+      logs: body.logs.map(({ lease, from, lines }) => {
+        if (this.words[lease] === 'LOST') return { error: { status: 409, errorCode: 'LEASE_LOST' } };
+        if (this.ends.has(lease)) this.wrong.push(`lines of ${lease} after its report`);
+        const kept = (this.logs[lease] ??= []);
+        lines.forEach((line, i) => {
+          if (kept.some(([number]) => number === from + i)) return;
+          if (line === null) return kept.push([from + i, 'lost']);
+          const { level, text, attrs, ageMs } = line;
+          if (!(ageMs >= 0)) this.wrong.push(`a line is ${ageMs} ms old`);
+          return kept.push([from + i, level, text, ...(attrs ? [attrs] : [])]);
+        });
+        return { outcome: 'OK' };
+      }),
+    };
   }
 
   client(q, verb, body) {
@@ -133,6 +155,10 @@ export class Fake {
         apiResponseData: JSON.parse(body).map(({ type, idempotencyKey }) => type === 'NONE'
           ? { errorCode: 'UNKNOWN_JOB_TYPE', detail: 'there is no such type' } : { jobId: idOf(idempotencyKey) }),
       };
+    }
+    if (verb.endsWith('/logs')) {
+      this.bodies.push(q.url);
+      return { items: [{ seq: 1, level: 'INFO', text: 'one' }], after: 1, more: false, ended: true };
     }
     if (verb === 'GET /result/poll') {
       const said = this.polls.length > 1 ? this.polls.shift() : this.polls[0];

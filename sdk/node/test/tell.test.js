@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Worker } from '../index.js';
+import { Fake, sleep } from './fake.js';
+
+const silent = { info() {}, warn() {}, error() {} };
+
+function start(fake, handlers, log = silent) {
+  const worker = new Worker(fake.url, ['pictures'], { log });
+  for (const [type, fn] of Object.entries(handlers)) worker.handle(type, fn);
+  const ended = worker.run({ signals: false });
+  fake.stops.push(() => (worker.stop(), ended));
+}
+
+test('the last progress and all lines come before the report, over calls that fail', async (t) => {
+  const fake = await Fake.start(t);
+  fake.fault = (verb, n) => (verb === 'log' ? [0, 503, 1, 0][Math.min(n, 3)] : 0);
+  fake.add('j', 'PAGES', {});
+  fake.add('quiet', 'QUIET', {});
+  const own = [];
+  start(fake, {
+    PAGES: async (_, job) => {
+      job.progress(1, 9, 'begins');
+      job.log.info('one', { n: 1, big: 2n, error: new TypeError('no page') });
+      await fake.until('a second has passed, and the line was sent', () => fake.logs['lease-j']?.length === 1);
+      job.log.warn(`${'ü'.repeat(4096)}`, { too: 'much' });
+      job.log.error('cut \ud800 here', { a: '\ud800' });
+      job.progress(9, 9, `${'x'.repeat(199)}ü`);
+      return 1;
+    },
+    QUIET: () => 2,
+  }, { ...silent, warn: (...line) => own.push(line), info: (...line) => own.push(line) });
+  assert.deepEqual(await fake.reported('j'), { completed: { result: 1 } });
+  assert.deepEqual(await fake.reported('quiet'), { completed: { result: 2 } });
+  assert.deepEqual(fake.logs, { 'lease-j': [
+    [1, 'INFO', 'one', { n: 1, big: '2', error: 'TypeError: no page' }], [2, 'WARN', 'ü'.repeat(2048)],
+    [3, 'ERROR', 'cut \ufffd here', { a: '\ufffd' }],
+  ] });
+  assert.deepEqual(fake.tells['lease-j'].at(-1), { step: 2, done: 9, total: 9, note: 'x'.repeat(199) });
+  assert.deepEqual(Object.keys(fake.tells), ['lease-j']);
+  assert.deepEqual(own[0].slice(0, 1), ['job j: one']);
+});
+
+test('progress goes with the next heartbeat, and makes none of its own', async (t) => {
+  const fake = await Fake.start(t);
+  fake.leaseMs = 1500;
+  fake.add('j', 'PAGES', {});
+  const end = Promise.withResolvers?.() ?? deferred();
+  start(fake, {
+    PAGES: async (_, job) => {
+      for (let n = 1; n <= 1000; n++) job.progress(n);
+      await end.promise;
+    },
+  });
+  await fake.until('two heartbeats', () => fake.counts.heartbeat >= 2);
+  assert.deepEqual(fake.tells['lease-j'], [{ step: 1000, done: 1000 }]);
+  end.resolve();
+  await fake.reported('j');
+});
+
+test('what does not fit into memory is lost and counted', async (t) => {
+  const fake = await Fake.start(t);
+  fake.add('j', 'FLOOD', {});
+  start(fake, {
+    FLOOD: (_, job) => {
+      for (let n = 0; n < 5000; n++) job.log.info(String(n));
+    },
+  });
+  await fake.reported('j');
+  const lines = fake.logs['lease-j'];
+  assert.deepEqual([lines.length, lines[0], lines[999], lines[1000]],
+    [1001, [1, 'INFO', '0'], [1000, 'INFO', '999'], [5000, 'lost']]);
+});
+
+test('a server that takes no lines holds up no end', async (t) => {
+  const fake = await Fake.start(t);
+  fake.fault = (verb) => (verb === 'log' || verb === 'heartbeat' ? 503 : 0);
+  fake.add('j', 'SAYS', {});
+  let later;
+  start(fake, {
+    SAYS: (_, job) => {
+      job.progress(1, 2);
+      job.log.info('one');
+      later = job;
+      return 1;
+    },
+  });
+  assert.deepEqual(await fake.reported('j'), { completed: { result: 1 } });
+  assert.ok(fake.counts.log > 1 && fake.counts.heartbeat > 0, JSON.stringify(fake.counts));
+  later.log.info('after the end');
+  later.progress(2, 2);
+  fake.fault = () => 0;
+  assert.deepEqual(fake.logs, {});
+});
+
+test('lines that the server refuses are lost ones, and those of other jobs arrive', async (t) => {
+  const fake = await Fake.start(t);
+  fake.fault = (verb, n, body) => (verb === 'log' && body.includes('deep one') ? 400 : 0);
+  for (const id of ['a', 'deep', 'b']) fake.add(id, 'SAYS', id);
+  let running = 0;
+  start(fake, {
+    SAYS: async (text, job) => {
+      running++;
+      await fake.until('all run', () => running === 3);
+      job.log.info(text === 'deep' ? 'deep one' : text);
+    },
+  });
+  for (const id of ['a', 'deep', 'b']) await fake.reported(id);
+  const logs = { 'lease-a': [[1, 'INFO', 'a']], 'lease-b': [[1, 'INFO', 'b']], 'lease-deep': [[1, 'lost']] };
+  assert.deepEqual(fake.logs, logs);
+});
+
+test('a lost lease ends the lines', async (t) => {
+  const fake = await Fake.start(t);
+  fake.words['lease-j'] = 'LOST';
+  fake.add('j', 'SAYS', {});
+  start(fake, {
+    SAYS: async (_, job) => {
+      job.log.info('one');
+      await fake.until('a call', () => fake.counts.log === 1);
+      await sleep(20);
+      job.log.warn('two');
+      job.progress(Object.create(null), 'none', Symbol('no text'));
+      job.log.error(Object.create(null));
+    },
+  }, { ...silent, warn: () => assert.fail('the logger fails') });
+  await fake.until('the report', () => fake.carried + (fake.counts.report ?? 0) === 1);
+  assert.deepEqual([fake.logs, fake.tells, fake.counts.log], [{}, {}, 1]);
+});
+
+function deferred() {
+  const d = {};
+  d.promise = new Promise((resolve) => (d.resolve = resolve));
+  return d;
+}
