@@ -17,6 +17,8 @@ class Fake:
         self.counts = {}  # calls, by verb
         self.words = {}  # the answer to a lease's heartbeats; OK without one
         self.saved = {}  # checkpoints, by lease, with their numbers
+        self.tells = {}  # progress, by lease
+        self.logs = {}  # lines, by lease, with their numbers; "lost" stands for null
         self.carried = 0  # reports that came with claims
         self.most = 0  # leases of one heartbeat
         self.state, self.lease_ms = "run", 30_000
@@ -78,7 +80,8 @@ class Fake:
         if fault > 1:
             said = {"status": fault, "errorCode": "REFUSED", "detail": "by the test", **self.refusal}
             return self.answer(request, fault, said)
-        serve = {"claim": self.claim, "heartbeat": self.heartbeat, "report": self.report}.get(verb)
+        serve = {"claim": self.claim, "heartbeat": self.heartbeat, "report": self.report,
+                 "log": self.log}.get(verb)
         if serve is not None:
             status, said = 200, serve(json.loads(body))
         else:
@@ -143,10 +146,31 @@ class Fake:
             self.most = max(self.most, len(body["leases"]))
             pulses = []
             for entry in body["leases"]:
+                if "progress" in entry:
+                    self.tells.setdefault(entry["lease"], []).append(entry["progress"])
                 if "save" in entry:
                     self.saved.setdefault(entry["lease"], []).append((entry["save"], entry["checkpoint"]))
                 pulses.append({"word": self.words.get(entry["lease"], "OK"), "leaseForMs": self.lease_ms})
             return {"state": self.state, "leases": pulses}
+
+    def log(self, body):
+        """Keeps the lines of logs; a repeat adds none twice. After the report of a lease there must be no lines."""
+        with self.lock:
+            answers = []
+            for entry in body["logs"]:
+                lease, kept = entry["lease"], self.logs.setdefault(entry["lease"], {})
+                if self.words.get(lease) == "LOST":
+                    answers.append({"error": {"status": 409, "errorCode": "LEASE_LOST"}})
+                    continue
+                if lease in self.ends:
+                    self.wrong.append("lines of %s after its report" % lease)
+                for number, line in enumerate(entry["lines"], entry["from"]):
+                    if line is not None and line["ageMs"] < 0:
+                        self.wrong.append("a line is %d ms old" % line["ageMs"])
+                    said = ("lost",) if line is None else (line["level"], line["text"], line.get("attrs"))
+                    kept.setdefault(number, said)
+                answers.append({"outcome": "OK"})
+            return {"logs": answers}
 
     def client(self, request, verb, body):
         with self.lock:
@@ -168,6 +192,9 @@ class Fake:
                     else:
                         answers.append({"jobId": self.keys.setdefault(entry["idempotencyKey"], "job-%d" % len(self.keys))})
                 return 202, {"apiResponseData": answers}
+            if verb.endswith("/logs"):
+                self.bodies.append(request.path)
+                return 200, {"items": [{"seq": 1, "text": "one"}], "after": 1, "more": False, "ended": True}
             if verb == "GET /result/poll":
                 said = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
                 return 200, {"apiResponseData": {"jobId": "job-0", "jobTier": "PAID", "type": "RESIZE", **said}}

@@ -50,6 +50,13 @@ class ClientTest(unittest.TestCase):
             self.client.submit("paid", "RESIZE", idempotency_key="order-7")
         self.assertEqual(list(self.fake.keys), ["order-7"])
 
+    def test_logs(self):
+        self.fake.fault = lambda verb, n, body: 503 if n == 1 else 0
+        self.assertEqual(self.client.logs("job-0")["items"][0]["text"], "one")
+        self.assertEqual(self.client.logs("job-0", after=7, level="WARN", wait=0.5)["after"], 1)
+        self.assertEqual(self.fake.bodies,
+                         ["/api/jobs/job-0/logs?", "/api/jobs/job-0/logs?after=7&level=WARN&wait=500ms"])
+
     def test_batch(self):
         self.fake.fault = lambda verb, n, body: 503 if verb == "POST /api/batches" and n == 1 else 0
         self.fake.flows = [{"batchId": "b", "state": "OPEN"}, {"batchId": "b", "state": "RUNNING"},

@@ -13,6 +13,8 @@ from .state import CALL_TIME, MOST_BYTES, State
 
 MOST_BEATS = 1000
 
+Batch = List[Tuple[Job, str, int, Optional[str]]]
+
 
 class Beats:
     """Keeps the jobs of a worker: one call has all whose heartbeat is due, or will be soon."""
@@ -29,9 +31,9 @@ class Beats:
             if batch is None:
                 break
             sent = time.monotonic()
-            entries = ",".join(entry for _, entry, _ in batch)
+            entries = ",".join(entry for _, entry, _, _ in batch)
             text = '{"worker":%s,"leases":[%s]}' % (json.dumps(s.name), entries)
-            timeout = max(min([CALL_TIME] + [job._every for job, _, _ in batch]), 1.0)
+            timeout = max(min([CALL_TIME] + [job._every for job, _, _, _ in batch]), 1.0)
             error: Optional[TierqError] = None
             try:
                 answer = s.call(conn, "heartbeat", text, timeout)
@@ -39,9 +41,9 @@ class Beats:
             except TierqError as e:
                 error, pulses = e, []
             with s.changed:
-                for i, (job, _, save) in enumerate(batch):
+                for i, (job, _, save, told) in enumerate(batch):
                     if i < len(pulses):
-                        job._hear(pulses[i], save, sent)
+                        job._hear(pulses[i], save, told, sent)
                     else:
                         job._beat_at = time.monotonic() + 0.1
                 s.changed.notify_all()
@@ -51,7 +53,7 @@ class Beats:
                 time.sleep(min(pause(failures, error), 1.0))  # the leases do not wait for longer
         conn.close()
 
-    def _due(self) -> Optional[List[Tuple[Job, str, int]]]:
+    def _due(self) -> Optional[Batch]:
         """Waits until a heartbeat is due, and returns its jobs, with all that will be due soon; None at the end."""
         s = self._state
         with s.changed:
@@ -61,15 +63,14 @@ class Beats:
                 if wait > 0:
                     s.changed.wait(wait)
                     continue
-                batch: List[Tuple[Job, str, int]] = []
+                batch: Batch = []
                 size = 0
                 for job in s.held.values():
                     if job._lost or job._beat_at - now > job._every / 2:
                         continue
                     if len(batch) == MOST_BEATS or size > MOST_BYTES:
                         break
-                    entry, save = job._beat()
-                    batch.append((job, entry, save))
-                    size += len(entry)
+                    batch.append((job, *job._beat()))
+                    size += len(batch[-1][1])
                 return batch
         return None

@@ -59,7 +59,7 @@ class Claims:
                     s.free -= len(answer["jobs"])
                     s.hungry = not rest and not s.stopping
                     for claimed in answer["jobs"]:
-                        job = Job(claimed, sent, s.changed, s.ask)
+                        job = Job(claimed, sent, s.changed, s.ask, s.logged)
                         s.held[job._lease] = job
                     s.changed.notify_all()
                 for claimed in answer["jobs"]:

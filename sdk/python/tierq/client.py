@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Union
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from .errors import FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
 from .connection import Address, Connection, pause, refusal
@@ -39,6 +39,7 @@ class Poll:
     last_error: Optional[str]
     trace_id: Optional[str]
     expires_at: Optional[str] = None  # of a job that was never claimed: when it ends EXPIRED
+    progress: Optional[Dict[str, Any]] = None  # at, done, total and note, if the handler has said it
 
     @property
     def ended(self) -> bool:
@@ -49,7 +50,7 @@ def _poll_of(d: Dict[str, Any]) -> Poll:
     return Poll(d["jobId"], d["currentJobStatus"], d.get("jobTier", ""), d.get("type", ""), d.get("retryCount", 0),
                 d.get("maxRetries", 0), d.get("arrivedAt"), d.get("firstTriedAt"), d.get("completedAt"), d.get("runAt"),
                 d.get("position"), d.get("etaSeconds"), d.get("result"), d.get("failureCause"), d.get("lastError"),
-                d.get("traceId"), d.get("expiresAt"))
+                d.get("traceId"), d.get("expiresAt"), d.get("progress"))
 
 
 class Client:
@@ -110,6 +111,21 @@ class Client:
     def poll(self, job_id: str) -> Poll:
         """Returns the state of a job."""
         return self._poll(job_id, 0)
+
+    def logs(self, job_id: str, *, after: Optional[int] = None, attempt: Optional[int] = None,
+             level: Optional[str] = None, limit: Optional[int] = None, wait: float = 0) -> Dict[str, Any]:
+        """Returns what a job's handlers logged, over all attempts: a dict with items, after, more and ended.
+
+        An item has seq, attempt, at, level, text and attrs. A filter chooses lines behind the seq after, of an attempt,
+        of a level (DEBUG, INFO, WARN or ERROR) or a higher one. wait, up to 60, is for how many seconds the server
+        holds the answer until there are such lines or the job has ended. Ask next with the after of the answer.
+        """
+        asked = {"after": after, "attempt": attempt, "level": level, "limit": limit}
+        query = {k: v for k, v in asked.items() if v is not None}
+        if wait:
+            query["wait"] = "%dms" % (wait * 1000)
+        path = "/api/jobs/%s/logs?%s" % (quote(job_id, safe=""), urlencode(query))
+        return self._call("logs", "GET", path, None, {}, hold=wait)
 
     def wait(self, job_id: str, timeout: Optional[float] = None) -> Poll:
         """Waits for the end of a job, and returns it when it is COMPLETED.

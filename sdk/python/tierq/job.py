@@ -5,18 +5,43 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 from .errors import Cancelled, LeaseLost, MaxTime, Stopped, Stopping
+from .tell import MOST_NOTE, Told, amount, cut
 
 # The greatest size of a checkpoint, in bytes of JSON.
 MAX_CHECKPOINT = 16 << 10
 
 
-class Job:
-    """A job that a worker holds. Handlers read it, and call stopped, wait, check and save."""
+class JobLog:
+    """The log of a job, which users read; the worker's logger gets its lines, too.
 
-    def __init__(self, claimed: Dict[str, Any], sent: float, changed: threading.Condition, ask: Any = None):
+    The lines are sent about a second later, and before the job's report. A line never waits for the server, and fails
+    no attempt: what does not fit is lost, and the log says how many lines. A text is cut at 4 KiB. Its attributes, any
+    JSON, are left out if they do not fit beside it.
+    """
+
+    def __init__(self, logged: Callable[[str, Any, Dict[str, Any]], None]):
+        self._logged = logged
+
+    def info(self, text: Any, /, **attrs: Any) -> None:
+        self._logged("INFO", text, attrs)
+
+    def warn(self, text: Any, /, **attrs: Any) -> None:
+        self._logged("WARN", text, attrs)
+
+    def error(self, text: Any, /, **attrs: Any) -> None:
+        self._logged("ERROR", text, attrs)
+
+    warning = warn
+
+
+class Job:
+    """A job that a worker holds. Handlers read it, call stopped, wait, check, save and progress, and log."""
+
+    def __init__(self, claimed: Dict[str, Any], sent: float, changed: threading.Condition, ask: Any = None,
+                 logged: Any = None):
         self.id: str = claimed["jobId"]  # the same in each attempt: the key of the job's side effects
         self.type: str = claimed["type"]
         self.queue: str = claimed.get("queue", "")
@@ -44,6 +69,8 @@ class Job:
         self._changed = changed  # the worker's; it guards what is below
         self._progress: Optional[str] = None  # a checkpoint that the server has not acknowledged
         self._saves = self._stored = 0
+        self._told = Told()
+        self.log = JobLog(lambda *line: logged(self, *line))
 
     @property
     def cause(self) -> Optional[Type[Stopped]]:
@@ -91,6 +118,16 @@ class Job:
                 self.check()
                 self._changed.wait(0.2)
 
+    def progress(self, done: int, total: int = 0, note: str = "") -> None:
+        """Says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes.
+
+        total 0: the handler does not know. The next heartbeat takes the last one along, and all who ask for the job
+        see it. It never waits for the server, and fails no attempt.
+        """
+        said = amount(done), amount(total), cut("" if note is None else note, MOST_NOTE)
+        with self._changed:
+            self._told.progressed(*said)
+
     def inputs(self) -> List[Dict[str, Any]]:
         """Returns what the jobs that it waited for in its flow left behind, by name.
 
@@ -114,20 +151,24 @@ class Job:
             raise ValueError("the job is of no flow")
         return self._ask(self, "/api/flows/%s/jobs" % self.flow_id, {"lease": self._lease, "jobs": jobs})["jobs"]
 
-    def _beat(self) -> Tuple[str, int]:
-        """Returns the entry of a heartbeat, and the number of its checkpoint."""
-        if self._progress is None:
-            return '{"lease":%s}' % json.dumps(self._lease), 0
-        entry = '{"lease":%s,"save":%d,"checkpoint":%s}' % (json.dumps(self._lease), self._saves, self._progress)
-        return entry, self._saves
+    def _beat(self) -> Tuple[str, int, Optional[str]]:
+        """Returns the entry of a heartbeat, the number of its checkpoint, and its progress."""
+        save, told = 0 if self._progress is None else self._saves, self._told.progress
+        entry = '{"lease":%s' % json.dumps(self._lease)
+        if save:
+            entry += ',"save":%d,"checkpoint":%s' % (save, self._progress)
+        if told is not None:
+            entry += ',"progress":' + told
+        return entry + "}", save, told
 
-    def _hear(self, pulse: Dict[str, Any], save: int, sent: float) -> None:
+    def _hear(self, pulse: Dict[str, Any], save: int, told: Optional[str], sent: float) -> None:
         """Takes the answer to a heartbeat."""
         if pulse["word"] == "LOST":
             # After the end of the handler this is the rule: the report has arrived before the heartbeat.
             self._beat_at = sent + 3600
             if not self._done:
                 self._lost = True
+                self._told.forget()
                 self._end(LeaseLost)
             return
         self._until = sent + pulse.get("leaseForMs", 0) / 1000
@@ -137,6 +178,10 @@ class Job:
             self._beat_at = sent + self._every
         else:
             self._beat_at = sent  # a handler has saved again meanwhile
+        if self._told.progress == told:
+            self._told.progress = None
+        elif self._told.closed and self._told.progress is not None:
+            self._beat_at = sent  # the report waits for the last one
         if pulse["word"] == "CANCEL":
             self._end(Cancelled)
 

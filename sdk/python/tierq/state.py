@@ -12,7 +12,9 @@ from .errors import Unavailable
 from .connection import Address, Connection, pause, refusal
 from .job import Job
 from .report import Report
+from .tell import line_of
 
+TELL_TIME = 2.0  # seconds for a call with lines, and for an end that waits for what its handler has told
 CALL_TIME = 15.0  # seconds for a call's answer, beside the time that a claim asks the server to wait
 MOST_BYTES = 4 << 20  # of the reports, or checkpoints, of one call
 
@@ -26,6 +28,7 @@ class State:
         self.free = places  # places without a running handler
         self.held: Dict[str, Job] = {}  # by lease, until the server has answered their report
         self.ended: List[Report] = []  # reports that no call carries yet
+        self.lines_at = float("inf")  # when lines of handlers are due to be sent
         self.hungry = False  # the claimer makes a claim as soon as a place is free, and takes reports along
         self.stopping = False  # nothing is claimed any more
         self.over = False  # the threads end
@@ -72,6 +75,41 @@ class State:
                 job.wait(pause(failures, error))
         finally:
             conn.close()
+
+    def logged(self, job: Job, level: str, text: Any, attrs: Dict[str, Any]) -> None:
+        """Takes a line of a handler, for the job's log and this worker's."""
+        said, more = line_of(text, attrs)
+        with self.changed:
+            if job._told.logged(level, said, more):
+                self.send_lines(1.0)
+        try:
+            self.log.log(getattr(logging, level), "job %s: %s %s", job.id, said, more)
+        except Exception:  # the program's logger must not fail the handler
+            pass
+
+    def send_lines(self, seconds: float) -> None:
+        """Has the lines that wait sent within some seconds."""
+        with self.changed:
+            at = time.monotonic() + seconds
+            if at < self.lines_at:
+                self.lines_at = at
+                self.changed.notify_all()
+
+    def tell(self, job: Job) -> None:
+        """Waits until the server has what a handler has told, two seconds at most."""
+        with self.changed:
+            told = job._told
+            told.closed = True
+            if told.empty:
+                return
+            if told.progress is not None:
+                job._beat_at = time.monotonic()
+            if told.waiting:
+                self.send_lines(0.0)
+            self.changed.notify_all()
+            end = time.monotonic() + TELL_TIME
+            while not told.empty and time.monotonic() < end:
+                self.changed.wait(max(end - time.monotonic(), 0))
 
     def rest(self, seconds: float) -> None:
         """Waits, at most until stop."""

@@ -18,6 +18,7 @@ from .claims import Claims
 from .errors import Stopping
 from .connection import Address
 from .job import Job
+from .logs import Logs
 from .report import Report, UnknownType, entry_of
 from .reports import Reports
 from .state import CALL_TIME, State
@@ -58,6 +59,7 @@ class Worker:
         self._state = State(to, self.name, version, concurrency, logger or logging.getLogger("tierq"))
         self._reports, self._beats = Reports(self._state), Beats(self._state)
         self._claims = Claims(self._state, self._reports, self._begin, queues, tiers, lease)
+        self._logs = Logs(self._state)
         self._drain, self._begun = drain, False
         self._handlers: Dict[str, Handler] = {}
         self._todo: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
@@ -93,7 +95,8 @@ class Worker:
         if signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 before[number] = signal.signal(number, lambda *_: self.stop())
-        loops = [threading.Thread(target=t.run, daemon=True, name="tierq") for t in (self._beats, self._reports)]
+        loops = [threading.Thread(target=t.run, daemon=True, name="tierq")
+                 for t in (self._beats, self._reports, self._logs)]
         for t in loops:
             t.start()
         try:
@@ -152,6 +155,7 @@ class Worker:
             except BaseException as e:  # a handler must not end its thread
                 error, stack = e, traceback.format_exc()
             report = Report(job, entry_of(job, result, error, stack))
+            s.tell(job)
             with s.changed:
                 job._done = True
                 s.free += 1
