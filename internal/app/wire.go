@@ -84,6 +84,7 @@ func (v *server) wireQueue() {
 		o.Outbox = outbox{v}
 	}
 	v.stores.archive.OwesOfBatches(owesOfBatches(v.plans))
+	v.stores.archive.CountCancelled(v.metrics.Cancelled)
 	// Without TIERQ_JOURNAL the journal has the members of batches alone, and the gate does not depend on it.
 	journal := archive.JournalOptions{
 		KeepKeys: v.stores.keys(c.IdempotencyTTL), Incarnation: v.queue.KnownIncarnation, Log: v.log,

@@ -24,6 +24,8 @@ type Archive struct {
 	members memberStatements
 	journal bool
 	owesOf  func(*job.Batch) []job.JournalRow // nil = batches owe nothing
+
+	countCancelled func(job.Tier) // nil = nobody counts
 }
 
 // New makes an archive in a database. The caller closes the database, and stops the Writer before that.

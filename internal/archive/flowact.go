@@ -14,6 +14,7 @@ import (
 // changeFlow runs a change of one locked flow.
 func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID, queries []string,
 	change func(conn gorm.ConnPool, f *lockedFlow) error) error {
+	var f *lockedFlow
 	err := a.db.Transaction(ctx, append(a.flowQueries(), queries...), func(conn gorm.ConnPool) error {
 		there, err := a.lockFlows(ctx, conn, []string{string(id)})
 		if err != nil {
@@ -22,8 +23,7 @@ func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID, querie
 		if len(there) == 0 {
 			return job.ErrFlowNotFound
 		}
-		f, err := a.loadFlow(ctx, conn, string(id))
-		if err != nil {
+		if f, err = a.loadFlow(ctx, conn, string(id)); err != nil {
 			return err
 		}
 		return change(conn, f)
@@ -31,6 +31,7 @@ func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID, querie
 	if err != nil {
 		return flowError(verb, err)
 	}
+	a.tellCancelled(f.ends)
 	return nil
 }
 
@@ -131,8 +132,10 @@ func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.F
 			return err
 		}
 		// The graph is read anew: patterns of other jobs take the new names in.
-		if f, err = a.loadFlow(ctx, conn, f.id); err == nil {
-			released, err = a.settleFlow(ctx, conn, f, at)
+		again, err := a.loadFlow(ctx, conn, f.id)
+		if err == nil {
+			released, err = a.settleFlow(ctx, conn, again, at)
+			f.ends = again.ends
 		}
 		return err
 	})

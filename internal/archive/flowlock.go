@@ -27,6 +27,7 @@ type lockedFlow struct {
 	before    map[string]job.FlowNode // what SQL has
 	stateSQL  job.FlowState
 	endedSQL  bool
+	ends      []job.Tier // of the jobs that the transaction has cancelled
 }
 
 const (
@@ -257,7 +258,7 @@ func (a *Archive) cancelNodes(ctx context.Context, conn gorm.ConnPool, f *locked
 	var outcomes []*job.Outcome
 	for name, r := range all {
 		r.Status, r.EndedAt, r.Payload = job.Cancelled, at, nil
-		outcomes = append(outcomes, &job.Outcome{Job: r.Job})
+		outcomes, f.ends = append(outcomes, &job.Outcome{Job: r.Job}), append(f.ends, r.Tier)
 		if reason := why(name); reason != "" {
 			_, err := conn.ExecContext(ctx, a.insertReason(), string(r.ID), r.Generation, reason)
 			if err != nil {
@@ -283,14 +284,15 @@ func (f *lockedFlow) whyCancelled(name string) string {
 // flowsEnded changes the flows of ended jobs, in the transaction that records the outcomes: it locks the flows, marks
 // the jobs as ended, and decides what goes on. It is the first part of the transaction, so that all writers lock flows
 // before rows of outcomes. If another part finds that SQL had an outcome before, the transaction is undone as a whole.
+// cancelled are the tiers of the jobs that the flows cancelled.
 func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes []*job.Outcome) (
-	released []job.JournalRow, err error) {
+	released []job.JournalRow, cancelled []job.Tier, err error) {
 	flows := flowsOf(outcomes)
 	if len(flows) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if flows, err = a.lockFlows(ctx, conn, flows); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, id := range flows {
 		f, err := a.loadFlow(ctx, conn, id)
@@ -298,7 +300,7 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		at := f.createdAt
 		for _, o := range outcomes {
@@ -308,11 +310,24 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 		}
 		some, err := a.settleFlow(ctx, conn, f, at)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		released = append(released, some...)
+		released, cancelled = append(released, some...), append(cancelled, f.ends...)
 	}
-	return released, nil
+	return released, cancelled, nil
+}
+
+// CountCancelled sets the function that counts a job which its flow has cancelled: SQL alone knows that it ended. Set it
+// before anything is written.
+func (a *Archive) CountCancelled(count func(job.Tier)) { a.countCancelled = count }
+
+// tellCancelled counts jobs that a committed transaction cancelled.
+func (a *Archive) tellCancelled(tiers []job.Tier) {
+	for _, t := range tiers {
+		if a.countCancelled != nil {
+			a.countCancelled(t)
+		}
+	}
 }
 
 // ended marks a job as ended. It returns false for an outcome of an earlier generation, and for a job that has ended
