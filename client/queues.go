@@ -20,6 +20,7 @@ type Queue struct {
 	Schemas   map[string]json.RawMessage
 	MaxRun    time.Duration // how long an attempt of its jobs may run, in whole seconds; 0 = what the tier's plan says
 	Push      *Push         // where its jobs are posted; nil: they are not
+	LogsOff   bool          // the server stores no line of a log of its jobs
 	Paused    time.Time     // since when no process claims its jobs; zero: it is not paused
 	Ready     int64
 	Scheduled int64
@@ -52,12 +53,16 @@ type wireQueue struct {
 	Schemas   map[string]json.RawMessage `json:"schemas"`
 	MaxRun    *float64                   `json:"maxProcessingSeconds"`
 	Push      *wirePush                  `json:"push"`
+	Logs      string                     `json:"logs"` // on or off; a server before this member says nothing
 	Paused    *time.Time                 `json:"paused"`
 	Ready     int64                      `json:"ready"`
 	Scheduled int64                      `json:"scheduled"`
 	Running   int64                      `json:"running"`
 	Version   int64                      `json:"version"`
 }
+
+// logsOff is the word for a queue whose jobs have no logs.
+const logsOff = "off"
 
 // wirePush is a Push with the key that a server has: null for none.
 type wirePush struct {
@@ -84,6 +89,9 @@ func (q Queue) MarshalJSON() ([]byte, error) {
 			w.Push.Key = &q.Push.Key
 		}
 	}
+	if w.Logs = "on"; q.LogsOff {
+		w.Logs = logsOff
+	}
 	if !q.Paused.IsZero() {
 		w.Paused = &q.Paused
 	}
@@ -106,6 +114,7 @@ func (q *Queue) UnmarshalJSON(text []byte) error {
 			q.Push.Key = *w.Push.Key
 		}
 	}
+	q.LogsOff = w.Logs == logsOff
 	if w.Paused != nil {
 		q.Paused = *w.Paused
 	}
@@ -132,9 +141,10 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 }
 
 // DeclareQueue declares a queue or replaces its declaration, on every instance within about a second: its Name, Limit
-// (0 = a quarter of the server's capacity), Types, Schemas, MaxRun and Push. etag is the Queue.ETag that the change is
-// based on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any declaration. The
-// client does not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few seconds later.
+// (0 = a quarter of the server's capacity), Types, Schemas, MaxRun, Push and LogsOff. etag is the Queue.ETag that the
+// change is based on: DeclareQueue returns ErrChanged if the queue has changed since. With "" it replaces any
+// declaration. The client does not repeat a call whose answer was lost: after ErrOutcomeUnknown, read Queues a few
+// seconds later.
 func (c *Client) DeclareQueue(ctx context.Context, q Queue, etag string) (Queue, error) {
 	type push struct {
 		URL          string `json:"url"`
@@ -146,13 +156,18 @@ func (c *Client) DeclareQueue(ctx context.Context, q Queue, etag string) (Queue,
 	if q.Push != nil {
 		to = &push{q.Push.URL, q.Push.Permanent4xx, q.Push.Concurrency, q.Push.Key}
 	}
+	logs := ""
+	if q.LogsOff {
+		logs = logsOff
+	}
 	body, err := json.Marshal(struct {
 		Limit   int                        `json:"limit"`
 		Types   []string                   `json:"types,omitempty"`
 		Schemas map[string]json.RawMessage `json:"schemas,omitempty"`
 		MaxRun  int64                      `json:"maxProcessingSeconds,omitempty"`
 		Push    *push                      `json:"push,omitempty"`
-	}{q.Limit, q.Types, q.Schemas, int64(q.MaxRun / time.Second), to})
+		Logs    string                     `json:"logs,omitempty"`
+	}{q.Limit, q.Types, q.Schemas, int64(q.MaxRun / time.Second), to, logs})
 	if err != nil {
 		return Queue{}, fmt.Errorf("declare queue: %w", err)
 	}

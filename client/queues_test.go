@@ -15,7 +15,7 @@ import (
 
 const aQueue = `{"name":"films","limit":7,"types":["A"],"schemas":{"A":{"type":"object"}},"maxProcessingSeconds":60,` +
 	`"push":{"url":"https://x.example/","permanent4xx":true,"concurrency":4,"webhook":{"secret":"whsec_x",` +
-	`"publicKey":"whpk_x"},"key":"aaaaaaaaaaaaaaaa"},` +
+	`"publicKey":"whpk_x"},"key":"aaaaaaaaaaaaaaaa"},"logs":"off",` +
 	`"paused":"2026-05-01T11:31:57Z","ready":4,"scheduled":2,"running":1,"version":3}`
 
 var films = Queue{
@@ -23,14 +23,14 @@ var films = Queue{
 	Schemas: map[string]json.RawMessage{"A": json.RawMessage(`{"type":"object"}`)},
 	Push: &Push{URL: "https://x.example/", Permanent4xx: true, Concurrency: 4, Key: "aaaaaaaaaaaaaaaa",
 		Webhook: &WebhookKeys{Secret: "whsec_x", PublicKey: "whpk_x"}},
-	Paused: time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC), Ready: 4, Scheduled: 2, Running: 1,
+	LogsOff: true, Paused: time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC), Ready: 4, Scheduled: 2, Running: 1,
 	Version: 3,
 }
 
 func TestQueues(t *testing.T) {
 	s, c := newServer(t)
-	main := `{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"paused":null,` +
-		`"ready":9,"scheduled":0,"running":0,"version":0}`
+	main := `{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"logs":"on",` +
+		`"paused":null,"ready":9,"scheduled":0,"running":0,"version":0}`
 	answers(s, "GET /admin/queues", 200, `{"items":[`+main+`,`+aQueue+`]}`)
 	queues, err := c.Queues(soon(t))
 	if err != nil || !reflect.DeepEqual(queues, []Queue{{Name: MainQueue, Ready: 9}, films}) {
@@ -80,7 +80,7 @@ func TestQueues(t *testing.T) {
 	}
 	for _, want := range []string{
 		`PUT /admin/queues/films "3" {"limit":7,"types":["A"],"schemas":{"A":{"type":"object"}},"maxProcessingSeconds":60,` +
-			`"push":{"url":"https://x.example/","permanent4xx":true,"concurrency":4,"key":"aaaaaaaaaaaaaaaa"}}`,
+			`"push":{"url":"https://x.example/","permanent4xx":true,"concurrency":4,"key":"aaaaaaaaaaaaaaaa"},"logs":"off"}`,
 		"POST /admin/queues/films/pause",
 		"POST /admin/queues/films/resume", "POST /admin/queues/films/purge", "DELETE /admin/queues/films",
 	} {

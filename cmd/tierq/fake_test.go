@@ -256,7 +256,8 @@ func (f *fake) cancel(w http.ResponseWriter, r *http.Request) {
 }
 
 func queue(name string, version int) obj {
-	q := obj{"name": name, "limit": 5000, "paused": nil, "ready": 12, "scheduled": 3, "running": 1, "version": version}
+	q := obj{"name": name, "limit": 5000, "logs": "on", "paused": nil, "ready": 12, "scheduled": 3, "running": 1,
+		"version": version}
 	if name == "main" {
 		q["limit"] = nil
 	}

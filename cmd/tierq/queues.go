@@ -54,6 +54,12 @@ func (s *session) showQueues(queues []client.Queue) error {
 			return q.MaxRun.String()
 		}},
 		column[client.Queue]{head: "PUSH", wide: true, cell: pushOf},
+		column[client.Queue]{head: "LOGS", wide: true, cell: func(q client.Queue) string {
+			if q.LogsOff {
+				return "off"
+			}
+			return "on"
+		}},
 		column[client.Queue]{head: "PAUSED SINCE", cell: func(q client.Queue) string { return s.time(q.Paused) }},
 		column[client.Queue]{head: "VERSION", wide: true, cell: func(q client.Queue) string { return number(q.Version) }},
 	)
@@ -110,9 +116,10 @@ func (p program) queuesDeclareCommand() *cobra.Command {
 		"check payloads of a type by a JSON Schema: `TYPE=FILE`; again for others")
 	maxRun := cmd.Flags().Duration("max-processing", 0,
 		"let an attempt run for this `time`, such as 1h, in whole seconds; 0: what the tier's plan says")
+	noLogs := cmd.Flags().Bool("no-logs", false, "store no lines of its jobs' logs")
 	push := pushFlags(cmd)
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
-		asked := client.Queue{Name: args[0], Limit: *limit, Types: *types, MaxRun: *maxRun}
+		asked := client.Queue{Name: args[0], Limit: *limit, Types: *types, MaxRun: *maxRun, LogsOff: *noLogs}
 		var err error
 		if asked.Push, err = push(); err != nil {
 			return err

@@ -12,6 +12,7 @@ func TestQueuesCommands(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"queues declare films":             `PUT /admin/queues/films {"limit":0}`,
+		"queues declare films --no-logs":   `PUT /admin/queues/films {"limit":0,"logs":"off"}`,
 		"queues declare films --limit 500": `PUT /admin/queues/films {"limit":500}`,
 		"queues declare films --type A,B --max-processing 1h": `PUT /admin/queues/films {"limit":0,"types":["A","B"],` +
 			`"maxProcessingSeconds":3600}`,

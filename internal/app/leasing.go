@@ -39,6 +39,7 @@ func (v *server) wireLeasing() {
 		Plans: v.plans, Asks: &v.asks,
 		Queue: elsewhere{v.work(), v.queue}, Doorbell: v.queue, Sealer: v.view, Observe: v.metrics,
 		Ended: v.endedElsewhere, Log: v.log, Seats: v.queue, Most: v.doors.Leases,
+		LogsOff: v.queueBook.LogsOff,
 	})
 }
 

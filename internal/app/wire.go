@@ -170,6 +170,7 @@ func (v *server) wireWork() error {
 		ResultLimit:  c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(), Inputs: v.stores.archive.FlowInputs, Logs: v.queue,
+		LogsOff: v.queueBook.LogsOff,
 	}, v.work(), v.queue, v.queue, told)
 	if c.Roles.API || c.Roles.Worker {
 		v.wireLeasing()

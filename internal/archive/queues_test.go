@@ -16,7 +16,7 @@ func TestQueues(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		films := job.Queue{
-			Name: "films", Limit: 7, Types: []string{"TRANSCODE"}, MaxRun: time.Minute, Version: 1,
+			Name: "films", Limit: 7, Types: []string{"TRANSCODE"}, MaxRun: time.Minute, LogsOff: true, Version: 1,
 			Schemas: map[string]string{"TRANSCODE": `{"required":["film"]}`},
 		}
 		later := films

@@ -233,6 +233,8 @@ func (s *server) queues() {
 	}
 	s.want(409, "DELETE", "/admin/queues/films", "")
 	s.want(200, "POST", "/admin/queues/films/resume", "")
+	s.want(200, "PUT", "/admin/queues/films", `{"logs":"off"}`)
+	s.want(400, "PUT", "/admin/queues/films", `{"logs":"quiet"}`)
 	a := s.want(200, "POST", "/admin/queues/films/purge", "")
 	if !bytes.Contains(a.body, []byte(`"cancelled":2,"more":false`)) {
 		s.t.Errorf("the purge did %s", a.body)

@@ -26,6 +26,7 @@ type queueBody struct {
 	Schemas schemas   `json:"schemas"`              // by type
 	MaxRun  *float64  `json:"maxProcessingSeconds"` // null: what the tier's plan says
 	Push    *pushBody `json:"push"`                 // null: its jobs are not posted
+	Logs    string    `json:"logs"`                 // on or off
 	Paused  *string   `json:"paused"`               // since when; null: it is not paused
 	Ready   int64     `json:"ready"`
 	Waiting int64     `json:"scheduled"`
@@ -41,7 +42,10 @@ func (a *api) queueOf(q job.Queue) queueBody {
 	if p, on := a.Pauses.Find(job.PauseQueue(q.Name)); on {
 		b.Paused = when(p.Since)
 	}
-	b.Push = pushOf(q.Push)
+	b.Push, b.Logs = pushOf(q.Push), logsOn
+	if q.LogsOff {
+		b.Logs = logsOff
+	}
 	b.Types, b.Schemas = append([]string{}, q.Types...), schemas{}
 	for typ, text := range q.Schemas {
 		b.Schemas[typ] = jsontext.Value(text)
@@ -97,6 +101,12 @@ func (a *api) getQueue(c *gin.Context) error {
 	return write(c, http.StatusOK, a.queueShown(c, q))
 }
 
+// What a queue's declaration says of the logs of its jobs.
+const (
+	logsOn  = "on"
+	logsOff = "off"
+)
+
 // queueAsked is the body of a PUT. The schemas of types are as they came.
 type queueAsked struct {
 	job.Queue
@@ -128,6 +138,14 @@ var queueShape = shape[queueAsked]{members: map[string]member[queueAsked]{
 		return err
 	},
 	"push": func(q *queueAsked, v jsontext.Value) error { return readPush(v, &q.Push) },
+	"logs": func(q *queueAsked, v jsontext.Value) error {
+		word := text(v)
+		if word != logsOn && word != logsOff {
+			return reason("must be on or off")
+		}
+		q.LogsOff = word == logsOff
+		return nil
+	},
 }}
 
 // texts reads a JSON array of strings.

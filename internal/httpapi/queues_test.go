@@ -11,15 +11,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const storedQueue = `{"name":"paid","limit":7,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"paused":null,` +
-	`"ready":4,"scheduled":2,"running":1,"version":3}`
+const storedQueue = `{"name":"paid","limit":7,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,` +
+	`"logs":"on","paused":null,"ready":4,"scheduled":2,"running":1,"version":3}`
 
 func TestQueues_Read(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
 	wantJSON(t, r.do("GET", "/admin/queues", ""), 200, `{"items":[`+
-		`{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"paused":null,"ready":4,`+
-		`"scheduled":2,"running":1,"version":0},`+storedQueue+`]}`)
+		`{"name":"main","limit":null,"types":[],"schemas":{},"maxProcessingSeconds":null,"push":null,"logs":"on",`+
+		`"paused":null,"ready":4,"scheduled":2,"running":1,"version":0},`+storedQueue+`]}`)
 	rec := r.do("GET", "/admin/queues/paid", "")
 	wantJSON(t, rec, 200, storedQueue)
 	wantHeader(t, rec, "ETag", `"3"`)
@@ -51,6 +51,10 @@ func TestQueues_Declare(t *testing.T) {
 			job.Queue{Name: "films", Types: []string{"A", "B_2"}, MaxRun: time.Hour})},
 		"a schema": {`{"types":["A"],"schemas":{"A":{ "type": "object" }}}`, nil, fmt.Sprintf("store %+v, if -1",
 			job.Queue{Name: "films", Types: []string{"A"}, Schemas: map[string]string{"A": `{"type":"object"}`}})},
+		"logs off": {`{"logs":"off"}`, nil, fmt.Sprintf("store %+v, if -1",
+			job.Queue{Name: "films", LogsOff: true})},
+		"logs on":        {`{"logs":"on"}`, nil, stored(0, -1)},
+		"logs null":      {`{"logs":null}`, nil, stored(0, -1)},
 		"a version":      {"{}", []string{"If-Match", `"7"`}, stored(0, 7)},
 		"only a new one": {"{}", []string{"If-None-Match", "*"}, stored(0, 0)},
 	} {
@@ -64,6 +68,7 @@ func TestQueues_Declare(t *testing.T) {
 	for body, field := range map[string]string{`{"limit":-1}`: "limit", `{"limit":1.5}`: "limit",
 		`{"limit":"5"}`: "limit", `{"paused":true}`: "paused", `[]`: "", `{"types":"A"}`: "types", `{"types":["a"]}`: "",
 		`{"types":["A","A"]}`: "", `{"maxProcessingSeconds":0}`: "maxProcessingSeconds",
+		`{"logs":"OFF"}`: "logs", `{"logs":false}`: "logs", `{"logs":""}`: "logs",
 		`{"schemas":[]}`: "schemas", `{"schemas":{"A":{"type":"thing"}}}`: "schemas",
 		`{"schemas":{"A":{"$ref":"http://127.0.0.1/"}}}`: "schemas", `{"schemas":{"a":{}}}`: "",
 		`{"types":["A"],"schemas":{"B":{}}}`:                                             "",

@@ -15,7 +15,7 @@ func TestQueueText_Push(t *testing.T) {
 		{Name: "a", Push: Push{URL: "https://x.example/jobs?a=b&c"}, Version: 1},
 		{Name: "a", Limit: 5, Types: []string{"A"}, MaxRun: time.Minute, Version: 7,
 			Push: Push{URL: "http://x.example/", Permanent4xx: true, Concurrency: 1000, Key: "abcdefghijklmnop"}},
-		{Name: "a", Version: 2},
+		{Name: "a", Version: 2}, {Name: "a", LogsOff: true, Version: 4},
 	} {
 		got, err := ReadQueue("a", q.Text())
 		if err != nil || !got.Equal(q) || got.Push != q.Push {
@@ -36,6 +36,9 @@ func TestQueueText_Push(t *testing.T) {
 	old, err := ReadQueue("a", `{"limit":5,"version":3}`)
 	if err != nil || old.Push.On() || old.Limit != 5 {
 		t.Errorf("%+v, %v", old, err)
+	}
+	if old.LogsOff || (Queue{LogsOff: true}).Equal(Queue{}) {
+		t.Error("the logs of an old text are off, or a queue without logs is equal to one with logs")
 	}
 	if a, b := (Queue{Push: Push{URL: "x"}}), (Queue{Push: Push{URL: "y"}}); a.Equal(b) {
 		t.Error("two URLs are equal")

@@ -34,6 +34,7 @@ type Queue struct {
 	Schemas map[string]string
 	MaxRun  time.Duration // how long an attempt of its jobs may run; 0 = what the plan says
 	Push    Push          // where its jobs are posted
+	LogsOff bool          // no line of a log of its jobs is stored
 	Faktory bool          // Faktory clients have pushed to it, and none has removed it since: their INFO lists it
 	Version int64         // grows by one with each change
 }
@@ -94,7 +95,8 @@ const MaxQueueTypes = 100
 // Equal says whether two queues are the same in all fields.
 func (q Queue) Equal(o Queue) bool {
 	return q.Name == o.Name && q.Limit == o.Limit && slices.Equal(q.Types, o.Types) && q.MaxRun == o.MaxRun &&
-		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.Faktory == o.Faktory && q.Version == o.Version
+		maps.Equal(q.Schemas, o.Schemas) && q.Push == o.Push && q.LogsOff == o.LogsOff &&
+		q.Faktory == o.Faktory && q.Version == o.Version
 }
 
 // Takes says whether jobs of a type may be submitted into the queue.
@@ -154,6 +156,12 @@ func (b *QueueBook) Find(name string) (Queue, bool) {
 		return Queue{}, false
 	}
 	return (*all)[i], true
+}
+
+// LogsOff says whether no line of a log is stored for jobs of a queue. The logs of main are always on.
+func (b *QueueBook) LogsOff(name string) bool {
+	q, _ := b.Find(name)
+	return q.LogsOff
 }
 
 // For returns the declared queue for jobs of a type whose submit names no queue: the first that lists the type, else

@@ -13,6 +13,7 @@ type queueText struct {
 	Schemas  map[string]json.RawMessage `json:"schemas,omitempty"`
 	MaxRunMs int64                      `json:"maxRunMs,omitempty"`
 	Push     *pushText                  `json:"push,omitempty"`
+	LogsOff  bool                       `json:"logsOff,omitempty"`
 	Faktory  bool                       `json:"faktory,omitempty"`
 	Version  int64                      `json:"version"`
 }
@@ -29,7 +30,7 @@ type pushText struct {
 func (q Queue) Text() string {
 	t := queueText{
 		Limit: q.Limit, Types: q.Types, Schemas: map[string]json.RawMessage{}, MaxRunMs: q.MaxRun.Milliseconds(),
-		Faktory: q.Faktory, Version: q.Version,
+		LogsOff: q.LogsOff, Faktory: q.Faktory, Version: q.Version,
 	}
 	if q.Push.On() {
 		push := pushText(q.Push)
@@ -50,7 +51,7 @@ func ReadQueue(name, text string) (Queue, error) {
 	}
 	q := Queue{
 		Name: name, Limit: t.Limit, Types: t.Types, MaxRun: time.Duration(t.MaxRunMs) * time.Millisecond,
-		Faktory: t.Faktory, Version: t.Version,
+		LogsOff: t.LogsOff, Faktory: t.Faktory, Version: t.Version,
 	}
 	if t.Push != nil {
 		q.Push = Push(*t.Push)
