@@ -125,6 +125,7 @@ func (p *process) replaceRow(r *job.JournalRow, reply *job.SubmitReply) error {
 	defer cancel()
 	_, err := ask(ctx, p, "sql replace", string(r.ID)+" "+string(reply.First), func(d *database) (bool, error) {
 		if is := d.rows[reply.First]; is != nil && is.Generation == 1 {
+			p.world.shadow.overtakes(inputOf(string(is.Payload)), r.ID)
 			is.Tier, is.Priority, is.Payload, is.Options = r.Tier, r.Priority, r.Payload, r.Options
 			is.MaxRetries, is.RunAt, is.Submitting = r.MaxRetries, reply.Due, false
 		}

@@ -80,6 +80,7 @@ type shadow struct {
 	once      map[string]*kept // by partition and key
 	unique    map[string]*holding
 	freed     []*known               // jobs that let go of their unique keys in this call
+	overtaken map[job.ID]bool        // last inputs that an earlier submit's payload replaced in SQL, see overtakes
 	lastInput map[string]job.ID      // by unique key: the submit whose input was accepted last with on after or replace
 	inputOver map[job.ID]bool        // by submit: a job with its input was claimed since, or was cancelled or killed
 	lines     map[string]*keyOfLines // by name of the key

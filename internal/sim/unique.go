@@ -93,17 +93,28 @@ func (s *shadow) onlyHolder(k *known) {
 // nothing.
 func (w *World) excuseInputs() {
 	for key, input := range w.shadow.lastInput {
-		if !w.shadow.inputOver[input] && !w.sql.hasInput(input) && !w.answeredAlone(input) {
+		if w.shadow.inputOver[input] {
+			continue
+		}
+		if w.shadow.overtaken[input] || !w.sql.hasInput(input) && !w.answeredAlone(input) {
 			delete(w.shadow.lastInput, key)
 		}
 	}
 }
 
-// hasInput says whether a row has the payload of a submit. The submit's own row does not count while the submit may
-// still take that row back.
+// overtakes notes that the payload of an earlier submit replaces, in a row, the last input of a key.
+func (s *shadow) overtakes(was, by job.ID) {
+	for _, last := range s.lastInput {
+		if last == was && was != by {
+			s.overtaken[was] = true
+		}
+	}
+}
+
+// hasInput says whether a row has the payload of a submit.
 func (d *database) hasInput(input job.ID) bool {
 	for _, r := range d.rows {
-		if !d.over(r) && inputOf(string(r.Payload)) == input && !(r.ID == input && r.Submitting) {
+		if !d.over(r) && inputOf(string(r.Payload)) == input {
 			return true
 		}
 	}

@@ -99,6 +99,7 @@ func Run(seed uint64, o Options) Report {
 	w.shadow = &shadow{
 		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, elsewhere: map[string]*byID{},
 		once: map[string]*kept{}, lost: map[job.ID]*known{}, unique: map[string]*holding{}, lastInput: map[string]job.ID{},
+		overtaken: map[job.ID]bool{},
 		inputOver: map[job.ID]bool{}, lines: map[string]*keyOfLines{}, spent: spent{}, promoted: map[int]int64{},
 	}
 	var err error
