@@ -57,8 +57,9 @@ func holdsBench(ctx context.Context, l *lab) (figures []figure, err error) {
 				return nil, err
 			}
 		}
+		// A job's arrival is in whole milliseconds, so it may be a little before the time that the database tells.
 		var from string
-		if err := l.db.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&from); err != nil {
+		if err := l.db.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6) - INTERVAL 5000 MICROSECOND").Scan(&from); err != nil {
 			return nil, fmt.Errorf("read the time: %w", err)
 		}
 		for range n {
