@@ -43,7 +43,11 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		}
 		return j, err
 	case j.Status == job.Completed && j.Result == nil:
-		return l.archived(ctx, id)
+		archived, err := l.archived(ctx, id)
+		if errors.Is(err, job.ErrNotFound) { // the holder reported no result, and SQL does not have the outcome yet
+			return j, nil
+		}
+		return archived, err
 	case j.Status == job.Failed:
 		if next, err := l.promised(ctx, j); err == nil {
 			return next, nil

@@ -41,6 +41,7 @@ func TestFind(t *testing.T) {
 		{"Redis forgot it, SQL down", nil, nil, nil, job.ErrUnavailable, "", 0, job.ErrUnavailable},
 		{"Redis shed the result", shed, nil, archived(job.Completed, 1), nil, job.Completed, 1, nil},
 		{"Redis shed the result, SQL down", shed, nil, nil, job.ErrUnavailable, "", 0, job.ErrUnavailable},
+		{"no result was reported, and SQL has no outcome yet", shed, nil, nil, nil, job.Completed, 1, nil},
 		{"Redis has the result, SQL down", whole, nil, nil, job.ErrUnavailable, job.Completed, 1, nil},
 		{"failed, not yet in SQL", living(job.NeedDiscard, 1), nil, nil, nil, job.NeedDiscard, 1, nil},
 		{"failed", living(job.Failed, 1), nil, archived(job.Failed, 1), nil, job.Failed, 1, nil},
