@@ -317,8 +317,8 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 	return released, cancelled, nil
 }
 
-// CountCancelled sets the function that counts a job which its flow has cancelled: SQL alone knows that it ended. Set it
-// before anything is written.
+// CountCancelled sets the function that counts a job which its flow has cancelled: SQL alone knows that it ended. Set
+// the function before anything is written.
 func (a *Archive) CountCancelled(count func(job.Tier)) { a.countCancelled = count }
 
 // tellCancelled counts jobs that a committed transaction cancelled.
