@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The jobs that a flow cancels are counted once, whether an outcome, a cancel of a job or a cancel of the flow decides it.
+// The jobs that a flow cancels are counted once, whether an outcome, a cancel of a job or a cancel of the flow decides
+// that.
 func TestFlowCountsCancelled(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
