@@ -187,7 +187,7 @@ func (c *Client) WaitBatch(ctx context.Context, batchID string) (Batch, error) {
 }
 
 // CancelBatch seals a batch and cancels its members that live: those that wait end, those that run are asked to stop. A
-// repeat does what is left to do.
+// repeat ends the others.
 func (c *Client) CancelBatch(ctx context.Context, batchID string) (done BatchCancelled, err error) {
 	if err := checkID(batchID); err != nil {
 		return done, fmt.Errorf("cancel batch: %w", err)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// OnFailure says what becomes of a job of a flow when one that it waits for ends otherwise than COMPLETED.
+// OnFailure is the fate of a job of a flow after a job that it waits for has failed, expired or been cancelled.
 type OnFailure string
 
 // The values of OnFailure.
@@ -259,7 +259,7 @@ func (c *Client) AllFlows(ctx context.Context, f FlowFilter) iter.Seq2[Flow, err
 }
 
 // CancelFlow cancels all jobs of a flow that have not ended, and returns the flow without its jobs. Running jobs are
-// asked to stop. reason is one line of at most 500 characters; "" = none. A repeat does what is left to do.
+// asked to stop. reason is one line of at most 500 characters; "" = none. A repeat ends the others.
 func (c *Client) CancelFlow(ctx context.Context, flowID, reason string) (Flow, error) {
 	if err := checkID(flowID); err != nil {
 		return Flow{}, fmt.Errorf("cancel flow: %w", err)

@@ -69,8 +69,8 @@ func (c *Client) logs(ctx context.Context, jobID string, f LogFilter, hold time.
 	return p, err
 }
 
-// FollowLogs calls seen with the lines of a job's log, those that are there and those that come, until the job has
-// ended. It asks for the lines behind the last one that seen got: no interruption loses or repeats a line. It returns
+// FollowLogs calls seen with each line of a job's log, in order, until the job has ended. FollowLogs asks for the lines
+// with a higher number than the line that seen got last, so no interruption loses or repeats a line. FollowLogs returns
 // nil when the job has ended, or the error of a call whose tries are used up. Limit does not count.
 func (c *Client) FollowLogs(ctx context.Context, jobID string, f LogFilter, seen func(LogLine)) error {
 	f.Limit = 0

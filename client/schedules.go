@@ -21,7 +21,7 @@ const (
 	OverlapSkip    Overlap = "skip"    // it is missed
 	OverlapAllow   Overlap = "allow"   // its job runs beside the earlier one
 	OverlapOne     Overlap = "one"     // its job waits for the end of the earlier one; while one waits, it is missed
-	OverlapReplace Overlap = "replace" // as OverlapOne, but the newest job waits, and the one that waited is cancelled
+	OverlapReplace Overlap = "replace" // as OverlapOne, but a newer job cancels the waiting job, and waits itself
 )
 
 // CatchUp says which occurrences are fired later if no server could fire them in time.
@@ -60,7 +60,7 @@ type ScheduledJob struct {
 	Tier       Tier // "" = Unpaid
 	Type       string
 	Payload    json.RawMessage // nil = none; Schedules leaves it out
-	Queue      string          // "" = the one that a submit without a queue would go to
+	Queue      string          // "" = the queue of a submit that names none
 	Key        string          // of the line
 	MaxRetries *int            // nil = the plan's
 	MaxRun     time.Duration   // whole seconds; 0 = what the queue or the plan says

@@ -16,7 +16,7 @@ local counters, job, leases, logs, events = unpack(KEYS)
 local now = time_ms()
 local reply = {}
 
--- The bounds of a job's log, what is left of a log that has passed them, and what stays of its beginning.
+-- The bounds of a job's log, the size of a log after it was cut, and how many of its first lines stay.
 local most_lines, most_bytes = 2000, 262144
 local kept_lines, kept_bytes = 1800, 229376
 local first_lines, first_bytes = 100, 65536

@@ -58,5 +58,5 @@ type FlowNode struct {
 	Name, Status string
 }
 
-// FlowEdge is a line from the right side of a job to the left side of one that waits for it.
+// FlowEdge is a line from the right side of a job to the left side of a job that waits for the first.
 type FlowEdge struct{ FromX, FromY, MidX, ToX, ToY int }

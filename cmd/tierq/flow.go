@@ -152,7 +152,7 @@ func (p program) flowCancelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel FLOW_ID", Short: "Cancel all jobs of a flow that have not ended", Args: wants(1, 1, "a FLOW_ID"),
 		Long: "Cancel all jobs of a flow that have not ended. Running jobs are told to stop. " +
-			"A repeat does what is left to do.",
+			"A repeat ends the others.",
 		Example: "  tierq flow cancel 019de340-01fe-7a58-be69-567cd7d6b7d4 --reason 'ordered twice'",
 	}
 	reason := cmd.Flags().String("reason", "", "why, in `words` that are kept with the jobs")

@@ -57,7 +57,7 @@ func (f *scheduleFile) schedule() client.Schedule {
 	}
 }
 
-// applied says what becomes of a schedule.
+// applied is the result of apply for a schedule.
 type applied struct {
 	Name   string `json:"name"`
 	Change string `json:"change"` // created, changed, unchanged or deleted

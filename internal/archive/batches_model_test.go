@@ -59,7 +59,7 @@ func (m *modelBatch) turn() {
 	}
 }
 
-// pick returns the number of a member that lives, or of one that failed; -1 = there is none.
+// pick returns the number of a living member, or of a failed member; -1 = there is none.
 func (m *modelBatch) pick(rng *rand.Rand, status job.Status) int {
 	best := -1
 	for n, one := range m.members {

@@ -212,7 +212,7 @@ func (a *Archive) CountWaiting(ctx context.Context, owner string, most int) (n i
 	return n, nil
 }
 
-// FlowInputs reads what the jobs that a job waited for left behind, by name. With name it reads that one, whole.
+// FlowInputs reads the results of the jobs that a job waited for, by name. With name it reads that result, whole.
 // Without name, results above job.FlowInputInline are left out. A job of no flow, and a name that the job did not wait
 // for, are job.ErrNotFound.
 func (a *Archive) FlowInputs(ctx context.Context, id job.ID, name string) ([]job.FlowInput, error) {

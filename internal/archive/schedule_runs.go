@@ -72,7 +72,7 @@ func (a *Archive) miss(ctx context.Context, conn gorm.ConnPool, name string, las
 }
 
 // FireSchedule moves a schedule from one occurrence to the next, if it is still at the first one: of all calls for an
-// occurrence, one moves it. The same transaction writes what became of the occurrences, and the journal row of the job.
+// occurrence, one call moves it. The same transaction writes the occurrences' runs, and the journal row of the job.
 // So each occurrence becomes at most one job, and SQL owes Redis that job until it has ended.
 func (a *Archive) FireSchedule(ctx context.Context, f job.Firing) (fired job.Fired, err error) {
 	queries := append(a.inserts.statements(acceptedTable.name, 1), moveSchedule, missMore, livingJobs,
@@ -140,7 +140,7 @@ func (a *Archive) living(ctx context.Context, conn gorm.ConnPool, name string) (
 }
 
 // RunSchedule makes a job that an operator asks for, beside the occurrences of the schedule: it writes the run and the
-// journal row. If the request has a job already, RunSchedule returns that one. living names a job that has not ended,
+// journal row. If the request has a job already, RunSchedule returns that job. living names a job that has not ended,
 // if more of them live than f.Living allows; then nothing is made. job.ErrNoSchedule, job.ErrAmbiguous.
 func (a *Archive) RunSchedule(ctx context.Context, f job.Firing) (id, living job.ID, err error) {
 	look := "SELECT incarnation FROM schedules WHERE name = ?" + a.db.Dialect.LockRows

@@ -310,7 +310,7 @@ func (s *server) workers() {
 	s.want(400, "POST", "/api/worker/claim", `{"worker":"w"}`)
 }
 
-// flows makes a flow whose first job adds jobs, and cancels what is left of it. It returns the flow's id.
+// flows makes a flow whose first job adds jobs, and cancels the flow. It returns the flow's id.
 func (s *server) flows() string {
 	s.t.Helper()
 	const body = `{"name":"pictures","jobs":{"split":{"type":"RESIZE","queue":"pictures","tier":"PAID"},` +

@@ -144,8 +144,8 @@ func (c *cluster) inOrder(s *server, d *testkit.DAG, ids, ends map[string]string
 	return edges
 }
 
-// An embedded server is killed in the middle of a flow, and goes on with it. The jobs of the flow read what those
-// before them left behind, also one that was added while its parent ran.
+// An embedded server is killed in the middle of a flow, and goes on with it. The jobs of the flow read the results of
+// their parents; so does a job that was added while its parent ran.
 func TestFlowEmbedded(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t)

@@ -105,7 +105,7 @@ func (b *scheduleBook) ScheduleOfJob(context.Context, job.ID) (string, error) { 
 // aSchedule is a valid body of a PUT.
 const aSchedule = `{"everySeconds":60,"job":{"tier":"paid","type":"PAIR","payload":{"A":1}}}`
 
-// stored is a schedule with everything that one has.
+// stored is a schedule with every member set.
 func storedSchedule() job.Schedule {
 	return job.Schedule{
 		Name: "nightly", Cron: "30 2 * * *", Start: aMoment, End: aMoment, Jitter: time.Minute, Overlap: job.OverlapOne,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// OnFailure says what becomes of a job of a flow when a job that it waits for ends otherwise than COMPLETED.
+// OnFailure is the fate of a job of a flow after a job that it waits for has failed, expired or been cancelled.
 type OnFailure string
 
 // The values of OnFailure.
@@ -25,7 +25,7 @@ func (f OnFailure) Known() bool { return f == FlowCancels || f == FlowRuns || f 
 // The bounds of a flow.
 const (
 	MaxFlowJobs     = 1000
-	MaxFlowEdges    = 10_000 // pairs of a job and one that it waits for, with the patterns resolved
+	MaxFlowEdges    = 10_000 // pairs of two jobs, the first of which waits for the second; patterns are resolved
 	MaxFlowJobName  = 100
 	MaxFlowName     = 100
 	flowPattern     = "/*"

@@ -26,7 +26,7 @@ type FlowGraph struct {
 	of    map[string][]string // the names that a name waits for, patterns resolved
 }
 
-// NewFlowGraph makes the graph of these jobs. A *FlowError names a job that waits for one that is not there, or for
+// NewFlowGraph makes the graph of these jobs. A *FlowError names a job that waits for a missing job, or for
 // itself in the end, or says that there are too many edges.
 func NewFlowGraph(nodes []*FlowNode) (*FlowGraph, error) {
 	g := &FlowGraph{nodes: make(map[string]*FlowNode, len(nodes)), of: make(map[string][]string, len(nodes))}

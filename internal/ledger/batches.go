@@ -13,7 +13,7 @@ import (
 
 // BatchStore is SQL, which has the batches and their members, and counts the members.
 type BatchStore interface {
-	// CreateBatch stores a batch, unless its Idempotency-Key has one; then it returns that one, and replayed.
+	// CreateBatch stores a batch, unless its Idempotency-Key has a batch; then that batch is stored, and replayed is true.
 	CreateBatch(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool, err error)
 	// Batch returns job.ErrNoBatch if there is no such batch.
 	Batch(ctx context.Context, id job.ID) (job.Batch, error)

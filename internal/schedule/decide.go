@@ -32,7 +32,7 @@ func decide(s *job.Schedule, t *Timetable, now time.Time) verdict {
 	switch {
 	case len(latest) == 0 && s.Next.After(by): // it is not due
 		return verdict{next: s.Next}
-	case len(latest) == 0: // the timetable is another one than the one that Next is of
+	case len(latest) == 0: // Next is of another timetable
 		return verdict{next: t.Next(by)}
 	}
 	v := verdict{missed: before, fire: latest[0], next: t.Next(latest[0])}

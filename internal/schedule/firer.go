@@ -30,7 +30,8 @@ const (
 	sweepEvery = time.Minute
 )
 
-// firePace is how often the Firer asks SQL which schedules are due. It asks earlier if it knows that one will be.
+// firePace is how often the Firer asks SQL which schedules are due. The Firer asks earlier if it knows of a schedule
+// that will be due.
 var firePace = loop.Pace{Floor: time.Second, Ceiling: 5 * time.Second}
 
 // Firer makes the jobs of schedules that are due. Any number of processes may have one: SQL lets one of them make each

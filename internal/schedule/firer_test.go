@@ -212,8 +212,8 @@ func TestFirer_CatchUpAll(t *testing.T) {
 	})
 }
 
-// With one, the job of an occurrence waits behind the one that lives, by a unique key; a third is missed. With replace
-// the one that waits is cancelled, and the one that runs is not.
+// With the overlap one, an occurrence's job waits behind the living job, by a unique key; a third occurrence is missed.
+// With replace the waiting job is cancelled, and the running job is not.
 func TestFirer_Overlap(t *testing.T) {
 	t.Parallel()
 	for overlap, want := range map[job.Overlap]string{

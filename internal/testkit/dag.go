@@ -17,8 +17,8 @@ type DAGJob struct {
 	Fate      string
 }
 
-// RandomDAG makes a DAG of n jobs and a last one that waits by patterns. In one of twenty the fate is CANCELLED if
-// cancels is true, else it is FAILED, as it is in two more.
+// RandomDAG makes a DAG of n jobs, and a last job that waits by patterns. Two in twenty jobs fail. A third one is
+// CANCELLED if cancels is true, else it fails too.
 func RandomDAG(r *rand.Rand, n int, cancels bool) *DAG {
 	d := &DAG{}
 	var names []string

@@ -7,7 +7,7 @@ import "time"
 const released = estimate
 
 // flowOrder is S29: no job of a flow is claimed, or runs, before the outcome of each job that it waits for. That
-// outcome is the one that SQL has, whatever Redis forgot; so there is no excuse.
+// outcome is in SQL, whatever Redis forgot; so there is no excuse.
 func flowOrder(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]

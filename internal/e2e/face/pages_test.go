@@ -41,7 +41,7 @@ func (s *site) jobs() jobs {
 	return j
 }
 
-// flow makes a flow that is stuck: a job that was to be published waits for one that failed.
+// flow makes a flow that is stuck: its last job waits for a failed job.
 func (s *site) flow() string {
 	s.t.Helper()
 	const body = `{"name":"picture 4711","jobs":{"split":{"tier":"PAID"},` +
