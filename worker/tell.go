@@ -47,6 +47,8 @@ type told struct {
 	size     int
 	first    int // the number of the first line that waits
 	dropped  int // lines behind those that wait, which did not fit
+	// alone says that the server refused a call with these lines and others: the next call has these lines only.
+	alone bool
 }
 
 // Progress says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes; total 0 =
@@ -198,101 +200,4 @@ func (a *attempt) tellRest() {
 	if lines {
 		w.flush(ctx, a)
 	}
-}
-
-// logEntry has the lines of a lease in a call.
-type logEntry struct {
-	Lease   string `json:"lease"`
-	From    int    `json:"from"`
-	Lines   []any  `json:"lines"` // nil = lines up to this one are lost
-	attempt *attempt
-	kept    int // lines that waited
-	lost    int // lines that did not fit
-	size    int
-}
-
-// sendLogs sends what waits, and comes again while lines wait.
-func (w *Worker) sendLogs() {
-	ctx, stop := context.WithTimeout(context.Background(), logTime)
-	defer stop()
-	w.flush(ctx, nil)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.logging = false
-	for _, a := range w.held {
-		if len(a.told.lines)+a.told.dropped > 0 && !a.lost {
-			w.logging = true
-			time.AfterFunc(logEvery, w.sendLogs)
-			return
-		}
-	}
-}
-
-// flush sends the lines that wait, of one attempt or of all, in their order. It gives up when ctx ends.
-func (w *Worker) flush(ctx context.Context, of *attempt) {
-	w.logCalls.Lock() // one call at a time: the lines of a lease stay in order
-	defer w.logCalls.Unlock()
-	for ctx.Err() == nil {
-		batch := w.logBatch(of)
-		if len(batch) == 0 {
-			return
-		}
-		var answer struct {
-			Logs []struct {
-				Outcome string   `json:"outcome"`
-				Error   *refusal `json:"error"`
-			} `json:"logs"`
-		}
-		body := struct {
-			Worker string     `json:"worker"`
-			Logs   []logEntry `json:"logs"`
-		}{w.name, batch}
-		err := w.call(ctx, "log", &body, &answer, logTime)
-		r, refused := err.(*refusal) //nolint:errorlint // call returns it as it is
-		if err != nil && (!refused || r.Status >= 500 || r.Status == 429) {
-			rest(ctx, 100*time.Millisecond)
-			continue
-		}
-		w.mu.Lock()
-		for i := range batch {
-			lost := refused || i < len(answer.Logs) && answer.Logs[i].Error != nil
-			batch[i].attempt.told.sent(&batch[i], lost)
-		}
-		w.mu.Unlock()
-	}
-}
-
-// sent takes lines off. Where the server takes none of the lease any more, all of them go.
-func (t *told) sent(e *logEntry, lost bool) {
-	t.first += e.kept + e.lost
-	t.lines, t.size, t.dropped = t.lines[e.kept:], t.size-e.size, t.dropped-e.lost
-	if lost {
-		t.first += len(t.lines) + t.dropped
-		t.lines, t.size, t.dropped = nil, 0, 0
-	}
-}
-
-func (w *Worker) logBatch(of *attempt) (batch []logEntry) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, now := 0, time.Now()
-	for _, a := range w.held {
-		if of != nil && a != of || len(a.told.lines)+a.told.dropped == 0 || n >= mostLogLines {
-			continue
-		}
-		e := logEntry{Lease: a.Sealed, From: a.told.first, attempt: a}
-		for _, l := range a.told.lines {
-			if n++; n > mostLogLines {
-				break
-			}
-			e.size += len(l.Text) + len(l.Attrs)
-			l.AgeMs = now.Sub(l.at).Milliseconds()
-			e.Lines, e.kept = append(e.Lines, l), e.kept+1
-		}
-		if e.kept == 0 { // the line of this number is lost, and those before it
-			e.From, e.Lines, e.lost = a.told.first+a.told.dropped-1, []any{nil}, a.told.dropped
-		}
-		batch = append(batch, e)
-	}
-	return batch
 }

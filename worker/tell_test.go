@@ -3,8 +3,10 @@ package worker
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -84,5 +86,89 @@ func TestLogger_Floods(t *testing.T) {
 	if len(got) != mostWaiting+1 || got[0] != "1 INFO 0" ||
 		got[mostWaiting-1] != "1000 INFO 999" || got[mostWaiting] != "5000 lost" {
 		t.Errorf("%d lines, the last is %q", len(got), got[len(got)-1])
+	}
+}
+
+// A server that refuses a call for the lines of one job gets the lines of the other jobs. The refused lines are counted
+// as lost, and the job's later lines arrive.
+func TestLogger_Refused(t *testing.T) {
+	t.Parallel()
+	s := newFake(t)
+	s.fault = func(verb string, _ int, body []byte) int {
+		if verb == "log" && strings.Contains(string(body), "poison") {
+			return http.StatusUnprocessableEntity
+		}
+		return 0
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		s.add(id, "LOG", `{"width":`+id+`}`)
+	}
+	var logged, seen sync.WaitGroup // all handlers log before the first call, and end after it
+	logged.Add(3)
+	seen.Add(1)
+	var of *Worker
+	s.worker(func(w *Worker) {
+		of = w
+		Handle(w, "LOG", func(ctx context.Context, in size) (size, error) {
+			Logger(ctx).Info(map[bool]string{true: "poison", false: "good"}[in.Width == 2])
+			Logger(ctx).Info("second")
+			logged.Done()
+			logged.Wait()
+			seen.Wait()
+			Logger(ctx).Info("third")
+			return in, nil
+		})
+	})
+	s.until("the lines that the server takes", func() bool {
+		return len(s.logs["lease-1"]) == 2 && len(s.logs["lease-2"]) == 1 && len(s.logs["lease-3"]) == 2
+	})
+	s.until("the worker reads the answers", func() bool {
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		for _, a := range of.held {
+			if len(a.told.lines)+a.told.dropped > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	seen.Done()
+	for _, id := range []string{"1", "2", "3"} {
+		s.reported(id)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for lease, want := range map[string][]string{
+		"lease-1": {"1 INFO good", "2 INFO second", "3 INFO third"}, "lease-2": {"2 lost", "3 INFO third"},
+		"lease-3": {"1 INFO good", "2 INFO second", "3 INFO third"},
+	} {
+		if got := s.logs[lease]; !slices.Equal(got, want) {
+			t.Errorf("%s has %q", lease, got)
+		}
+	}
+}
+
+// The lines are lost if the server understands none of them, and a handler's end waits for two answers only.
+func TestLogger_RefusesAll(t *testing.T) {
+	t.Parallel()
+	s := newFake(t)
+	s.fault = func(verb string, _ int, _ []byte) int {
+		if verb == "log" {
+			return http.StatusNotFound
+		}
+		return 0
+	}
+	s.add("1", "LOG", `{}`)
+	s.worker(func(w *Worker) {
+		Handle(w, "LOG", func(ctx context.Context, in size) (size, error) {
+			Logger(ctx).Info("one")
+			return in, nil
+		})
+	})
+	s.reported("1")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts["log"] != 2 { // the line, and that it is lost
+		t.Errorf("%d calls", s.counts["log"])
 	}
 }

@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// How the lines that handlers log get to the server.
+
+// logEntry has the lines of a lease in a call.
+type logEntry struct {
+	Lease   string `json:"lease"`
+	From    int    `json:"from"`
+	Lines   []any  `json:"lines"` // nil = lines up to this one are lost
+	attempt *attempt
+	kept    int // lines that waited
+	lost    int // lines that did not fit
+	size    int
+}
+
+// sendLogs sends what waits, and comes again while lines wait.
+func (w *Worker) sendLogs() {
+	ctx, stop := context.WithTimeout(context.Background(), logTime)
+	defer stop()
+	w.flush(ctx, nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.logging = false
+	for _, a := range w.held {
+		if len(a.told.lines)+a.told.dropped > 0 && !a.lost {
+			w.logging = true
+			time.AfterFunc(logEvery, w.sendLogs)
+			return
+		}
+	}
+}
+
+// flush sends the lines that wait, of one attempt or of all, in their order. It gives up when ctx ends.
+func (w *Worker) flush(ctx context.Context, of *attempt) {
+	w.logCalls.Lock() // one call at a time: the lines of a lease stay in order
+	defer w.logCalls.Unlock()
+	for ctx.Err() == nil {
+		batch := w.logBatch(of)
+		if len(batch) == 0 {
+			return
+		}
+		var answer struct {
+			Logs []struct {
+				Outcome string   `json:"outcome"`
+				Error   *refusal `json:"error"`
+			} `json:"logs"`
+		}
+		body := struct {
+			Worker string     `json:"worker"`
+			Logs   []logEntry `json:"logs"`
+		}{w.name, batch}
+		err := w.call(ctx, "log", &body, &answer, logTime)
+		refused, ok := errors.AsType[*refusal](err)
+		switch {
+		case err == nil:
+			w.mu.Lock()
+			for i := range batch {
+				lost := i < len(answer.Logs) && answer.Logs[i].Error != nil
+				batch[i].attempt.told.sent(&batch[i], lost)
+			}
+			w.mu.Unlock()
+		case !ok || refused.Status >= 500 || refused.Status == http.StatusTooManyRequests:
+			rest(ctx, 100*time.Millisecond)
+		default:
+			w.linesRefused(batch, refused)
+		}
+	}
+}
+
+// linesRefused takes note that the server refuses a call with lines. Of several jobs each one's lines go in a call of
+// their own, so that only the lines of the job that the server refuses are lost.
+func (w *Worker) linesRefused(batch []logEntry, why *refusal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(batch) > 1 {
+		for i := range batch {
+			batch[i].attempt.told.alone = true
+		}
+		return
+	}
+	e := &batch[0]
+	w.log.Warn("the server refuses lines of a job's log", "job_id", e.attempt.ID, "cause", why)
+	if e.kept > 0 {
+		e.attempt.told.refused()
+	} else {
+		e.attempt.told.sent(e, false)
+	}
+}
+
+// sent takes lines off. Where the server takes none of the lease any more, all of them go.
+func (t *told) sent(e *logEntry, lost bool) {
+	t.alone = false
+	t.first += e.kept + e.lost
+	t.lines, t.size, t.dropped = t.lines[e.kept:], t.size-e.size, t.dropped-e.lost
+	if lost {
+		t.first += len(t.lines) + t.dropped
+		t.lines, t.size, t.dropped = nil, 0, 0
+	}
+}
+
+// refused makes the lines that wait lost ones: the server understands none of them.
+func (t *told) refused() {
+	t.dropped += len(t.lines)
+	t.lines, t.size, t.alone = nil, 0, false
+}
+
+// logBatch returns the lines of one call: those of some jobs that wait, or of one job that has a call of its own.
+func (w *Worker) logBatch(of *attempt) (batch []logEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, now := 0, time.Now()
+	for _, a := range w.held {
+		if of != nil && a != of || len(a.told.lines)+a.told.dropped == 0 || n >= mostLogLines ||
+			a.told.alone && len(batch) > 0 {
+			continue
+		}
+		e := logEntry{Lease: a.Sealed, From: a.told.first, attempt: a}
+		for _, l := range a.told.lines {
+			if n++; n > mostLogLines {
+				break
+			}
+			e.size += len(l.Text) + len(l.Attrs)
+			l.AgeMs = now.Sub(l.at).Milliseconds()
+			e.Lines, e.kept = append(e.Lines, l), e.kept+1
+		}
+		if e.kept == 0 { // the line of this number is lost, and those before it
+			e.From, e.Lines, e.lost = a.told.first+a.told.dropped-1, []any{nil}, a.told.dropped
+		}
+		if batch = append(batch, e); a.told.alone {
+			break
+		}
+	}
+	return batch
+}
