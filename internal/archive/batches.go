@@ -53,7 +53,10 @@ type memberRow struct {
 // TableName names the table for GORM.
 func (memberRow) TableName() string { return "batch_members" }
 
-// batch returns the row's batch.
+// errBadBatch says that the row of a batch cannot be read. Only an edit by hand leaves such a row.
+var errBadBatch = errors.New("the batch is broken")
+
+// batch returns the row's batch; errBadBatch.
 func (r *batchRow) batch() (*job.Batch, error) {
 	b := &job.Batch{
 		ID: job.ID(r.ID), Name: r.Name, Owner: r.Owner, Tier: job.Tier(r.Tier), Sealed: r.Sealed, Total: r.Total,
@@ -62,7 +65,7 @@ func (r *batchRow) batch() (*job.Batch, error) {
 		CancelledAt: database.OrZero(r.CancelledAt),
 	}
 	if err := json.Unmarshal(r.Spec, &b.BatchSpec); err != nil {
-		return nil, fmt.Errorf("read the batch %s: %w", r.ID, err)
+		return nil, fmt.Errorf("read the batch %s: %w: %w", r.ID, errBadBatch, err)
 	}
 	return b, nil
 }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,8 @@ const countMembers = "SELECT status, COUNT(*) FROM batch_members WHERE batch_id 
 
 // CheckBatches checks some batches that have not ended, or ended less than a day ago, and repairs what it finds: a
 // member whose end was not counted (a process of an earlier version stored it), a member whose job neither store has
-// (only an edit by hand takes a job away), counts that differ from the members. It begins behind the id after; next is
+// (only an edit by hand takes a job away), counts that differ from the members, a round that could not end because the
+// batch was broken. It leaves out a broken batch. It begins behind the id after; next is
 // where the next call goes on, "" at the end. missing returns those ids that Redis does not know.
 func (a *Archive) CheckBatches(ctx context.Context, after job.ID, missing func(context.Context, []job.ID) ([]job.ID,
 	error)) (found []job.Finding, next job.ID, err error) {
@@ -47,7 +49,10 @@ func (a *Archive) CheckBatches(ctx context.Context, after job.ID, missing func(c
 			some, err = a.checkCounts(ctx, id)
 			found = append(found, some...)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errBadBatch):
+			a.db.Log.Error("a batch is broken and is not checked", "batch_id", id, "err", err)
+		case err != nil:
 			return found, "", err
 		}
 	}
@@ -113,8 +118,8 @@ func (a *Archive) checkMembers(ctx context.Context, batch job.ID, missing func(c
 	return found, nil
 }
 
-// checkCounts compares the counts of a batch with its members. It looks without a lock first: a difference may be a
-// transaction between the two reads.
+// checkCounts compares the counts of a batch with its members, and ends a round that should have ended. It looks
+// without a lock first: a difference may be a transaction between the two reads.
 func (a *Archive) checkCounts(ctx context.Context, id job.ID) ([]job.Finding, error) {
 	differs, err := a.countsDiffer(ctx, a.db.Read.WithContext(ctx).Statement.ConnPool, id, false)
 	if err != nil || !differs {
@@ -140,10 +145,11 @@ func (a *Archive) checkCounts(ctx context.Context, id job.ID) ([]job.Finding, er
 		return nil, nil
 	}
 	return []job.Finding{{Partition: -1, Result: job.Repaired, Kind: "batch",
-		Detail: "the counts of the batch " + string(id) + " were not those of its members"}}, nil
+		Detail: "the counts of the batch " + string(id) + " were not those of its members, or its round had not ended"}}, nil
 }
 
-// countsDiffer says whether a batch's counts are not those of its members; with repair it sets them.
+// countsDiffer says whether a batch's counts are not those of its members, or its round should have ended. With repair
+// it sets the counts.
 func (a *Archive) countsDiffer(ctx context.Context, conn gorm.ConnPool, id job.ID, repair bool) (bool, error) {
 	was, err := readBatch(ctx, conn, a.members.read, string(id))
 	if err != nil {
@@ -174,8 +180,8 @@ func (a *Archive) countsDiffer(ctx context.Context, conn gorm.ConnPool, id job.I
 	}
 	same := was.Total == now.Total && was.Completed == now.Completed && was.Failed == now.Failed &&
 		was.Cancelled == now.Cancelled && was.Expired == now.Expired
-	if same || !repair {
-		return !same, nil
+	if overdue := was.Sealed && was.Total == was.Ended() && was.EndedRound < was.Round; same || !repair {
+		return !same || overdue, nil
 	}
 	return true, execute(ctx, conn, "UPDATE batches SET total = ?, completed = ?, failed = ?, cancelled = ?, expired = ? "+
 		"WHERE id = ?", now.Total, now.Completed, now.Failed, now.Cancelled, now.Expired, string(id))

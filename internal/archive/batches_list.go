@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Batches reads batches, the latest first: those of an owner, or with all those of every owner. cursor is "" or the
+// Batches reads batches, the latest first: those of an owner, or with all those of every owner. It leaves out a batch
+// that cannot be read. cursor is "" or the
 // next of an earlier call; limit is at most 1,000. next is "" at the end. job.ErrBadCursor: no Batches returned the
 // cursor.
 func (a *Archive) Batches(ctx context.Context, owner string, all bool, cursor string, limit int) (page []job.Batch,
@@ -35,7 +36,8 @@ func (a *Archive) Batches(ctx context.Context, owner string, all bool, cursor st
 	for i := range rows {
 		b, err := rows[i].batch()
 		if err != nil {
-			return nil, "", err
+			a.db.Log.Error("a batch cannot be read", "batch_id", rows[i].ID, "err", err) // it holds up no other
+			continue
 		}
 		page = append(page, *b)
 	}

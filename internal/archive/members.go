@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,7 +32,7 @@ var memberTable = table[*job.JournalRow]{"batch_members", []column[*job.JournalR
 
 // memberStatements are the statements on members and batches.
 type memberStatements struct {
-	lock, add, count, revive, endRound, read string
+	lock, add, count, revive, endRound, goOn, read string
 }
 
 func memberStatementsOf(d database.Dialect) memberStatements {
@@ -45,6 +46,7 @@ func memberStatementsOf(d database.Dialect) memberStatements {
 			"ended_at = NULL WHERE id = ?",
 		endRound: of + "ended_round = round, ended_at = " + d.Now + " WHERE id = ? AND sealed = 1 AND " +
 			"total = completed + failed + cancelled + expired AND ended_round < round",
+		goOn: of + "ended_round = round - 1, ended_at = NULL WHERE id = ?",
 		read: "SELECT " + batchColumns + " FROM batches" + d.ByPrimary + " WHERE id = ?",
 	}
 }
@@ -252,7 +254,8 @@ func (a *Archive) revived(ctx context.Context, conn gorm.ConnPool, groups []grou
 }
 
 // endRound ends the round of a batch if the batch is sealed, no member lives, and the round has not ended yet. Then it
-// writes the journal rows of the jobs that the batch owes, which no Redis has yet, and returns them.
+// writes the journal rows of the jobs that the batch owes, which no Redis has yet, and returns them. The round of a
+// broken batch does not end: CheckBatches ends it once somebody has mended the batch.
 func (a *Archive) endRound(ctx context.Context, conn gorm.ConnPool, batch string) ([]job.JournalRow, error) {
 	r, err := conn.ExecContext(ctx, a.members.endRound, batch)
 	if err != nil {
@@ -262,6 +265,10 @@ func (a *Archive) endRound(ctx context.Context, conn gorm.ConnPool, batch string
 		return nil, err
 	}
 	b, err := readBatch(ctx, conn, a.members.read, batch)
+	if errors.Is(err, errBadBatch) {
+		a.db.Log.Error("a batch is broken and its round does not end", "batch_id", batch, "err", err)
+		return nil, execute(ctx, conn, a.members.goOn, batch)
+	}
 	if err != nil || a.owesOf == nil {
 		return nil, err
 	}
