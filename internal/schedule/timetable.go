@@ -41,8 +41,10 @@ func New(s *job.Schedule) (*Timetable, error) {
 	switch {
 	case !job.IsScheduleName(s.Name):
 		return nil, job.BadSchedule("name", "has 1 to 80 of A-Z a-z 0-9 . _ - and begins with a letter or a digit")
-	case (s.Cron == "") == (s.Every == 0):
-		return nil, job.BadSchedule("cron", "excludes everySeconds, and one of them must be there")
+	case s.Cron == "" && s.Every == 0:
+		return nil, job.BadSchedule("cron", "is missing: a schedule has cron or everySeconds")
+	case s.Cron != "" && s.Every != 0:
+		return nil, job.BadSchedule("cron", "excludes everySeconds: a schedule has one of them")
 	case s.Every != 0 && (s.Every < leastEvery || s.Every > mostEvery || s.Every%time.Second != 0):
 		return nil, job.BadSchedule("everySeconds", "must be a whole number, 1 to %d", int(mostEvery.Seconds()))
 	case s.Every != 0 && s.Timezone != "":
@@ -67,8 +69,9 @@ func New(s *job.Schedule) (*Timetable, error) {
 // read reads a cron expression and a zone.
 func (t *Timetable) read(text, zone string) (err error) {
 	if zone != "" {
-		// Local names another zone on each server.
-		if t.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
+		// Local names another zone on each server. Other names that do not begin with a capital, such as localtime and
+		// right/Europe/Berlin, are files of some systems only.
+		if t.zone, err = time.LoadLocation(zone); err != nil || zone == "Local" || zone[0] < 'A' || zone[0] > 'Z' {
 			return job.BadSchedule("timezone", "%.60q is not known: it must be a name such as Europe/Berlin", zone)
 		}
 	}
@@ -78,7 +81,8 @@ func (t *Timetable) read(text, zone string) (err error) {
 	}
 	read, err := parser.Parse(text)
 	if err != nil {
-		return job.BadSchedule("cron", "%.200s", err)
+		why, _, _ := strings.Cut(err.Error(), ": strconv.") // the rest is about Go's parser
+		return job.BadSchedule("cron", "%.100s; it must be an expression such as 30 2 * * 1-5", why)
 	}
 	var whole bool
 	if t.cron, whole = read.(*cron.SpecSchedule); !whole { // @every
@@ -124,11 +128,13 @@ func (t *Timetable) nextStep(after time.Time) time.Time {
 	if anchor.IsZero() {
 		anchor = time.Unix(0, 0)
 	}
-	passed := after.Sub(anchor) % t.every // since the last multiple
-	if passed < 0 {
-		passed += t.every
+	// In seconds, because no time.Duration is longer than 292 years.
+	every, since := int64(t.every/time.Second), after.Unix()-anchor.Unix()
+	if after.Nanosecond() < anchor.Nanosecond() {
+		since--
 	}
-	return after.Add(t.every - passed)
+	passed := (since%every + every) % every // since the last multiple
+	return time.Unix(anchor.Unix()+since-passed+every, int64(anchor.Nanosecond()))
 }
 
 // Overdue returns which occurrences since first, which is one itself, have come by now: the latest of them, at most
