@@ -224,14 +224,17 @@ func aboutJob(err error, id job.ID) error {
 	return p
 }
 
-// told returns the part of err's text that begins with the text of known, shortened. The part before it says which
-// calls the error passed through, which is not for users.
+// mostTold is how many bytes told returns at most: the reason of a pause, whole, and what is said of it.
+const mostTold = 1000
+
+// told returns the part of err's text that begins with the text of known. The part before it says which calls the error
+// passed through, which is not for users.
 func told(err, known error) string {
 	_, behind, found := strings.Cut(err.Error(), known.Error())
 	if !found {
 		return ""
 	}
-	return shorten(known.Error() + behind)
+	return shortenTo(mostTold, known.Error()+behind)
 }
 
 // retryAfter returns the wait that an error asks for, in whole seconds, rounded up and at least one.

@@ -330,7 +330,7 @@ func bodyOf(f *job.Flow, contents []string) string {
 
 // addToFlow serves POST /api/flows/{id}/jobs: a job that runs adds jobs to its flow, and shows its lease.
 func (a *api) addToFlow(c *gin.Context) error {
-	id, err := pathID(c)
+	id, err := flowID(c)
 	if err != nil {
 		return err
 	}

@@ -107,9 +107,18 @@ func (a *api) flows(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
+// flowID returns the flow's id in the path.
+func flowID(c *gin.Context) (job.ID, error) {
+	id, err := job.ParseID(c.Param("id"))
+	if err != nil {
+		return "", invalid("id", "is not a flow's id")
+	}
+	return id, nil
+}
+
 // ownFlow reads the flow of the path, if the caller sees it.
 func (a *api) ownFlow(c *gin.Context) (job.Flow, error) {
-	id, err := pathID(c)
+	id, err := flowID(c)
 	if err != nil {
 		return job.Flow{}, err
 	}
@@ -173,7 +182,7 @@ func (a *api) cancelFlow(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := pathID(c)
+	id, err := flowID(c)
 	if err == nil && !callerOf(c).Operator() {
 		_, err = a.ownFlow(c)
 	}

@@ -57,6 +57,9 @@ func (s *scanner) done() {
 	scanners.Put(s)
 }
 
+// noObject is the detail about a body that is no object.
+const noObject = "the body must be a JSON object"
+
 // read reads a whole body strictly: one JSON object of known fields, no name twice anywhere, valid UTF-8, nothing
 // after the object. A field that is null counts as absent. The values passed to members are parts of body. Errors
 // are *problem.
@@ -75,7 +78,7 @@ func (s *shape[T]) readObject(body []byte, into *T) error {
 		if _, err := d.ReadValue(); err != nil {
 			return badJSON(err)
 		}
-		return &problem{kind: invalidRequest, detail: "the body must be a JSON object"}
+		return &problem{kind: invalidRequest, detail: noObject}
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return badJSON(err)
@@ -139,7 +142,11 @@ func appendWrong(wrong []fieldError, name jsontext.Value, err error) []fieldErro
 		return append(wrong, fieldError{field, err.Error()})
 	}
 	if len(inside.fields) == 0 {
-		return append(wrong, fieldError{field, inside.detail})
+		why := inside.detail
+		if why == noObject { // the value is no body
+			why = "takes JSON objects only"
+		}
+		return append(wrong, fieldError{field, why})
 	}
 	for _, f := range inside.fields[:min(len(inside.fields), maxErrors-len(wrong))] {
 		wrong = append(wrong, fieldError{field + "." + f.Field, f.Reason})
@@ -215,7 +222,11 @@ func badJSON(err error) *problem {
 
 // shorten cuts a caller's text to 100 bytes, for repeating it in an answer.
 func shorten(s string) string {
-	const most = 100
+	return shortenTo(100, s)
+}
+
+// shortenTo returns a text of which most bytes are left, and says that it is cut.
+func shortenTo(most int, s string) string {
 	if len(s) <= most {
 		return s
 	}

@@ -283,7 +283,7 @@ func (a *api) readWorker(c *gin.Context, read func(body []byte) error) (done fun
 		return done, err
 	}
 	if blank(body) {
-		return done, &problem{kind: invalidRequest, detail: "the body must be a JSON object"}
+		return done, &problem{kind: invalidRequest, detail: noObject}
 	}
 	return done, read(body)
 }

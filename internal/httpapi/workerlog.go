@@ -69,6 +69,8 @@ var workerLogShape = shape[job.WorkerLog]{members: map[string]member[job.WorkerL
 				l.Text = text(entry)
 			case jsontext.Value(entry).Kind() == 'n': // the line of this number is lost
 				l.Level = ""
+			case jsontext.Value(entry).Kind() != '{':
+				return reason("has an entry that is neither a text nor an object")
 			default:
 				if err := readDeep(entry, &logLineShape, &l); err != nil {
 					return err

@@ -91,10 +91,15 @@ const cancelMost = 2000
 // takes some thousand members, from cursor on ("" = from the first); next is where the next call goes on, "" at the
 // end. After an error some members may be cancelled, and a repeat is right.
 func (b *Batches) Cancel(ctx context.Context, id job.ID, cursor string) (done job.BatchCancel, err error) {
+	lives := job.Status("")
+	if cursor != "" { // a wrong cursor seals nothing
+		if _, _, err := b.Members(ctx, id, &lives, cursor, 1); err != nil {
+			return done, fmt.Errorf("cancel the batch %s: %w", id, err)
+		}
+	}
 	if done.Batch, err = b.seal(ctx, id, true); err != nil {
 		return done, err
 	}
-	lives := job.Status("")
 	left := cancelMost
 	for next := cursor; left > 0; {
 		page, after, err := b.Members(ctx, id, &lives, next, min(left, job.MaxBatch))
