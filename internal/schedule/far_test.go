@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Occurrences of everySeconds are whole steps from the start, also if the start or the time asked about is more than 292
-// years away: such a difference is no time.Duration.
+// Occurrences of everySeconds are whole steps from the start, also if the start or the time asked about is more than
+// 292 years away: such a difference is no time.Duration.
 func TestNext_Far(t *testing.T) {
 	t.Parallel()
 	day := func(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
