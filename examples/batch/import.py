@@ -1,5 +1,3 @@
-import time
-
 from tierq import Client, TierqError
 
 client = Client()  # TIERQ_URL and TIERQ_KEY
@@ -14,7 +12,5 @@ while rows:  # a full queue refuses some for now
             raise answer
     rows = [row for row, answer in zip(rows, answers) if isinstance(answer, TierqError)]
 client.seal_batch(batch)
-while client.batch(batch)["state"] != "FINISHED":
-    time.sleep(0.5)
-done = client.batch(batch)
+done = client.wait_batch(batch)
 print(done["completed"], "of", done["total"], "rows, and the mail is", client.wait(done["thenJobId"], 60).status)

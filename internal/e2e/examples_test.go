@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,23 +19,33 @@ import (
 type example struct {
 	folder   string
 	language string   // of its worker, as operators see it; "" = its one command needs no worker beside it
+	block    int      // which program of the README has the commands, from 0
 	prints   string   // the end of the job, in the submit's output
 	needs    []string // folders that its commands read
 	program  string   // the file that docs/WORKERS.md has too
-	fence    string   // the mark in front of the program in the page
+	fence    string   // the mark in front of the program in that page; "" = the page has it not
 	jobs     []string // the types of the jobs that the server has in the end, sorted; nil = RESIZE
 }
 
 var examples = []example{
-	{"go", "go", ` COMPLETED {"width":1024}`, []string{"client", "worker"}, "worker/main.go", "go", nil},
-	{"node", "node", ` COMPLETED { width: 1024 }`, []string{"sdk/node"}, "worker.js", "js", nil},
-	{"python", "python", ` COMPLETED {'width': 1024}`, []string{"sdk/python"}, "worker.py", "python", nil},
-	{"curl", "", `"currentJobStatus":"COMPLETED"`, nil, "first-job.sh", "sh", nil},
-	{"flow", "python", ` COMPLETED {'published': 'ada.jpg.small'}`, []string{"sdk/python"}, "worker.py", "py",
-		[]string{"PUBLISH", "RESIZE", "SCAN"}},
-	{"batch", "", "10000 of 10000 rows, and the mail is COMPLETED", []string{"sdk/python"}, "import.py", "Python",
-		slices.Repeat([]string{"SIMULATION"}, 20)}, // the first page of the list
+	{"go", "go", 0, ` COMPLETED {"width":1024}`, []string{"client", "worker"}, "worker/main.go", "go", nil},
+	{"node", "node", 0, ` COMPLETED { width: 1024 }`, []string{"sdk/node"}, "worker.js", "js", nil},
+	{"python", "python", 0, ` COMPLETED {'width': 1024}`, []string{"sdk/python"}, "worker.py", "python", nil},
+	{"curl", "", 0, `"currentJobStatus":"COMPLETED"`, nil, "first-job.sh", "sh", nil},
+	{"flow", "python", 0, ` COMPLETED {'published': 'ada.jpg.small'}`, []string{"sdk/python"}, "worker.py", "py", steps},
+	{"flow", "node", 1, ` COMPLETED { published: 'ada.jpg.small' }`, []string{"sdk/node"}, "worker.js", "", steps},
+	{"batch", "", 0, imported, []string{"sdk/python"}, "import.py", "Python", rows},
+	{"batch", "", 1, imported, []string{"sdk/node"}, "import.js", "", rows},
+	{"schedule", "", 0, "a report now is COMPLETED", []string{"sdk/python"}, "report.py", "", []string{"REPORT"}},
+	{"schedule", "", 1, "a report now is COMPLETED", []string{"sdk/node"}, "report.js", "", []string{"REPORT"}},
 }
+
+const imported = "10000 of 10000 rows, and the mail is COMPLETED"
+
+var (
+	steps = []string{"PUBLISH", "RESIZE", "SCAN"}
+	rows  = slices.Repeat([]string{"SIMULATION"}, 20) // the first page of the list
+)
 
 // offline are the settings with which no tool asks another host. A test's process inherits none of them.
 var offline = []string{"GOPROXY=off", "GOWORK=", "CGO_ENABLED=0", "PYTHONDONTWRITEBYTECODE=1",
@@ -47,11 +58,15 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(folders) != len(examples)+1 { // and README.md
-		t.Errorf("examples has %v, of which %d folders are run", folders, len(examples))
+	run := map[string]bool{}
+	for _, e := range examples {
+		run[e.folder] = true
+	}
+	if len(folders) != len(run)+1 { // and README.md
+		t.Errorf("examples has %v, of which %d folders are run", folders, len(run))
 	}
 	for _, e := range examples {
-		t.Run(e.folder, func(t *testing.T) {
+		t.Run(fmt.Sprint(e.folder, e.block), func(t *testing.T) {
 			t.Parallel()
 			e.runs(t)
 		})
@@ -97,10 +112,10 @@ func (e example) runs(t *testing.T) {
 	}
 }
 
-// commands returns the commands of the example's README: the lines of its first program.
+// commands returns the commands of the example: the lines of a program of its README.
 func (e example) commands(t *testing.T) []string {
 	t.Helper()
-	text := fenced(t, filepath.Join("../../examples", e.folder, "README.md"), "sh")
+	text := allFenced(t, filepath.Join("../../examples", e.folder, "README.md"), "sh")[e.block]
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if want := map[bool]int{true: 2, false: 1}[e.language != ""]; len(lines) != want {
 		t.Fatalf("the README has %d commands, not %d: %q", len(lines), want, lines)
@@ -132,6 +147,9 @@ func endWorkers(t *testing.T, s *server, command *testkit.Process) {
 func TestExamples_AreDocumented(t *testing.T) {
 	t.Parallel()
 	for _, e := range examples {
+		if e.fence == "" {
+			continue
+		}
 		program, err := os.ReadFile(filepath.Join("../../examples", e.folder, e.program))
 		if err != nil {
 			t.Fatal(err)
@@ -144,19 +162,64 @@ func TestExamples_AreDocumented(t *testing.T) {
 	}
 }
 
+// The programs of the libraries' READMEs, but for the first of each, are parts of examples, which TestExamples runs.
+func TestExamples_InLibraries(t *testing.T) {
+	t.Parallel()
+	for sdk, fence := range map[string]string{"sdk/node": "js", "sdk/python": "python"} {
+		shown := allFenced(t, filepath.Join("../..", sdk, "README.md"), fence)[1:]
+		if len(shown) < 3 {
+			t.Errorf("%s shows %d programs", sdk, len(shown))
+		}
+		for _, part := range shown {
+			if !strings.Contains(programs(t), part) {
+				t.Errorf("%s shows what is in no example:\n%s", sdk, part)
+			}
+		}
+	}
+}
+
+// programs returns the texts of all files of the examples.
+func programs(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("../../examples/*/*.*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
 // fenced returns the first program of a page behind a mark.
 func fenced(t *testing.T, page, mark string) string {
+	t.Helper()
+	return allFenced(t, page, mark)[0]
+}
+
+// allFenced returns the programs of a page behind a mark, of which there must be one.
+func allFenced(t *testing.T, page, mark string) (programs []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, program, found := strings.Cut(string(text), "```"+mark+"\n")
-	program, _, ended := strings.Cut(program, "```")
-	if !found || !ended {
+	for _, rest := range strings.Split(string(text), "```"+mark+"\n")[1:] {
+		program, _, ended := strings.Cut(rest, "```")
+		if !ended {
+			t.Fatalf("%s has a program without an end: %s", page, program)
+		}
+		programs = append(programs, program)
+	}
+	if len(programs) == 0 {
 		t.Fatalf("%s has no program behind %q", page, mark)
 	}
-	return program
+	return programs
 }
 
 // copied copies folders of the repository to another place, so that a command leaves nothing in the repository.

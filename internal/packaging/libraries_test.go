@@ -94,16 +94,7 @@ func TestNodeLibrary_Installs(t *testing.T) {
 		"npm_config_update_notifier=false"}
 	runs(t, dir, offline, "npm", "install", from)
 	exported := strings.Fields(runs(t, dir, nil, "node", "main.mjs"))
-	types, err := os.ReadFile(filepath.Join(from, "index.d.ts"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var typed []string
-	for line := range strings.Lines(string(types)) {
-		if rest, found := strings.CutPrefix(line, "export class "); found {
-			typed = append(typed, strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '<' })[0])
-		}
-	}
+	typed := typedClasses(t, from)
 	if slices.Sort(typed); !slices.Equal(typed, exported) {
 		t.Errorf("the types have %v, the module %v", typed, exported)
 	}
@@ -116,7 +107,7 @@ func TestNodeLibrary_Installs(t *testing.T) {
 	for _, f := range packed[0].Files {
 		files = append(files, f.Path)
 	}
-	for _, name := range []string{"LICENSE", "README.md", "index.d.ts", "index.js", "lib/worker.js"} {
+	for _, name := range []string{"LICENSE", "README.md", "index.d.ts", "index.js", "lib/worker.js", "types/worker.d.ts"} {
 		if !slices.Contains(files, name) {
 			t.Errorf("the package lacks %s: %v", name, files)
 		}
@@ -124,4 +115,26 @@ func TestNodeLibrary_Installs(t *testing.T) {
 	if slices.Contains(files, "test/fake.js") {
 		t.Errorf("the package has the tests: %v", files)
 	}
+}
+
+// typedClasses returns the classes that the types of the library for Node have: those of the files that index.d.ts names.
+func typedClasses(t *testing.T, dir string) (typed []string) {
+	t.Helper()
+	index, err := os.ReadFile(filepath.Join(dir, "index.d.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(index)) {
+		name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "export * from './"), ".js';")
+		types, err := os.ReadFile(filepath.Join(dir, name+".d.ts"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(types)) {
+			if rest, found := strings.CutPrefix(line, "export class "); found {
+				typed = append(typed, strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '<' })[0])
+			}
+		}
+	}
+	return typed
 }

@@ -1,7 +1,7 @@
-// Client and worker of tierq, a job server with strict tiers. index.d.ts has the types and the promises.
+// Client and worker of tierq, a job server with strict tiers. types has the types and the promises.
 export { Client } from './lib/client.js';
 export {
-  Cancelled, FlowFailed, JobCancelled, JobExpired, JobFailed, Later, LeaseLost, MaxTime, OutcomeUnknown, Permanent,
-  RetryAfter, Stopped, Stopping, TierqError, Unavailable,
+  BatchStuck, Cancelled, FlowFailed, JobCancelled, JobExpired, JobFailed, Later, LeaseLost, MaxTime, OutcomeUnknown,
+  Permanent, RetryAfter, Stopped, Stopping, TierqError, Unavailable,
 } from './lib/errors.js';
 export { Worker } from './lib/worker.js';

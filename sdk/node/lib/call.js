@@ -12,7 +12,8 @@ export class Server {
     if (key) this.headers.Authorization = `Bearer ${key}`;
   }
 
-  // Returns the JSON of the answer. The error is a TierqError; without an answer it is Unavailable.
+  // Returns the JSON of the answer, undefined if it has none. The error is a TierqError; without an answer it is an
+  // Unavailable.
   async call(verb, { method = 'POST', path = `/api/worker/${verb}`, body, headers, timeout, signal }) {
     const limit = AbortSignal.timeout(timeout);
     let answer, text;
@@ -25,6 +26,7 @@ export class Server {
     } catch (e) {
       throw new Unavailable(`${verb}: ${e.cause?.message || e.message}`);
     }
+    if (answer.status === 204) return undefined;
     if (answer.ok) {
       try {
         return JSON.parse(text);

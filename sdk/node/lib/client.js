@@ -1,28 +1,20 @@
 // Submits jobs to a server, and follows them.
 import { randomUUID } from 'node:crypto';
-import { Server, pause, rest } from './call.js';
-import { FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable } from './errors.js';
+import { withBatches } from './batches.js';
+import { rest } from './call.js';
+import { Caller, ask, queryOf } from './caller.js';
+import { JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError } from './errors.js';
+import { withFlows } from './flows.js';
+import { withSchedules } from './schedules.js';
 
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
 const MOST_BATCH = 1000;
 const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'expiresIn', 'expiresAt', 'maxRetries', 'maxProcessingSeconds',
   'callbackUrl', 'unique', 'key', 'batch'];
 
-export class Client {
-  #server;
-  #timeout;
-  #tries;
-  #pause;
-
-  constructor(url, { key = process.env.TIERQ_KEY, timeout = 30_000, tries = 6, pause: wait = pause } = {}) {
-    this.#server = new Server(url ?? process.env.TIERQ_URL ?? 'http://127.0.0.1:8080', key);
-    this.#timeout = timeout;
-    this.#tries = Math.max(tries, 1);
-    this.#pause = wait;
-  }
-
+export class Client extends withSchedules(withFlows(withBatches(Caller))) {
   async submit(tier, type, payload, { idempotencyKey, ...options } = {}) {
-    const answer = await this.#call('submit', {
+    const answer = await this[ask]('submit', {
       path: `/${encodeURIComponent(tier.toLowerCase())}/submit`, body: jobOf(type, payload, options), changes: true,
       headers: { 'Idempotency-Key': idempotencyKey ?? randomUUID() },
     });
@@ -37,7 +29,7 @@ export class Client {
       }));
       try {
         const path = `/${encodeURIComponent(tier.toLowerCase())}/submit/batch`;
-        const answer = await this.#call('submit', { path, body, changes: true });
+        const answer = await this[ask]('submit', { path, body, changes: true });
         results.push(...answer.apiResponseData.map(entryOf));
       } catch (e) {
         if (!(e instanceof TierqError)) throw e;
@@ -52,10 +44,28 @@ export class Client {
   }
 
   logs(jobId, { after, attempt, level, limit, wait = 0 } = {}) {
-    const asked = Object.entries({ after, attempt, level, limit, wait: wait ? `${wait}ms` : undefined });
-    const query = new URLSearchParams(asked.filter(([, value]) => value !== undefined));
-    const path = `/api/jobs/${encodeURIComponent(jobId)}/logs?${query}`;
-    return this.#call('logs', { method: 'GET', path, hold: wait });
+    return this.#logs(jobId, { after, attempt, level, limit }, wait);
+  }
+
+  async *followLogs(jobId, { after = 0, attempt, level, signal } = {}) {
+    for (let held = true; ; ) {
+      signal?.throwIfAborted();
+      const asked = performance.now();
+      let page;
+      try {
+        page = await this.#logs(jobId, { after: after || undefined, attempt, level }, held ? HOLD : 0, signal);
+        held = true;
+      } catch (e) {
+        if (!held || e.status !== 503) throw e;
+        held = false; // the server may have no room for requests that wait
+        continue;
+      }
+      yield* page.items;
+      after = Math.max(after, page.after);
+      if (page.ended && !page.more) return;
+      // The server may not hold answers now.
+      if (page.items.length === 0 && performance.now() - asked < 1000) await rest(1000, signal);
+    }
   }
 
   async wait(jobId, { timeout = Infinity, signal } = {}) {
@@ -74,78 +84,23 @@ export class Client {
     }
   }
 
-  createBatch({ name, tier, then, callbackUrl }, { idempotencyKey } = {}) {
-    const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
-    const body = { name, tier, then, callbackUrl };
-    return this.#call('create batch', { path: '/api/batches', body, changes: true, headers });
-  }
-
-  batch(batchId) {
-    return this.#call('batch', { method: 'GET', path: `/api/batches/${encodeURIComponent(batchId)}` });
-  }
-
-  sealBatch(batchId) {
-    return this.#call('seal batch', { path: `/api/batches/${encodeURIComponent(batchId)}/seal`, changes: true });
-  }
-
-  async submitFlow({ name, jobs }, { idempotencyKey } = {}) {
-    const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
-    return this.#call('submit flow', { path: '/api/flows', body: { name, jobs }, changes: true, headers });
-  }
-
-  flow(flowId) {
-    return this.#call('flow', { method: 'GET', path: `/api/flows/${encodeURIComponent(flowId)}` });
-  }
-
-  async waitFlow(flowId, { timeout = Infinity, signal } = {}) {
-    const end = performance.now() + timeout;
-    for (let wait = 100; ; wait = Math.min(2 * wait, 2000)) {
-      signal?.throwIfAborted();
-      const flow = await this.flow(flowId);
-      if (flow.state === 'COMPLETED') return flow;
-      if (flow.state !== 'RUNNING') throw new FlowFailed(flow);
-      const left = end - performance.now();
-      if (left <= 0) throw new DOMException(`flow ${flowId} has not ended within ${timeout} ms`, 'TimeoutError');
-      await rest(Math.min(wait, left), signal);
-    }
-  }
-
-  async cancelFlow(flowId) {
-    const path = `/api/flows/${encodeURIComponent(flowId)}/cancel`;
-    return (await this.#call('cancel flow', { path, changes: true })).state;
-  }
-
   async cancel(jobId) {
     const path = `/api/jobs/${encodeURIComponent(jobId)}`;
-    return (await this.#call('cancel', { method: 'DELETE', path, changes: true })).status;
+    return (await this[ask]('cancel', { method: 'DELETE', path, changes: true })).status;
+  }
+
+  #logs(jobId, asked, wait, signal) {
+    const query = queryOf({ ...asked, wait: wait ? `${wait}ms` : undefined });
+    const path = `/api/jobs/${encodeURIComponent(jobId)}/logs${query}`;
+    return this[ask]('logs', { method: 'GET', path, hold: wait, signal });
   }
 
   async #poll(jobId, hold, signal) {
     const wait = hold ? `&wait=${hold}ms` : '';
     const path = `/result/poll?jobId=${encodeURIComponent(jobId)}${wait}`;
     const { currentJobStatus: status, jobTier: tier, ...job } =
-      (await this.#call('poll', { method: 'GET', path, hold, signal })).apiResponseData;
+      (await this[ask]('poll', { method: 'GET', path, hold, signal })).apiResponseData;
     return { ...job, status, tier };
-  }
-
-  async #call(verb, { body, changes = false, hold = 0, ...options }) {
-    const text = body === undefined ? undefined : JSON.stringify(body);
-    for (let made = 1, unknown = false, jobId; ; made++) {
-      try {
-        return await this.#server.call(verb, { ...options, body: text, timeout: this.#timeout + hold });
-      } catch (e) {
-        if (!(e instanceof TierqError)) throw e;
-        options.signal?.throwIfAborted();
-        // What an earlier try may have done is not undone by the refusal of this one.
-        unknown ||= changes && (e.status === 0 || (e.status >= 500 && e.status !== 501 && e.status !== 503));
-        jobId = e.jobId ?? jobId;
-        if (!e.passing || made === this.#tries) {
-          const Kind = unknown ? OutcomeUnknown : e.passing ? Unavailable : TierqError;
-          throw new Kind(e.message, { ...e, jobId });
-        }
-        await rest(this.#pause(made + 1, e), options.signal);
-      }
-    }
   }
 }
 

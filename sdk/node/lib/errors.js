@@ -1,4 +1,4 @@
-// The errors of calls, and what a handler throws. index.d.ts says what each means.
+// The errors of calls, and what a handler throws. types/errors.d.ts says what each means.
 
 class Named extends Error {
   constructor(message) {
@@ -49,6 +49,14 @@ export class FlowFailed extends TierqError {
   constructor(flow) {
     super(`flow ${flow.flowId} is ${flow.state}`);
     this.flow = flow;
+  }
+}
+
+export class BatchStuck extends TierqError {
+  constructor(batch) {
+    const { batchId, failed, cancelled, expired } = batch;
+    super(`batch ${batchId} is STUCK: ${failed} failed, ${cancelled} cancelled, ${expired} expired`);
+    this.batch = batch;
   }
 }
 

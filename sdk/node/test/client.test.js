@@ -92,32 +92,3 @@ test('the log of a job', async (t) => {
   assert.equal((await client.logs('job-0', { after: 7, level: 'WARN', wait: 500 })).after, 1);
   assert.deepEqual(fake.bodies, ['/api/jobs/job-0/logs', '/api/jobs/job-0/logs?after=7&level=WARN&wait=500ms']);
 });
-
-test('a batch is made once, filled and sealed', async (t) => {
-  const { fake, client } = await started(t);
-  fake.fault = (verb, n) => (verb === 'POST /api/batches' ? [0, 503, 0][n % 3] : 0);
-  fake.flows = ['OPEN', 'RUNNING', 'FINISHED'].map((state) => ({ batchId: 'b', state }));
-  const then = { type: 'MAIL', on: 'succeeded' };
-  const { batchId } = await client.createBatch({ name: 'n', then });
-  await client.submit('paid', 'RESIZE', {}, { batch: batchId });
-  assert.equal((await client.sealBatch(batchId)).state, 'RUNNING');
-  assert.equal((await client.batch(batchId)).state, 'FINISHED');
-  assert.deepEqual(fake.bodies[0], ['POST /api/batches', { name: 'n', then }]);
-  assert.equal(fake.bodies[1].batch, 'b');
-  assert.equal(fake.bodies[2][0], 'POST /api/batches/b/seal');
-});
-
-test('a flow is submitted once, and followed to its end', async (t) => {
-  const { fake, client } = await started(t);
-  fake.fault = (verb, n) => (verb === 'POST /api/flows' ? [0, 503, 0][n % 3] : 0);
-  fake.flows = [
-    { flowId: 'f', jobs: { a: 'job-a' } }, { flowId: 'f', state: 'RUNNING' }, { flowId: 'f', state: 'STUCK' }];
-  const jobs = { a: { type: 'RESIZE' }, b: { after: ['a'], onFailure: 'run' } };
-  assert.deepEqual(await client.submitFlow({ name: 'n', jobs }), { flowId: 'f', jobs: { a: 'job-a' } });
-  await assert.rejects(client.waitFlow('f'), (e) => e.flow.state === 'STUCK' && e.name === 'FlowFailed');
-  fake.flows = [{ flowId: 'f', state: 'COMPLETED' }];
-  assert.equal((await client.waitFlow('f')).state, 'COMPLETED');
-  assert.equal(await client.cancelFlow('f'), 'COMPLETED');
-  assert.deepEqual(fake.bodies[0], ['POST /api/flows', { name: 'n', jobs }]);
-  assert.equal(fake.bodies.at(-1)[0], 'POST /api/flows/f/cancel');
-});

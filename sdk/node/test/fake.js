@@ -20,7 +20,10 @@ export class Fake {
   leaseMs = 30_000;
   keys = new Map(); // submitted jobs, by Idempotency-Key
   bodies = []; // of submits and batches
-  flows = []; // the answers about flows, in the same way
+  flows = []; // the answers about flows, batches and schedules, in the same way as polls
+  queries = []; // of these calls
+  ifs = []; // of these calls: the versions that they ask for
+  logged = [{ items: [{ seq: 1, level: 'INFO', text: 'one' }], after: 1, more: false, ended: true }];
   polls = []; // the answers to polls, in their order; the last one repeats
   copies = new Set(); // of claims: their ids and repeats
   wrong = [];
@@ -140,7 +143,9 @@ export class Fake {
   }
 
   client(q, verb, body) {
-    if (verb === 'inputs' || verb.includes('/api/flows') || verb.includes('/api/batches')) {
+    if (verb === 'inputs' || ['/api/flows', '/api/batches', '/admin/schedules'].some((of) => verb.includes(of))) {
+      this.queries.push(q.url.split('?')[1] ?? '');
+      this.ifs.push(q.headers['if-match'] ?? q.headers['if-none-match']);
       this.bodies.push([verb, JSON.parse(body || 'null')]);
       return this.flows.length > 1 ? this.flows.shift() : this.flows[0];
     }
@@ -158,7 +163,7 @@ export class Fake {
     }
     if (verb.endsWith('/logs')) {
       this.bodies.push(q.url);
-      return { items: [{ seq: 1, level: 'INFO', text: 'one' }], after: 1, more: false, ended: true };
+      return this.logged.length > 1 ? this.logged.shift() : this.logged[0];
     }
     if (verb === 'GET /result/poll') {
       const said = this.polls.length > 1 ? this.polls.shift() : this.polls[0];

@@ -23,7 +23,9 @@ class Fake:
         self.most = 0  # leases of one heartbeat
         self.state, self.lease_ms = "run", 30_000
         self.keys = {}  # submitted jobs, by Idempotency-Key
-        self.flows = []  # the answers about flows, in the same way
+        self.flows = []  # the answers about flows, batches and schedules, in the same way as polls
+        self.queries, self.ifs = [], []  # of these calls: the queries, and the versions that they ask for
+        self.logged = [{"items": [{"seq": 1, "text": "one"}], "after": 1, "more": False, "ended": True}]
         self.polls = []  # the answers to polls, in their order; the last one repeats
         # Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
         # lost; above, it is refused with this status.
@@ -40,7 +42,7 @@ class Fake:
             def do_POST(self):
                 fake.serve(self)
 
-            do_GET = do_DELETE = do_POST
+            do_GET = do_PUT = do_DELETE = do_POST
 
             def log_message(self, *args):
                 pass
@@ -174,7 +176,9 @@ class Fake:
 
     def client(self, request, verb, body):
         with self.lock:
-            if verb == "inputs" or "/api/flows" in verb or "/api/batches" in verb:
+            if verb == "inputs" or any(of in verb for of in ("/api/flows", "/api/batches", "/admin/schedules")):
+                self.queries.append(request.path.partition("?")[2])
+                self.ifs.append(request.headers["If-Match"] or request.headers["If-None-Match"])
                 self.bodies.append((verb, json.loads(body or "null")))
                 said = self.flows.pop(0) if len(self.flows) > 1 else self.flows[0]
                 return 201 if verb == "POST /api/flows" else 200, said
@@ -194,7 +198,7 @@ class Fake:
                 return 202, {"apiResponseData": answers}
             if verb.endswith("/logs"):
                 self.bodies.append(request.path)
-                return 200, {"items": [{"seq": 1, "text": "one"}], "after": 1, "more": False, "ended": True}
+                return 200, self.logged.pop(0) if len(self.logged) > 1 else self.logged[0]
             if verb == "GET /result/poll":
                 said = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
                 return 200, {"apiResponseData": {"jobId": "job-0", "jobTier": "PAID", "type": "RESIZE", **said}}

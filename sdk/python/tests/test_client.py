@@ -1,7 +1,10 @@
+import datetime
 import unittest
 import unittest.mock
 
-from tierq import Client, FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
+from tierq import (
+    BatchStuck, Client, FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable,
+)
 from .fake import Fake
 
 
@@ -10,7 +13,7 @@ class ClientTest(unittest.TestCase):
         self.fake = Fake(self)
         self.client = Client(self.fake.url, tries=4)
         self.addCleanup(self.client.close)
-        patch = unittest.mock.patch("tierq.client.pause", lambda failures, error: 0.001)
+        patch = unittest.mock.patch("tierq.caller.pause", lambda failures, error: 0.001)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -55,7 +58,72 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.client.logs("job-0")["items"][0]["text"], "one")
         self.assertEqual(self.client.logs("job-0", after=7, level="WARN", wait=0.5)["after"], 1)
         self.assertEqual(self.fake.bodies,
-                         ["/api/jobs/job-0/logs?", "/api/jobs/job-0/logs?after=7&level=WARN&wait=500ms"])
+                         ["/api/jobs/job-0/logs", "/api/jobs/job-0/logs?after=7&level=WARN&wait=500ms"])
+
+    def test_follow_logs(self):
+        self.fake.logged = [{"items": [{"seq": 1}, {"seq": 2}], "after": 2, "more": True, "ended": False},
+                            {"items": [{"seq": 5}], "after": 5, "more": False, "ended": False},
+                            {"items": [], "after": 5, "more": False, "ended": True}]
+        self.fake.fault = lambda verb, n, body: (0, 0, 503, 0, 0)[n]
+        self.assertEqual([line["seq"] for line in self.client.follow_logs("job-0", level="WARN")], [1, 2, 5])
+        self.assertEqual([body.split("?")[1] for body in self.fake.bodies],
+                         [after + "level=WARN&wait=25000ms" for after in ("", "after=2&", "after=5&")])
+
+    def test_follow_logs_without_room(self):
+        self.fake.fault = lambda verb, n, body: 503 if n <= 4 else 0
+        self.assertEqual([line["text"] for line in self.client.follow_logs("job-0")], ["one"])
+        self.assertEqual(self.fake.bodies, ["/api/jobs/job-0/logs"])
+
+    def test_schedule(self):
+        stored = {"name": "n ü", "cron": "@daily", "job": {"type": "REPORT"}, "version": 3, "next": [], "runs": []}
+        self.fake.flows = [stored, stored, stored, stored, {"jobId": "job-1"}, {"items": ["2026-05-01T00:00:00Z"]},
+                           {"items": [stored]}]
+        c = self.client
+        path = "/admin/schedules/n%20%C3%BC"
+        c.put_schedule("n ü", c.schedule("n ü"), if_version=3)
+        c.put_schedule("n ü", stored, if_version=0)
+        c.pause_schedule("n ü", reason="full")
+        self.assertEqual(c.run_schedule("n ü", idempotency_key="k"), "job-1")
+        start = datetime.datetime(2026, 5, 1, tzinfo=datetime.timezone.utc)
+        self.assertEqual(c.next_of_schedule("n ü", n=1, start=start), ["2026-05-01T00:00:00Z"])
+        self.assertEqual(c.schedules(), [stored])
+        put = {"cron": "@daily", "job": {"type": "REPORT"}}
+        self.assertEqual(self.fake.bodies, [
+            ("GET " + path, None), ("PUT " + path, put), ("PUT " + path, put),
+            ("POST " + path + "/pause", {"reason": "full"}),
+            ("POST " + path + "/run", None), ("GET " + path + "/next", None), ("GET /admin/schedules", None)])
+        self.assertEqual([h for h in self.fake.ifs if h], ['"3"', "*"])
+        with self.assertRaises(ValueError):
+            c.next_of_schedule("n ü", start=datetime.datetime(2026, 5, 1))
+
+    def test_schedule_in_doubt(self):
+        self.fake.flows = [{"name": "n"}]
+        self.fake.fault = lambda verb, n, body: 1
+        with self.assertRaises(OutcomeUnknown):
+            self.client.delete_schedule("n")
+        with self.assertRaises(OutcomeUnknown):
+            self.client.put_schedule("n", {"job": {}}, if_version=1)
+        self.assertEqual(sum(self.fake.counts.values()), 2)
+        with self.assertRaises(OutcomeUnknown):
+            self.client.put_schedule("n", {"job": {}})  # may be repeated
+        self.assertEqual(sum(self.fake.counts.values()), 6)
+
+    def test_batch_ends(self):
+        running = {"batchId": "b", "state": "RUNNING", "failed": 1, "cancelled": 0, "expired": 0}
+        self.fake.flows = [running, {**running, "state": "FINISHED"}]
+        self.assertEqual(self.client.wait_batch("b")["state"], "FINISHED")
+        self.fake.flows = [running]
+        with self.assertRaises(TimeoutError):
+            self.client.wait_batch("b", 0.2)
+        self.fake.flows = [{**running, "state": "STUCK"}]
+        with self.assertRaisesRegex(BatchStuck, "1 failed"):
+            self.client.wait_batch("b")
+        self.fake.flows = [{"batchId": "b", "cancelled": 2, "asked": 1, "next": "c"},
+                           {"batchId": "b", "cancelled": 3, "asked": 0, "next": None}]
+        self.assertEqual(self.client.cancel_batch("b"), {"batchId": "b", "cancelled": 5, "asked": 1})
+        self.fake.flows = [{"items": [1, 2], "next": "c"}, {"items": [3], "next": None}]
+        self.assertEqual(list(self.client.batch_members("b", "FAILED")), [1, 2, 3])
+        self.assertEqual(self.fake.queries[-4:], ["", "cursor=c", "status=FAILED", "status=FAILED&cursor=c"])
 
     def test_batch(self):
         self.fake.fault = lambda verb, n, body: 503 if verb == "POST /api/batches" and n == 1 else 0
@@ -80,9 +148,12 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(failed.exception.flow["state"], "STUCK")
         self.fake.flows = [{"flowId": "f", "state": "COMPLETED"}]
         self.assertEqual(self.client.wait_flow("f")["state"], "COMPLETED")
-        self.assertEqual(self.client.cancel_flow("f"), "COMPLETED")
+        self.assertEqual(self.client.cancel_flow("f", reason="late"), "COMPLETED")
         self.assertEqual(self.fake.bodies[0], ("POST /api/flows", {"name": "n", "jobs": jobs}))
-        self.assertEqual(self.fake.bodies[-1][0], "POST /api/flows/f/cancel")
+        self.assertEqual(self.fake.bodies[-1], ("POST /api/flows/f/cancel", {"reason": "late"}))
+        self.fake.flows = [{"items": [{"flowId": "f"}], "next": None}]
+        self.assertEqual(list(self.client.flows(state="STUCK", job_id="j")), [{"flowId": "f"}])
+        self.assertEqual(self.fake.queries[-1], "state=STUCK&jobId=j")
 
     def test_unavailable(self):
         self.fake.fault = lambda verb, n, body: 503

@@ -19,15 +19,15 @@ A program submits jobs with a Client, and runs jobs of its own with a Worker::
 
 from .client import Client, Poll
 from .errors import (
-    Cancelled, FlowFailed, JobCancelled, JobExpired, JobFailed, Later, LeaseLost, MaxTime, OutcomeUnknown, Permanent,
-    RetryAfter, Stopped, Stopping, TierqError, Unavailable,
+    BatchStuck, Cancelled, FlowFailed, JobCancelled, JobExpired, JobFailed, Later, LeaseLost, MaxTime, OutcomeUnknown,
+    Permanent, RetryAfter, Stopped, Stopping, TierqError, Unavailable,
 )
 from .job import Job
 from .worker import Worker
 
 __all__ = [
-    "Cancelled", "Client", "FlowFailed", "Job", "JobCancelled", "JobExpired", "JobFailed", "Later", "LeaseLost",
-    "MaxTime", "OutcomeUnknown", "Permanent", "Poll", "RetryAfter", "Stopped", "Stopping", "TierqError", "Unavailable",
-    "Worker",
+    "BatchStuck", "Cancelled", "Client", "FlowFailed", "Job", "JobCancelled", "JobExpired", "JobFailed", "Later",
+    "LeaseLost", "MaxTime", "OutcomeUnknown", "Permanent", "Poll", "RetryAfter", "Stopped", "Stopping", "TierqError",
+    "Unavailable", "Worker",
 ]
 __version__ = "0.1.0"

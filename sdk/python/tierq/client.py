@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import threading
 import time
 import uuid
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Union
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from .errors import FlowFailed, JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError, Unavailable
-from .connection import Address, Connection, pause, refusal
+from .batches import Batches
+from .caller import HOLD
+from .errors import JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError
+from .flows import Flows
+from .joblogs import Logs
+from .schedules import Schedules
 
-HOLD = 25  # seconds that the server is asked to hold a poll's answer
 MOST_BATCH = 1000
 
 
@@ -53,19 +53,13 @@ def _poll_of(d: Dict[str, Any]) -> Poll:
                 d.get("traceId"), d.get("expiresAt"), d.get("progress"))
 
 
-class Client:
+class Client(Batches, Flows, Logs, Schedules):
     """Calls one server, or several behind one address. Any number of threads may use it; each has its connection.
 
     url and key default to the variables TIERQ_URL and TIERQ_KEY. timeout, in seconds, is that of each try. A call is
     tried tries times after a lost reply, 429, 502, 503 and 504. A submit has an Idempotency-Key, so that a repeat never
     makes a second job.
     """
-
-    def __init__(self, url: Optional[str] = None, *, key: Optional[str] = None, timeout: float = 30.0, tries: int = 6):
-        self._to = Address(url or os.environ.get("TIERQ_URL") or "http://127.0.0.1:8080",
-                           key or os.environ.get("TIERQ_KEY"))
-        self._timeout, self._tries = timeout, max(tries, 1)
-        self._own = threading.local()
 
     def submit(self, tier: str, type: str, payload: Any = None, *, idempotency_key: Optional[str] = None,
                **options: Any) -> str:
@@ -112,21 +106,6 @@ class Client:
         """Returns the state of a job."""
         return self._poll(job_id, 0)
 
-    def logs(self, job_id: str, *, after: Optional[int] = None, attempt: Optional[int] = None,
-             level: Optional[str] = None, limit: Optional[int] = None, wait: float = 0) -> Dict[str, Any]:
-        """Returns what a job's handlers logged, over all attempts: a dict with items, after, more and ended.
-
-        An item has seq, attempt, at, level, text and attrs. A filter chooses lines behind the seq after, of an attempt,
-        of a level (DEBUG, INFO, WARN or ERROR) or a higher one. wait, up to 60, is for how many seconds the server
-        holds the answer until there are such lines or the job has ended. Ask next with the after of the answer.
-        """
-        asked = {"after": after, "attempt": attempt, "level": level, "limit": limit}
-        query = {k: v for k, v in asked.items() if v is not None}
-        if wait:
-            query["wait"] = "%dms" % (wait * 1000)
-        path = "/api/jobs/%s/logs?%s" % (quote(job_id, safe=""), urlencode(query))
-        return self._call("logs", "GET", path, None, {}, hold=wait)
-
     def wait(self, job_id: str, timeout: Optional[float] = None) -> Poll:
         """Waits for the end of a job, and returns it when it is COMPLETED.
 
@@ -155,106 +134,11 @@ class Client:
         """Cancels a job, and returns its status: CANCELLED, or PROCESSING while its worker has yet to be told."""
         return self._call("cancel", "DELETE", "/api/jobs/" + quote(job_id, safe=""), None, {}, changes=True)["status"]
 
-    def create_batch(self, name: str, *, tier: Optional[str] = None, then: Optional[Dict[str, Any]] = None,
-                     callback_url: Optional[str] = None, idempotency_key: Optional[str] = None) -> Dict[str, Any]:
-        """Makes an open batch, and returns a dict with batchId, state and the counts.
-
-        then is the job that runs when all members have ended: a dict with type, payload, tier, queue, maxRetries and
-        on (finished, or succeeded if it runs only when all are COMPLETED). Submits add members with the option batch.
-        """
-        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        body = {"name": name, "tier": tier, "then": then, "callbackUrl": callback_url}
-        return self._call("create batch", "POST", "/api/batches", body, headers, changes=True)
-
-    def batch(self, batch_id: str) -> Dict[str, Any]:
-        """Returns a batch: a dict with batchId, name, state, round and the counts."""
-        return self._call("batch", "GET", "/api/batches/" + quote(batch_id, safe=""), None, {})
-
-    def seal_batch(self, batch_id: str) -> Dict[str, Any]:
-        """Ends the adding of members, and returns the batch. A repeat changes nothing."""
-        path = "/api/batches/%s/seal" % quote(batch_id, safe="")
-        return self._call("seal batch", "POST", path, None, {}, changes=True)
-
-    def submit_flow(self, jobs: Dict[str, Dict[str, Any]], *, name: Optional[str] = None,
-                    idempotency_key: Optional[str] = None) -> Dict[str, Any]:
-        """Submits jobs that wait for each other, all or none, and returns a dict with flowId and the ids by name.
-
-        A job is a dict with the members of POST /jobs (without unique, expiresIn and expiresAt), after (the names of
-        the jobs that it waits for) and onFailure (cancel, run or wait). The errors are those of submit.
-        """
-        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        body = {"name": name, "jobs": jobs}
-        return self._call("submit flow", "POST", "/api/flows", body, headers, changes=True)
-
-    def flow(self, flow_id: str) -> Dict[str, Any]:
-        """Returns a flow: a dict with flowId, name, state, counts and jobs."""
-        return self._call("flow", "GET", "/api/flows/" + quote(flow_id, safe=""), None, {})
-
-    def wait_flow(self, flow_id: str, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """Waits until all jobs of a flow are COMPLETED, and returns it.
-
-        The error is FlowFailed if it ended otherwise or is STUCK, or after timeout seconds a TimeoutError.
-        """
-        end = None if timeout is None else time.monotonic() + timeout
-        rest = 0.1
-        while True:
-            flow = self.flow(flow_id)
-            if flow["state"] == "COMPLETED":
-                return flow
-            if flow["state"] != "RUNNING":
-                raise FlowFailed(flow)
-            left = rest if end is None else end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("flow %s has not ended within %s seconds" % (flow_id, timeout))
-            time.sleep(min(rest, left))
-            rest = min(2 * rest, 2.0)
-
-    def cancel_flow(self, flow_id: str) -> str:
-        """Cancels all jobs of a flow that have not ended, and returns its state."""
-        path = "/api/flows/%s/cancel" % quote(flow_id, safe="")
-        return self._call("cancel flow", "POST", path, None, {}, changes=True)["state"]
-
-    def close(self) -> None:
-        """Closes this thread's connection. The client stays usable."""
-        conn = getattr(self._own, "conn", None)
-        if conn is not None:
-            conn.close()
-
     def _poll(self, job_id: str, hold: float) -> Poll:
         path = "/result/poll?jobId=" + quote(job_id, safe="")
         if hold:
             path += "&wait=%dms" % (hold * 1000)
         return _poll_of(self._call("poll", "GET", path, None, {}, hold=hold)["apiResponseData"])
-
-    def _call(self, verb: str, method: str, path: str, body: Any, headers: Dict[str, str], *, changes: bool = False,
-              hold: float = 0.0) -> Dict[str, Any]:
-        if not hasattr(self._own, "conn"):
-            self._own.conn = Connection(self._to)
-        text = None if body is None else json.dumps(body).encode()
-        unknown, job_id = False, None
-        for made in range(1, self._tries + 1):
-            try:
-                status, got, said = self._own.conn.call(method, path, text, self._timeout + hold, headers)
-                if status < 300:
-                    return json.loads(said)
-                e = refusal(verb, status, got, said)
-            except ValueError as bad:
-                e = Unavailable("%s: the answer is not understood: %s" % (verb, bad))
-            except Unavailable as away:
-                e = away
-            unknown = unknown or changes and (e.status == 0 or e.status >= 500 and e.status not in (501, 503))
-            job_id = e.job_id or job_id
-            if not e.passing or made == self._tries:
-                raise _error(e, unknown, job_id)
-            time.sleep(pause(made + 1, e))
-        raise AssertionError("not reached")
-
-
-def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:
-    """Returns the error of a call: what an earlier try may have done is not undone by the refusal of this one."""
-    kind = OutcomeUnknown if unknown else Unavailable if e.passing else TierqError
-    return kind(str(e), status=e.status, code=e.code, detail=e.detail, job_id=job_id, errors=e.errors,
-                retry_after=e.retry_after)
 
 
 OPTIONS = {

@@ -67,6 +67,15 @@ class FlowFailed(TierqError):
         self.flow = flow
 
 
+class BatchStuck(TierqError):
+    """The job at the end of the batch waits for members that failed, expired or were cancelled; batch is its state."""
+
+    def __init__(self, batch: Dict[str, Any]):
+        super().__init__("batch %s is STUCK: %d failed, %d cancelled, %d expired" % (
+            batch["batchId"], batch["failed"], batch["cancelled"], batch["expired"]))
+        self.batch = batch
+
+
 class Permanent(Exception):
     """Raised by a handler: the job becomes a dead letter at once, whatever retries are left."""
 

@@ -1,0 +1,44 @@
+import type { BatchCalls } from './batches.js';
+import type { TierqError } from './errors.js';
+import type { FlowCalls } from './flows.js';
+import type { Poll, Status, SubmitOptions, Submission, Tier } from './jobs.js';
+import type { LogCalls } from './logs.js';
+import type { ScheduleCalls } from './schedules.js';
+
+export interface ClientOptions {
+  /** An API key; by default TIERQ_KEY. */
+  key?: string;
+  /** Of each try, in ms; by default 30,000. */
+  timeout?: number;
+  /** How often a call is tried after a lost reply, 429, 502, 503 and 504; by default 6. */
+  tries?: number;
+}
+
+/** timeout is in ms; by default there is none. */
+export interface WaitOptions {
+  timeout?: number;
+  signal?: AbortSignal;
+}
+
+export interface Client extends BatchCalls, FlowCalls, LogCalls, ScheduleCalls {}
+
+/** Calls one server, or several behind one address. The url is by default TIERQ_URL. */
+export class Client {
+  constructor(url?: string, options?: ClientOptions);
+  /**
+   * Submits a job, and returns its id. The error is an OutcomeUnknown if the job may have been accepted; any other
+   * means that it was not.
+   */
+  submit(tier: Tier, type: string, payload?: unknown, options?: SubmitOptions): Promise<string>;
+  /** Submits many jobs, 1000 a call, and returns for each its id or the error that refused it. */
+  submitMany(tier: Tier, jobs: Submission[]): Promise<(string | TierqError)[]>;
+  /** Returns the state of a job. */
+  poll<Result = unknown>(jobId: string): Promise<Poll<Result>>;
+  /**
+   * Waits for the end of a job, and returns it when it is COMPLETED. The error is JobFailed, JobCancelled, JobExpired,
+   * the signal's reason, or after timeout ms a DOMException named TimeoutError.
+   */
+  wait<Result = unknown>(jobId: string, options?: WaitOptions): Promise<Poll<Result>>;
+  /** Cancels a job, and returns its status: PROCESSING while its worker has yet to be told. */
+  cancel(jobId: string): Promise<Status>;
+}

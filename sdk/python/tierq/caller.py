@@ -1,0 +1,98 @@
+"""Makes the calls of a client: each is tried until it is answered, or its tries are used up."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from typing import Any, Callable, Dict, Iterator, Optional
+from urllib.parse import urlencode
+
+from .connection import Address, Connection, pause, refusal
+from .errors import OutcomeUnknown, TierqError, Unavailable
+
+HOLD = 25  # seconds that the server is asked to hold an answer
+
+
+class Caller:
+    """Calls one server, or several behind one address."""
+
+    def __init__(self, url: Optional[str] = None, *, key: Optional[str] = None, timeout: float = 30.0, tries: int = 6):
+        self._to = Address(url or os.environ.get("TIERQ_URL") or "http://127.0.0.1:8080",
+                           key or os.environ.get("TIERQ_KEY"))
+        self._timeout, self._tries = timeout, max(tries, 1)
+        self._own = threading.local()
+
+    def close(self) -> None:
+        """Closes this thread's connection. The client stays usable."""
+        conn = getattr(self._own, "conn", None)
+        if conn is not None:
+            conn.close()
+
+    def _call(self, verb: str, method: str, path: str, body: Any, headers: Dict[str, str], *, changes: bool = False,
+              once: bool = False, hold: float = 0.0) -> Any:
+        """Makes a call, and returns the JSON of the answer, None if it has none.
+
+        changes: the call changes something. once: a repeat would be misunderstood, so after a lost answer there is no
+        other try. hold: for so many seconds the server may hold its answer.
+        """
+        if not hasattr(self._own, "conn"):
+            self._own.conn = Connection(self._to)
+        text = None if body is None else json.dumps(body).encode()
+        unknown, job_id = False, None
+        for made in range(1, self._tries + 1):
+            try:
+                status, got, said = self._own.conn.call(method, path, text, self._timeout + hold, headers)
+                if status < 300:
+                    return json.loads(said) if status != 204 else None
+                e = refusal(verb, status, got, said)
+            except ValueError as bad:
+                e = Unavailable("%s: the answer is not understood: %s" % (verb, bad))
+            except Unavailable as away:
+                e = away
+            unknown = unknown or changes and (e.status == 0 or e.status >= 500 and e.status not in (501, 503))
+            job_id = e.job_id or job_id
+            if not e.passing or made == self._tries or once and unknown:
+                raise _error(e, unknown, job_id)
+            time.sleep(pause(made + 1, e))
+        raise AssertionError("not reached")
+
+    def _pages(self, verb: str, path: str, asked: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+        """Yields the items of a list, page by page."""
+        cursor = None
+        while True:
+            page = self._call(verb, "GET", path + query_of({**asked, "cursor": cursor}), None, {})
+            yield from page["items"]
+            if not page["next"] or page["next"] == cursor:
+                return
+            cursor = page["next"]
+
+
+def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:
+    """Returns the error of a call: what an earlier try may have done is not undone by the refusal of this one."""
+    kind = OutcomeUnknown if unknown else Unavailable if e.passing else TierqError
+    return kind(str(e), status=e.status, code=e.code, detail=e.detail, job_id=job_id, errors=e.errors,
+                retry_after=e.retry_after)
+
+
+def query_of(asked: Dict[str, Any]) -> str:
+    """Returns the query of an address; what is None is left out."""
+    query = urlencode({k: v for k, v in asked.items() if v is not None})
+    return query and "?" + query
+
+
+def until(what: str, timeout: Optional[float], look: Callable[[], Dict[str, Any]],
+          done: Callable[[Dict[str, Any]], bool]) -> Dict[str, Any]:
+    """Asks for a state again and again, every two seconds at most, until done says that it is what is waited for."""
+    end = None if timeout is None else time.monotonic() + timeout
+    rest = 0.1
+    while True:
+        state = look()
+        if done(state):
+            return state
+        left = rest if end is None else end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("%s has not ended within %s seconds" % (what, timeout))
+        time.sleep(min(rest, left))
+        rest = min(2 * rest, 2.0)
