@@ -10,6 +10,7 @@
 //	lane.go                injects the faults, in an order and with pauses from the seed
 //	outside.go             the queue of the workers of other programs, which claim and report over HTTP
 //	faktory.go             the clients that speak Faktory's protocol, which share that queue
+//	batches.go             what became of the batches, for the report
 //	lines.go               the limits of the keys of lines, and the fault that changes them
 //	doors.go, looks.go     API keys and the receiver of callbacks; audits of the running Redis, and passes of the
 //	                       servers' own audit

@@ -104,7 +104,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	e.Ops, e.Faults, e.Pauses = append(load.Ops(), c.ops...), slices.Clone(c.faults), slices.Clone(c.pauses)
 	e.Holds = slices.Clone(c.holds)
 	c.notes.Unlock()
-	e.Polls = load.Polls()
+	e.Polls, e.BatchesSeen = load.Polls(), load.BatchesSeen()
 	e.Plans = map[job.Tier]job.Plan{}
 	for _, p := range plans() {
 		e.Plans[p.Tier] = p
@@ -123,6 +123,9 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	outside, calls := load.OutsideRuns()
 	e.Runs, e.Calls = append(e.Runs, outside...), calls
 	if err := client.ReadSQL(ctx, c.db, c.Journal || c.Embedded, e); err != nil {
+		return err
+	}
+	if err := client.ReadBatches(ctx, c.db, e); err != nil {
 		return err
 	}
 	if err := client.NamePushed(ctx, c.db, e); err != nil {
@@ -173,6 +176,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	report.Fact("unique keys", "%d submits, %d answered with another job, %d refused", c.load.Unique.Load(), stands,
 		codes["UNIQUE_TAKEN"])
 	report.Fact("flows", "%d of four jobs", c.load.Flows.Load())
+	batchFacts(report, e)
 	report.Fact("keys of lines", "%d submits", c.load.InLines.Load())
 	c.full = codes["QUEUE_FULL"]
 	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])

@@ -29,8 +29,10 @@ type chaos struct {
 	HangMs  int64  `json:"hangMs"`  // works this long and ignores its context
 	Crash   int    `json:"crash"`   // the first attempts, as many as this, kill their process
 	Pad     string `json:"pad"`     // makes the payload longer, nothing else
+	// Batch is what the then job of a batch is told of the round that ended; nil for any other job.
+	Batch *job.BatchCounts `json:"batch"`
 
-	sum string // SHA-256 of the payload's bytes, as received
+	sum string // SHA-256 of the payload's bytes, as received, or of a then job's payload without the member batch
 }
 
 // UnmarshalJSON keeps the hash of the bytes, which shows whether the server changed them between submit and
@@ -41,7 +43,17 @@ func (c *chaos) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	c.sum = sum(b)
-	return nil
+	if c.Batch == nil {
+		return nil
+	}
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &members); err != nil {
+		return err
+	}
+	delete(members, "batch")
+	rest, err := json.Marshal(members)
+	c.sum = sum(rest)
+	return err
 }
 
 // Validate refuses a job without a file, because such a job would leave no record.
@@ -70,6 +82,8 @@ type note struct {
 	Result     string `json:"result"`
 	Why        string `json:"why,omitempty"` // of a fail: the cause for which the context had ended, if any
 	At         int64  `json:"at"`            // ns since 1970
+
+	Batch *job.BatchCounts `json:"batch,omitempty"`
 }
 
 const laterFor = 50 * time.Millisecond
@@ -106,7 +120,7 @@ func (c *chaos) note(run handler.Run, what, result, why string) error {
 	line, err := json.Marshal(note{
 		ID: run.ID, Key: c.Key, Generation: run.Generation, Attempt: run.Attempt, PID: os.Getpid(), Sum: c.sum, What: what,
 		Result: result,
-		Why:    why, At: time.Now().UnixNano(),
+		Why:    why, At: time.Now().UnixNano(), Batch: c.Batch,
 	})
 	if err != nil {
 		return fmt.Errorf("note the %s: %w", what, err)

@@ -112,7 +112,7 @@ func oneOutcome(b *book) {
 // withdrawn, and then Redis lost the withdrawal but not the submit.
 func (b *book) revived(j *entry) bool {
 	s := j.submit
-	return b.journaled() && s.Code == "SYSTEM_UNHEALTHY" && len(j.runs) == 1 && b.forgot(s.Answered, j.runs[0].Began)
+	return b.hasRow(j) && s.Code == "SYSTEM_UNHEALTHY" && len(j.runs) == 1 && b.forgot(s.Answered, j.runs[0].Began)
 }
 
 // accepted says whether a client was told that the job is accepted.
@@ -140,7 +140,7 @@ func noInvention(b *book) {
 			default:
 				b.say("S3", id, "its submit %s was refused (%d %s), and it ran %d times", s.Key, s.Status, s.Code, len(j.runs))
 			}
-		case s.Once == "" && s.Unique.Key == "" && len(b.kept(s)) > 1:
+		case s.Kind == "submit" && s.Once == "" && s.Unique.Key == "" && len(b.kept(s)) > 1:
 			b.say("S3", id, "one submit %s, %d jobs", s.Key, len(s.jobs))
 		case j.generations()-1 > possible:
 			b.say("S3", id, "generation %d, after %d requeues", j.generations(), possible)
@@ -157,7 +157,7 @@ func noInvention(b *book) {
 // withdrawn says whether a job was refused in the end: the journal could not take it, so it was cancelled before
 // any attempt.
 func (b *book) withdrawn(j *entry) bool {
-	return b.journaled() && len(j.runs) == 0 && len(j.outcomes) == 1 && j.outcomes[0].Outcome == job.Cancelled &&
+	return b.hasRow(j) && len(j.runs) == 0 && len(j.outcomes) == 1 && j.outcomes[0].Outcome == job.Cancelled &&
 		!j.accepted() && len(j.cancels) == 0
 }
 

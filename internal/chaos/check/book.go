@@ -18,7 +18,8 @@ type book struct {
 	submits []*submit // in the order in which they were first sent
 	byKey   map[string]*submit
 	byTrace map[string][]*submit
-	amnesia []Fault // the faults that made Redis forget
+	batches map[string]*batchOps // by name
+	amnesia []Fault              // the faults that made Redis forget
 	// keepsAttempts: none of these faults made the servers forget the number of an attempt.
 	keepsAttempts bool
 	twice         map[life]bool // generations that ended in two ways
@@ -55,7 +56,8 @@ type entry struct {
 func newBook(e Evidence) *book {
 	b := &book{
 		Evidence: e, jobs: map[job.ID]*entry{}, byKey: map[string]*submit{}, byTrace: map[string][]*submit{},
-		twice: map[life]bool{}, replaced: map[life]bool{},
+		batches: map[string]*batchOps{},
+		twice:   map[life]bool{}, replaced: map[life]bool{},
 		report: Report{Explained: map[string]int{}, Landed: map[string]int{}},
 	}
 	for _, f := range e.Faults {
@@ -122,6 +124,9 @@ func (b *book) readOps() {
 		case "requeue":
 			j := b.job(op.ID)
 			j.requeues = append(j.requeues, op)
+			continue
+		case MakeBatch, SealBatch, CancelBatch:
+			b.readBatchOp(op)
 			continue
 		}
 		s, ok := b.byKey[op.Key]

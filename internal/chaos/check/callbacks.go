@@ -34,7 +34,7 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
 	}
-	of := keys(e)
+	of, rounds := keys(e), batchNames(e)             // toldOfRounds has the callbacks of batches
 	owed, made := map[string]int{}, map[string]int{} // callbacks by trace id
 	told := map[life][]*Call{}
 	for i := range w.Calls {
@@ -44,7 +44,7 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
 		if trace, is := strings.CutPrefix(o.Trace, callbackTrace); is {
-			if o.Generation == 1 {
+			if o.Generation == 1 && !rounds[trace] {
 				made[trace]++
 			}
 			continue

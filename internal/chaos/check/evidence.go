@@ -21,7 +21,7 @@ const (
 
 // Op is one request that changes something.
 type Op struct {
-	Kind string // submit, cancel, requeue
+	Kind string // submit, cancel, requeue, or of a batch: MakeBatch, SealBatch, CancelBatch
 	// Key is the client's own name of the job. The payload has it too. A key is submitted again only with an
 	// Idempotency-Key.
 	Key  string
@@ -48,9 +48,13 @@ type Op struct {
 	Line           string // of a submit: the key of its line; "" = none
 	// Flow is of a submit: the name of its flow; "" = none. After has the keys of the jobs that it waits for, however
 	// these end.
-	Flow       string
-	After      []string
-	Generation int // of a requeue: the dead generation; 0 = unknown
+	Flow  string
+	After []string
+	// Batch is the name of the batch that a submit adds a member to, or that the op makes, seals or cancels; "" = none.
+	// The op that makes a batch describes the then job: Key, Type, Tier and Sum are those of its payload.
+	Batch      string
+	On         job.ThenOn // of the op that makes a batch
+	Generation int        // of a requeue: the dead generation; 0 = unknown
 }
 
 // Poll is the answer to one poll of a job.
@@ -73,9 +77,10 @@ type Run struct {
 	Worker     string // pid
 	Sum        string // SHA-256 of the payload that the handler got
 	Began      time.Time
-	Ended      time.Time // zero: the handler did not reach its end
-	Result     string    // SHA-256 of the result; "" if the handler failed
-	Why        string    // why the handler's context had ended when it failed; "" = it had not
+	Ended      time.Time        // zero: the handler did not reach its end
+	Result     string           // SHA-256 of the result; "" if the handler failed
+	Why        string           // why the handler's context had ended when it failed; "" = it had not
+	Batch      *job.BatchCounts // what the payload of a then job says of its round; nil = another job
 	// These are set for a run by a worker of another program, whose name is in Worker. Lease is the number of its lease;
 	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker. The servers tell a
 	// Faktory worker nothing: they extend its lease until Lives at most; zero = Held.
@@ -173,12 +178,14 @@ type Evidence struct {
 	// MaxProcessingTime that of their queue. The rest is their tier's.
 	Outside job.Plan
 	// Lines are the limits that keys of lines have from before the first submit on.
-	Lines  map[string]job.LineLimits
-	Pauses []Pause
-	Holds  []Hold
-	Quiet  time.Time     // when the last fault was over
-	Rested time.Time     // when everything was at rest; zero = it never was
-	Bound  time.Duration // how long after Quiet everything has to be at rest
+	Lines       map[string]job.LineLimits
+	Pauses      []Pause
+	Batches     []Batch // as SQL has them at rest, with their members
+	BatchesSeen []BatchSeen
+	Holds       []Hold
+	Quiet       time.Time     // when the last fault was over
+	Rested      time.Time     // when everything was at rest; zero = it never was
+	Bound       time.Duration // how long after Quiet everything has to be at rest
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = the checker does not know when a key expires.
 	KeyLife time.Duration
 }

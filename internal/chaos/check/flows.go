@@ -14,13 +14,7 @@ func flowOrder(b *book) {
 		if j.submit == nil || len(j.submit.After) == 0 {
 			continue
 		}
-		began, how := time.Time{}, "ran"
-		if len(j.runs) > 0 {
-			began = j.runs[0].Began
-		}
-		if o := j.outcome(1); o != nil && !o.FirstTriedAt.IsZero() && (began.IsZero() || o.FirstTriedAt.Before(began)) {
-			began, how = o.FirstTriedAt, "was claimed"
-		}
+		began, how := j.began()
 		if began.IsZero() {
 			continue
 		}
@@ -37,4 +31,16 @@ func flowOrder(b *book) {
 			}
 		}
 	}
+}
+
+// began returns when a job was claimed or ran for the first time; the zero time = never.
+func (j *entry) began() (began time.Time, how string) {
+	how = "ran"
+	if len(j.runs) > 0 {
+		began = j.runs[0].Began
+	}
+	if o := j.outcome(1); o != nil && !o.FirstTriedAt.IsZero() && (began.IsZero() || o.FirstTriedAt.Before(began)) {
+		began, how = o.FirstTriedAt, "was claimed"
+	}
+	return began, how
 }

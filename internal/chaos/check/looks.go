@@ -79,7 +79,7 @@ func audited(e Evidence, w Witness) (all []Violation) {
 				continue
 			}
 			invariant := map[string]string{"counter": "S9", "ttl": "S10", "score": "S8", "retries": "S4", "times": "S15",
-				"lost": "S1"}[f.Kind]
+				"lost": "S1", "batch": "S30"}[f.Kind]
 			if invariant == "" {
 				invariant = "S6"
 			}

@@ -17,7 +17,7 @@ func timeOrder(b *book) {
 		j := b.jobs[id]
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
-			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) {
+			if o.Generation == 1 && j.submit != nil && !j.isThen() && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) {
 				b.arrival(j, o)
 			}
 			b.lastStart(j, o)
@@ -66,7 +66,7 @@ func (b *book) arrival(j *entry, o *Outcome) {
 		latest = latest.Add(estimate)
 	}
 	lost := slices.ContainsFunc(s.ops, func(op *Op) bool { return op.Fate == Unknown })
-	if b.journaled() && (lost || b.forgotWithin(j)) {
+	if b.hasRow(j) && (lost || b.forgotWithin(j)) {
 		early = estimate
 	}
 	switch {

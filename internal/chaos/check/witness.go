@@ -10,11 +10,12 @@ import (
 // Witness is what was seen beside the evidence: the owners of the jobs, requests with another caller's key,
 // callbacks, audits of the running system, stops, plans, limits and first starts.
 type Witness struct {
-	Asked     map[string]Asked // by a submit's key; a submit without an entry asked for nothing
+	Asked     map[string]Asked // by a submit's key or a batch's name; without an entry nothing was asked for
 	Owners    []Owned          // of every outcome in SQL
 	Strangers []Stranger
 	Shut      int // answers of 401 or 403 to valid keys
 	Calls     []Call
+	Rounds    []RoundCall
 	Looks     []Look
 	Passes    []Pass
 	Stops     []Stop
@@ -23,7 +24,7 @@ type Witness struct {
 	Starts    []Start
 }
 
-// Asked is what a submit asked for beside the job itself.
+// Asked is what a submit, or the maker of a batch, asked for beside the job itself.
 type Asked struct {
 	Owner string // the id of its API key; "" = the servers are open
 	Call  bool   // a callback when the job ends
@@ -85,11 +86,11 @@ type Stop struct {
 	Code int
 }
 
-// CheckWitness checks a run against the invariants that need a witness: owners (S17), callbacks (S21), delays
+// CheckWitness checks a run against the invariants that need a witness: owners (S17), callbacks (S21, and of batches S30), delays
 // (S15), the exit of a server that was asked to stop (L7), S6 to S11 while the run goes on, plans (S22), limits
 // that stay (L8) and first starts (L9).
 func CheckWitness(e Evidence, w Witness) []Violation {
-	return slices.Concat(ownership(e, w), toldOfEnds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w),
+	return slices.Concat(ownership(e, w), toldOfEnds(e, w), toldOfRounds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w),
 		plansKept(w), drainedUnderLimits(w), started(w))
 }
 

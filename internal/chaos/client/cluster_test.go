@@ -82,6 +82,10 @@ func TestCleanRun(t *testing.T) {
 	if err := ReadSQL(t.Context(), db, false, &e); err != nil {
 		t.Fatal(err)
 	}
+	if err := ReadBatches(t.Context(), db, &e); err != nil {
+		t.Fatal(err)
+	}
+	e.BatchesSeen = l.BatchesSeen()
 	if err := ReadMetrics(t.Context(), bases, "", &e); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +130,11 @@ func seesDamage(t *testing.T, e check.Evidence) {
 	t.Helper()
 	for name, damage := range map[string]func(*check.Evidence){
 		"S1": func(e *check.Evidence) {
-			delete(e.Live, e.Outcomes[0].ID)
-			e.Outcomes, e.Tables, e.Metrics = e.Outcomes[1:], nil, nil
+			accepted := slices.IndexFunc(e.Ops, func(o check.Op) bool { return o.Kind == "submit" && o.Fate == check.OK })
+			id := e.Ops[accepted].ID
+			delete(e.Live, id)
+			e.Outcomes = slices.DeleteFunc(slices.Clone(e.Outcomes), func(o check.Outcome) bool { return o.ID == id })
+			e.Tables, e.Metrics = nil, nil
 		},
 		"S14": func(e *check.Evidence) {
 			e.Ops = append([]check.Op(nil), e.Ops...)

@@ -17,13 +17,14 @@ import (
 
 // history is the record of what the clients sent and saw. It is in memory and, line by line at once, in a file.
 type history struct {
-	mu     sync.Mutex
-	file   *os.File // nil = no file
-	wrong  error    // the first write that failed
-	ops    []check.Op
-	polls  []check.Poll
-	same   map[view]streak
-	beside check.Witness
+	mu          sync.Mutex
+	file        *os.File // nil = no file
+	wrong       error    // the first write that failed
+	ops         []check.Op
+	polls       []check.Poll
+	same        map[view]streak
+	beside      check.Witness
+	batchesSeen []check.BatchSeen
 	outside
 }
 
@@ -38,6 +39,9 @@ type line struct {
 	Asked    *check.Asked    `json:"asked,omitempty"`
 	Stranger *check.Stranger `json:"stranger,omitempty"`
 	Called   *check.Call     `json:"called,omitempty"`
+
+	Batch *check.BatchSeen `json:"batch,omitempty"`
+	Round *check.RoundCall `json:"round,omitempty"`
 
 	Ran  *check.Run        `json:"ran,omitempty"`  // by an outsider: when it begins, and when it ends
 	Told *check.WorkerCall `json:"told,omitempty"` // by an outsider

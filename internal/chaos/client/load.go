@@ -31,6 +31,7 @@ type Mix struct {
 	Elsewhere float64
 	Unique    float64 // of the jobs that are submitted singly: with a unique key
 	Flow      float64 // of the requests for one job: a flow of four jobs is submitted instead
+	Group     float64 // of the requests for one job: a batch with up to ten members and a then job is made instead
 	Line      float64 // of the other jobs of the tier LineTier: with a key of lines
 }
 
@@ -38,7 +39,7 @@ type Mix struct {
 func DefaultMix() Mix {
 	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03,
 		Call:  0.05,
-		Reuse: 0.2, Undo: 0.3, Elsewhere: 0.15, Unique: 0.15, Line: 0.4, Flow: 0.03}
+		Reuse: 0.2, Undo: 0.3, Elsewhere: 0.15, Unique: 0.15, Line: 0.4, Flow: 0.03, Group: 0.03}
 }
 
 // Options are what a load needs. The fields from Submitters on have defaults for their zero values.
@@ -84,12 +85,14 @@ type Load struct {
 	numbers atomic.Int64
 	known   known
 	used    usedKeys
+	batches batches
 	tiers   sync.Mutex // guards Tiers, which AddTier extends
 
 	Soon, Later atomic.Int64 // keys used again before they expired, and after
 	Again       atomic.Int64 // cancels of requeued jobs with an answer of 2xx
 	Unique      atomic.Int64 // submits with a unique key
 	Flows       atomic.Int64 // accepted flows
+	Batches     atomic.Int64 // batches that were made
 	InLines     atomic.Int64 // submits with a key of lines
 	Outside     Outside
 	OverFaktory OverFaktory
@@ -148,7 +151,8 @@ func (l *Load) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Look polls every known job once more, or n random ones if n > 0. At rest each poll must show the job's end.
+// Look polls every known job once more, or n random ones if n > 0, and looks at all batches. At rest each poll must
+// show the job's end.
 func (l *Load) Look(ctx context.Context, n int) error {
 	ids := l.known.all()
 	dice := l.dice(2000)
@@ -169,6 +173,7 @@ func (l *Load) Look(ctx context.Context, n int) error {
 		})
 	}
 	group.Wait()
+	l.lookAtBatches(ctx, dice)
 	l.http.CloseIdleConnections()
 	return ctx.Err()
 }
@@ -183,6 +188,9 @@ func (l *Load) base(dice *rand.Rand) string {
 // poller polls random jobs until ctx ends, mostly young ones, and requeues some of the failed ones.
 func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 	for wait(ctx, time.Duration(5+dice.IntN(20))*time.Millisecond) {
+		if dice.Float64() < batchLooks {
+			l.lookAtBatch(ctx, dice)
+		}
 		id, ok := l.known.pick(dice)
 		if !ok {
 			continue

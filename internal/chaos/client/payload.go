@@ -7,6 +7,7 @@
 //	outsiders.go  workers of other programs, which claim jobs over HTTP; outside.go what they did and were told
 //	faktory.go    workers that speak Faktory's protocol; faktoryconn.go their connections; faktorypush.go what is pushed
 //	              over it, and what the evidence lacks of it
+//	batches.go    batches with their members, and what clients see of them; batchrows.go: what SQL has of them at rest
 //	unique.go     submits with a unique key
 //	strangers.go  requests for a job with another caller's key; the receiver of callbacks
 //	runs.go       the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers have at rest

@@ -23,6 +23,8 @@ type note struct {
 	Result     string `json:"result"`
 	Why        string `json:"why"`
 	At         int64  `json:"at"` // ns since 1970
+
+	Batch *job.BatchCounts `json:"batch"`
 }
 
 type execution struct {
@@ -49,7 +51,7 @@ func ReadRuns(path string) ([]check.Run, error) {
 			open[of] = append(open[of], len(runs))
 			runs = append(runs, check.Run{
 				ID: n.ID, Key: n.Key, Generation: n.Generation, Attempt: n.Attempt, Worker: strconv.Itoa(n.PID), Sum: n.Sum,
-				Began: at,
+				Began: at, Batch: n.Batch,
 			})
 		case "end", "fail", "later":
 			if len(open[of]) == 0 {

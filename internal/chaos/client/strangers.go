@@ -43,10 +43,12 @@ func (l *Load) intrude(ctx context.Context, id job.ID, dice *rand.Rand) {
 
 // event is the body of a callback.
 type event struct {
+	Type string
 	Data struct {
-		JobID      job.ID     `json:"jobId"`
-		Generation int        `json:"generation"`
-		Status     job.Status `json:"status"`
+		job.BatchCounts            // of a batch
+		JobID           job.ID     `json:"jobId"`
+		Generation      int        `json:"generation"`
+		Status          job.Status `json:"status"`
 	} `json:"data"`
 }
 
@@ -59,9 +61,13 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "cut off", http.StatusInternalServerError)
 		return
 	}
+	attempt, _ := strconv.Atoi(r.Header.Get("X-Job-Attempt"))
+	if strings.HasPrefix(e.Type, "batch.") {
+		l.hearRound(w, r, e.Type, e.Data.BatchCounts, attempt)
+		return
+	}
 	c := check.Call{ID: e.Data.JobID, Generation: e.Data.Generation, Status: e.Data.Status, At: time.Now(),
-		HTTP: http.StatusOK}
-	c.Attempt, _ = strconv.Atoi(r.Header.Get("X-Job-Attempt"))
+		HTTP: http.StatusOK, Attempt: attempt}
 	if named := string(c.ID) + "_" + strconv.Itoa(c.Generation); named != r.Header.Get("Webhook-Id") {
 		c.ID = job.ID(r.Header.Get("Webhook-Id") + " with the body of " + named) // no job has such an id
 	}
@@ -69,5 +75,18 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.HTTP = http.StatusInternalServerError
 	}
 	l.heard(c)
+	w.WriteHeader(c.HTTP)
+}
+
+// hearRound answers and records the callback of a batch. It refuses the first attempts of some.
+func (l *Load) hearRound(w http.ResponseWriter, r *http.Request, what string, n job.BatchCounts, attempt int) {
+	c := check.RoundCall{Type: what, Counts: n, Attempt: attempt, At: time.Now(), HTTP: http.StatusOK}
+	if named := string(n.BatchID) + "_" + strconv.Itoa(n.Round); named != r.Header.Get("Webhook-Id") {
+		c.Type = r.Header.Get("Webhook-Id") + " with the body of " + named // no callback has such a type
+	}
+	if attempt == 1 && n.Round%2 == 0 {
+		c.HTTP = http.StatusInternalServerError
+	}
+	l.heardRound(c)
 	w.WriteHeader(c.HTTP)
 }

@@ -30,6 +30,8 @@ type body struct {
 	Queue   string          `json:"queue,omitempty"`
 	Unique  *unique         `json:"unique,omitempty"`
 	Line    string          `json:"key,omitempty"`
+	Batch   job.ID          `json:"batch,omitempty"`
+	Expires float64         `json:"expiresIn,omitempty"`
 }
 
 const (
@@ -48,8 +50,8 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 		if n = l.take(n); n == 0 || !l.pace.wait(ctx, n) {
 			return
 		}
-		if n == 1 && dice.Float64() < l.Mix.Flow {
-			if l.flow(ctx, l.tier(dice), dice) {
+		if several := l.several(dice); n == 1 && several != nil {
+			if several(ctx, l.tier(dice), dice) {
 				l.left.Add(1)
 				if !wait(ctx, time.Duration(20+dice.IntN(80))*time.Millisecond) {
 					return
@@ -86,6 +88,17 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 			return
 		}
 	}
+}
+
+// several returns what is submitted in place of one job, a flow or a batch with its members; nil = one job.
+func (l *Load) several(dice *rand.Rand) func(context.Context, job.Tier, *rand.Rand) (refused bool) {
+	switch roll := dice.Float64(); {
+	case roll < l.Mix.Flow:
+		return l.flow
+	case roll < l.Mix.Flow+l.Mix.Group:
+		return l.group
+	}
+	return nil
 }
 
 // take reserves up to n of the jobs that are left, and returns how many.

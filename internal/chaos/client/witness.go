@@ -13,6 +13,7 @@ func (h *history) Witness() check.Witness {
 	defer h.mu.Unlock()
 	w := h.beside
 	w.Asked, w.Strangers, w.Calls = maps.Clone(w.Asked), slices.Clone(w.Strangers), slices.Clone(w.Calls)
+	w.Rounds = slices.Clone(w.Rounds)
 	return w
 }
 
