@@ -124,12 +124,13 @@ func (c *cluster) sets() []string {
 	return []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
 }
 
-// size returns how many jobs a set has in all partitions together.
+// size returns how many jobs a set has in all partitions together. Of the jobs in lines it counts the lines: those of a
+// line that may not run now are in no queue.
 func (c *cluster) size(ctx context.Context, set string) (sum int64, err error) {
 	for p := range c.Partitions {
 		keys := []string{queue.Key(p, set)}
 		if set == "queue" {
-			keys = append(keys, queue.QueueKey(p, check.Queue))
+			keys = append(keys, queue.QueueKey(p, check.Queue), queue.Key(p, "lines")+"waiting")
 		}
 		for _, key := range keys {
 			n, err := c.rdb.ZCard(ctx, key).Result()
