@@ -255,8 +255,8 @@ func (b *book) told(r *Batch, id job.ID, n *job.BatchCounts) {
 	}
 }
 
-// afterMembers checks that a then job began after the end of each member: after its last generation's if the then job is
-// that of the last round, and in any case after its first generation's.
+// afterMembers checks that a then job began after the end of each member's first generation and, if the then job is that
+// of the last round, of all its generations.
 func (b *book) afterMembers(r *Batch, id job.ID, began time.Time, how string, isLast bool) {
 	for _, m := range r.Members {
 		j := b.jobs[m.ID]

@@ -86,7 +86,8 @@ var invariants = []invariant{
 	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal,
 	idempotentSubmit, keysExpire,
 	explained, oneAtATime, takenForDead, timeOrder, pollsMonotone, requeuesTold, lastLook,
-	oneHolder, lastInput, standIns, flowOrder, batchRounds, batchesSeen, lineLimits, strictOrder, lineRates, linesHeld, pausesHold,
+	oneHolder, lastInput, standIns, flowOrder, lineLimits, strictOrder, lineRates, linesHeld, pausesHold,
+	batchRounds, batchesSeen,
 	outsideCalls, outsideResults, outsideLeases,
 	payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
 }

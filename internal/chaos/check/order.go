@@ -10,9 +10,9 @@ import (
 
 // CheckOrder checks a run without faults against S7 and S8, by Redis' own times. Of two ready jobs of one partition the
 // job of the better tier is claimed first, and within a tier the job that arrived first. Delayed and cancelled jobs,
-// and those with a unique key, were not ready all the time and are left out, and so are jobs of flows and the
-// then jobs of batches: they arrive when SQL lets them go, and come to Redis later. The check has no tolerance, however many jobs a claim takes: a claim takes
-// the best ready jobs in one step.
+// and those with a unique key, were not ready all the time and are left out, and so are jobs of flows and the then jobs
+// of batches: they arrive when SQL lets them go, and come to Redis later. The check has no tolerance, however many jobs
+// a claim takes: a claim takes the best ready jobs in one step.
 func CheckOrder(e Evidence) []Violation {
 	b := newBook(e)
 	type class struct{ partition, priority int }

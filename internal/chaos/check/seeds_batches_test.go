@@ -61,8 +61,8 @@ func (e *Evidence) batching() {
 	e.Batches = []Batch{{ID: batchID, Name: name, Sealed: true, Total: 3, Completed: 3, Round: 2, EndedRound: 2,
 		Members: members}}
 	view := func(sent float64, state job.BatchState, round int, living int64) BatchSeen {
-		return BatchSeen{ID: batchID, Sent: at(sent), At: at(sent + 0.05), HTTP: 200, State: state, Sealed: state != job.BatchOpen,
-			Round: round, Total: 3, Living: living, Finished: 3 - living}
+		return BatchSeen{ID: batchID, Sent: at(sent), At: at(sent + 0.05), HTTP: 200, State: state,
+			Sealed: state != job.BatchOpen, Round: round, Total: 3, Living: living, Finished: 3 - living}
 	}
 	e.BatchesSeen = []BatchSeen{view(21.5, job.BatchOpen, 1, 2), view(22.3, job.BatchRunning, 1, 1),
 		view(23, job.BatchFinished, 1, 0), view(25, job.BatchRunning, 2, 1), view(32, job.BatchFinished, 2, 0)}
@@ -127,8 +127,8 @@ func TestSoundBatches(t *testing.T) {
 func TestSoundBatches_Rows(t *testing.T) {
 	e := sound()
 	e.batching()
-	e.Ops = append(e.Ops, Op{Kind: "submit", Key: "k60", Trace: "t60", Batch: "b", Tier: job.Public, Type: Type, Fate: Fail,
-		Status: 503, Code: "SYSTEM_UNHEALTHY", Sent: at(21.6), Answered: at(21.7)})
+	e.Ops = append(e.Ops, Op{Kind: "submit", Key: "k60", Trace: "t60", Batch: "b", Tier: job.Public, Type: Type,
+		Fate: Fail, Status: 503, Code: "SYSTEM_UNHEALTHY", Sent: at(21.6), Answered: at(21.7)})
 	e.Outcomes = append(e.Outcomes, ended(60, 1, 0, job.Cancelled, 21.6, 21.7))
 	e.outcome(memberUntold, 1).ArrivedAt = at(21.2 - 0.04)
 	e.Tables = nil
@@ -201,7 +201,9 @@ var seedsOfBatches = []seed{
 		}
 		e.BatchesSeen = nil
 	})},
-	{"S30", "a member that nobody submitted to it", inBatch(func(e *Evidence, _ *Batch) { e.submit(memberDone).Batch = "" })},
+	{"S30", "a member that nobody submitted to it", inBatch(func(e *Evidence, _ *Batch) {
+		e.submit(memberDone).Batch = ""
+	})},
 	{"S30", "a member that nobody has seen", inBatch(func(e *Evidence, r *Batch) {
 		r.Members = append(slices.Clone(r.Members), job.BatchMember{ID: id(59), Generation: 1, Status: job.Expired})
 		r.Total, r.Expired = 4, 1
@@ -293,8 +295,8 @@ func TestRoundsTold(t *testing.T) {
 			Batches: []Batch{{ID: batchID, Name: "b", Sealed: true, Total: 2, Completed: 2, Round: 2, EndedRound: 2},
 				{ID: "quiet", Name: "quiet", Sealed: true, Round: 1, EndedRound: 1}}, Rested: at(9)}
 		call := func(round int, what string, completed int64, http int) RoundCall {
-			return RoundCall{Type: what, HTTP: http, At: at(5), Counts: job.BatchCounts{BatchID: batchID, Name: "b", Round: round,
-				Total: 2, Completed: completed, Failed: 2 - completed}}
+			return RoundCall{Type: what, HTTP: http, At: at(5), Counts: job.BatchCounts{BatchID: batchID, Name: "b",
+				Round: round, Total: 2, Completed: completed, Failed: 2 - completed}}
 		}
 		w := Witness{Asked: map[string]Asked{"b": {Call: true}}, Rounds: []RoundCall{call(1, "batch.stuck", 1, 500),
 			call(1, "batch.stuck", 1, 200), call(2, "batch.finished", 2, 200)}}
