@@ -255,7 +255,7 @@ func (b *book) told(r *Batch, id job.ID, n *job.BatchCounts) {
 	}
 }
 
-// afterMembers checks that a then job began after the end of each member's first generation and, if the then job is that
+// afterMembers checks that a then job began after the end of each member's first generation and, if it is the then job
 // of the last round, of all its generations.
 func (b *book) afterMembers(r *Batch, id job.ID, began time.Time, how string, isLast bool) {
 	for _, m := range r.Members {

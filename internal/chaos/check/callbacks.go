@@ -34,7 +34,8 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
 	}
-	of, rounds := keys(e), batchNames(e)             // toldOfRounds has the callbacks of batches
+	of := keys(e)
+	rounds := batchNames(e)                          // toldOfRounds has their callbacks
 	owed, made := map[string]int{}, map[string]int{} // callbacks by trace id
 	told := map[life][]*Call{}
 	for i := range w.Calls {

@@ -180,8 +180,8 @@ type Evidence struct {
 	// Lines are the limits that keys of lines have from before the first submit on.
 	Lines       map[string]job.LineLimits
 	Pauses      []Pause
-	Batches     []Batch // as SQL has them at rest, with their members
-	BatchesSeen []BatchSeen
+	Batches     []Batch     // as SQL has them at rest, with their members
+	BatchesSeen []BatchSeen // by the clients
 	Holds       []Hold
 	Quiet       time.Time     // when the last fault was over
 	Rested      time.Time     // when everything was at rest; zero = it never was

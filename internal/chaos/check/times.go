@@ -17,7 +17,7 @@ func timeOrder(b *book) {
 		j := b.jobs[id]
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
-			if o.Generation == 1 && j.submit != nil && !j.isThen() && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) {
+			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) {
 				b.arrival(j, o)
 			}
 			b.lastStart(j, o)
@@ -51,6 +51,9 @@ const estimate = 50 * time.Millisecond
 // client was told, a job may arrive for a while after its client gave up, or after a frozen server went on.
 func (b *book) arrival(j *entry, o *Outcome) {
 	s := j.submit
+	if s.Kind == MakeBatch {
+		return // a then job arrives at the end of its round: S30 has that
+	}
 	first, latest, told := s.Sent, s.answered().Add(unanswered), false
 	for _, op := range s.ops {
 		if op.Sent.Before(first) {

@@ -27,7 +27,7 @@ type Witness struct {
 // Asked is what a submit, or the maker of a batch, asked for beside the job itself.
 type Asked struct {
 	Owner string // the id of its API key; "" = the servers are open
-	Call  bool   // a callback when the job ends
+	Call  bool   // a callback when the job, or a round of the batch, ends
 }
 
 // Owned is the owner of an outcome in SQL.
@@ -86,12 +86,12 @@ type Stop struct {
 	Code int
 }
 
-// CheckWitness checks a run against the invariants that need a witness: owners (S17), callbacks (S21, and of batches S30), delays
-// (S15), the exit of a server that was asked to stop (L7), S6 to S11 while the run goes on, plans (S22), limits
-// that stay (L8) and first starts (L9).
+// CheckWitness checks a run against the invariants that need a witness: owners (S17), callbacks of jobs (S21) and of
+// batches (S30), delays (S15), the exit of a server that was asked to stop (L7), S6 to S11 while the run goes on, plans
+// (S22), limits that stay (L8) and first starts (L9).
 func CheckWitness(e Evidence, w Witness) []Violation {
-	return slices.Concat(ownership(e, w), toldOfEnds(e, w), toldOfRounds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w),
-		plansKept(w), drainedUnderLimits(w), started(w))
+	return slices.Concat(ownership(e, w), toldOfEnds(e, w), toldOfRounds(e, w), due(e), looked(e, w), audited(e, w),
+		exits(e, w), plansKept(w), drainedUnderLimits(w), started(w))
 }
 
 // keys returns for each job the key of the submit that made it, if the client was told the id, a handler recorded

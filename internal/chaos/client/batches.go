@@ -122,7 +122,7 @@ func (l *Load) group(ctx context.Context, tier job.Tier, dice *rand.Rand) (refus
 	if dice.IntN(4) == 0 {
 		late := l.member(tier, m, dice)
 		l.single(ctx, &late, dice)
-		wishes = append(wishes, late)
+		l.follow(ctx, &late, dice)
 	}
 	for i := range wishes {
 		l.follow(ctx, &wishes[i], dice)

@@ -31,7 +31,7 @@ type Mix struct {
 	Elsewhere float64
 	Unique    float64 // of the jobs that are submitted singly: with a unique key
 	Flow      float64 // of the requests for one job: a flow of four jobs is submitted instead
-	Group     float64 // of the requests for one job: a batch with up to ten members and a then job is made instead
+	Group     float64 // of the requests for one job: a batch with some members and a then job is made instead
 	Line      float64 // of the other jobs of the tier LineTier: with a key of lines
 }
 
