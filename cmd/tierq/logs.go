@@ -27,6 +27,9 @@ func (p program) jobsLogsCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&f.After, "after", 0, "only behind the line of this `seq`, which -o ndjson shows")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		f.Level = strings.ToUpper(f.Level)
+		if f.Attempt < 0 || f.After < 0 {
+			return misused("--attempt and --after take a number, 0 or more")
+		}
 		var wrong error
 		show := func(l client.LogLine) {
 			if err := s.showLine(&l); err != nil && wrong == nil {

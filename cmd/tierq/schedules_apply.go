@@ -7,55 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/oasdiff/yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/tierq/tierq/client"
 )
-
-// scheduleFile is a schedule in a file: the body of its PUT, and its name.
-type scheduleFile struct {
-	Name     string    `json:"name"`
-	Cron     string    `json:"cron"`
-	Every    int64     `json:"everySeconds"`
-	Timezone string    `json:"timezone"`
-	Start    time.Time `json:"start"`
-	End      time.Time `json:"end"`
-	Jitter   int64     `json:"jitterSeconds"`
-	Overlap  string    `json:"overlap"`
-	CatchUp  string    `json:"catchUp"`
-	Job      struct {
-		Tier       string          `json:"tier"`
-		Type       string          `json:"type"`
-		Payload    json.RawMessage `json:"payload"`
-		Queue      string          `json:"queue"`
-		Key        string          `json:"key"`
-		MaxRetries *int            `json:"maxRetries"`
-		MaxRun     int64           `json:"maxProcessingSeconds"`
-		Callback   string          `json:"callbackUrl"`
-		ExpiresIn  float64         `json:"expiresIn"`
-	} `json:"job"`
-}
-
-func (f *scheduleFile) schedule() client.Schedule {
-	return client.Schedule{
-		Name: f.Name, Cron: f.Cron, Every: time.Duration(f.Every) * time.Second, Timezone: f.Timezone, Start: f.Start,
-		End: f.End, Jitter: time.Duration(f.Jitter) * time.Second, Overlap: client.Overlap(f.Overlap),
-		CatchUp: client.CatchUp(f.CatchUp),
-		Job: client.ScheduledJob{
-			Tier: client.Tier(strings.ToUpper(f.Job.Tier)), Type: f.Job.Type, Payload: f.Job.Payload, Queue: f.Job.Queue,
-			Key: f.Job.Key, MaxRetries: f.Job.MaxRetries, MaxRun: time.Duration(f.Job.MaxRun) * time.Second,
-			Callback: f.Job.Callback, ExpiresIn: time.Duration(f.Job.ExpiresIn * float64(time.Second)),
-		},
-	}
-}
 
 // applied is the result of apply for a schedule.
 type applied struct {
@@ -176,68 +133,4 @@ func sameJSON(a, b json.RawMessage) bool {
 		return len(a) == len(b)
 	}
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
-}
-
-// readSchedules reads the schedules of files and folders, by name. A name may be there once.
-func readSchedules(paths []string) (all []client.Schedule, err error) {
-	for _, path := range paths {
-		files := []string{path}
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, failure{err}
-		}
-		if info.IsDir() {
-			if files, err = filesIn(path); err != nil {
-				return nil, failure{err}
-			}
-		}
-		for _, file := range files {
-			s, err := readSchedule(file)
-			if err != nil {
-				return nil, err
-			}
-			if slices.ContainsFunc(all, func(o client.Schedule) bool { return o.Name == s.Name }) {
-				return nil, misused("%s: the schedule %s is there twice", file, s.Name)
-			}
-			all = append(all, s)
-		}
-	}
-	if len(all) == 0 {
-		return nil, misused("no schedule is in %s", strings.Join(paths, ", "))
-	}
-	slices.SortFunc(all, func(a, b client.Schedule) int { return cmp.Compare(a.Name, b.Name) })
-	return all, nil
-}
-
-func filesIn(folder string) (files []string, err error) {
-	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			files = append(files, path)
-		}
-		return err
-	})
-	return files, err
-}
-
-func readSchedule(file string) (s client.Schedule, err error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return s, failure{err}
-	}
-	if filepath.Ext(file) != ".json" {
-		if text, err = yaml.YAMLToJSON(text); err != nil {
-			return s, misused("%s: %v", file, err)
-		}
-	}
-	var f scheduleFile
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		return s, misused("%s: %v", file, err)
-	}
-	if d.More() {
-		return s, misused("%s: %v", file, errors.New("more than one schedule"))
-	}
-	f.Name = cmp.Or(f.Name, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
-	return f.schedule(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // aNightly is a schedule as the server shows it.
@@ -144,6 +145,8 @@ func TestSchedulesApply(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"c.yaml": "cron: x\nnope: 1\n", "d.json": `{"name":"other"}`, "e.json": "{", "f.yml": "a: b: c", "g.json": "{}{}",
+		"h.yaml": "cron: 0 0 * * *\njob: {type: A}\n---\ncron: 0 1 * * *\njob: {type: B}\n", "i.yaml": "# nothing\n",
+		"j.json": "null", "k.json": "",
 	} {
 		write(name, text)
 		*asked = nil
@@ -156,5 +159,42 @@ func TestSchedulesApply(t *testing.T) {
 	}
 	if end := f.cli(t, world{}, "schedules", "apply", "-f", filepath.Join(dir, "nowhere")); end.code == 0 {
 		t.Errorf("%+v", end)
+	}
+}
+
+// A file that cannot be a schedule is refused in words that name its member, and a number of seconds is not another
+// number because it is large.
+func TestSchedulesApply_Words(t *testing.T) {
+	f := newFake(t)
+	scheduleServer(f)
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	for text, want := range map[string]string{
+		"everySeconds: x\njob: {type: A}":   "everySeconds: string does not fit",
+		"everySeconds: 1.5":                 "everySeconds: number 1.5 does not fit",
+		"cron: 0 0 * * *\njob: {type: [1]}": "job.type: array does not fit",
+		"cron: 0 0 * * *\nstart: tomorrow":  `tomorrow is no time such as 2026-12-01T08:00:00Z`,
+		"- a":                               "must be one schedule",
+		"nope: 1":                           `unknown field "nope"`,
+		"a: 1\n---\nb: 1":                   "has more than one schedule",
+		"--- \n":                            "has no schedule",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		end := f.cli(t, world{}, "schedules", "apply", "-f", file)
+		if end.code != 2 || !strings.Contains(end.stderr, file+": "+want) || strings.Contains(end.stderr, "Go ") {
+			t.Errorf("%q: %+v", text, end)
+		}
+	}
+	for text, want := range map[string]int{
+		"": 0, "# a\n": 0, "a: 1": 1, "---\na: 1\n": 1, "--- {a: 1}\n": 1, "a: 1\n---\n": 1, "a: 1\n---\n# b\n": 1,
+		"a: 1\n---\nb: 1\n": 2, "a: 1\r\n---\r\nb: 1": 2, "a: |\n  ---\n  b\n": 1, "a: ---b\n---c: 1\n": 1,
+	} {
+		if n := documents([]byte(text)); n != want {
+			t.Errorf("%q has %d documents, want %d", text, n, want)
+		}
+	}
+	if far := wholeSeconds(18446744079); far < 366*24*time.Hour {
+		t.Errorf("18446744079 s are %s", far)
 	}
 }
