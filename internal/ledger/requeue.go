@@ -111,7 +111,7 @@ func (l *Ledger) declared(d *job.DeadLetter) bool {
 }
 
 // lost returns the error about a job without an outcome that Redis does not know: unknown, notFailed if the job has a
-// row and Redis will get it, or errBetween if the job has just ended.
+// row and Redis will get it or it waits in a flow, or errBetween if the job has just ended.
 func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
 	j, err := l.row(ctx, id)
 	switch {
@@ -121,7 +121,14 @@ func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
 		if _, err := l.archived(ctx, id); err == nil {
 			return errBetween
 		}
-		return unknown
+		j, err := l.inFlow(ctx, id)
+		switch {
+		case err == nil:
+			return notFailed(j.Status)
+		case errors.Is(err, job.ErrNotFound):
+			return unknown
+		}
+		return err
 	}
 	return err
 }
