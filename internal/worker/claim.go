@@ -193,7 +193,7 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	for _, h := range batch {
 		p.held = append(p.held, h)
 		h.at = len(p.held) - 1
-		if p.state == ended || !room.Take(p.plan(h.lease.Tier).Priority) || now.After(h.ctx.deadline) || h.untrusted(now) {
+		if p.state == ended || !room.Take(p.priority(h.lease.Tier)) || now.After(h.ctx.deadline) || h.untrusted(now) {
 			p.end(h, job.End{Verb: job.Releases}) // the handler has not begun, so this costs nothing
 			h.ctx.free()
 			back = append(back, h)

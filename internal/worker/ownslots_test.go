@@ -110,3 +110,21 @@ func TestOwnSlots_ALateAnswer(t *testing.T) {
 		r.stop(t)
 	})
 }
+
+// Jobs of a tier that a process does not know yet use its common slots, and never those that PAID has of its own.
+func TestOwnSlots_AnUnknownTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(func(context.Context) (string, error) { <-time.After(10 * time.Second); return "", nil }, ownPlans(2))
+		r.queue.claim = r.queue.byRoom
+		for n := range 4 {
+			r.queue.push(work(n, "ADDED"))
+		}
+		r.start(t)
+		after(time.Second)
+		if s := r.Stats(); s.Running != 2 {
+			t.Errorf("%+v", s)
+		}
+		after(30 * time.Second)
+		r.stop(t)
+	})
+}

@@ -26,10 +26,17 @@ func (p *Pool) runningBy() map[int]int {
 	running := map[int]int{}
 	for _, h := range p.held {
 		if h.running && !h.stuck {
-			running[p.plan(h.lease.Tier).Priority]++
+			running[p.priority(h.lease.Tier)]++
 		}
 	}
 	return running
+}
+
+// priority returns the priority whose own slots the jobs of a tier may use; 0 for a tier that is not in the plan book
+// yet: its jobs use common slots.
+func (p *Pool) priority(t job.Tier) int {
+	plan, _ := p.cfg.Plans.Plan(t)
+	return plan.Priority
 }
 
 // ownRoom returns for which jobs slots are free, or nil if no tier has slots of its own.
