@@ -40,15 +40,9 @@ func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID, querie
 func (a *Archive) CancelFlow(ctx context.Context, id job.ID, reason string, at time.Time) (living []job.ID, err error) {
 	err = a.changeFlow(ctx, "cancel a flow", id, nil, func(conn gorm.ConnPool, f *lockedFlow) error {
 		living = nil
-		var waiting []string
-		for _, name := range f.graph.Order() {
-			switch n := f.graph.Node(name); n.Status {
-			case job.Waiting:
-				waiting = append(waiting, name)
-				n.Status = job.Cancelled
-			case job.Pending:
-				living = append(living, f.ids[name])
-			}
+		waiting, released := f.graph.Cancel()
+		for _, name := range released {
+			living = append(living, f.ids[name])
 		}
 		err := a.cancelNodes(ctx, conn, f, waiting, at, func(string) string { return reason })
 		if err != nil {
@@ -156,13 +150,8 @@ func (a *Archive) flowsRequeued(ctx context.Context, conn gorm.ConnPool, flows [
 			return err
 		}
 		for _, r := range rows {
-			n := f.graph.Node(f.names[r.ID])
-			if string(r.Flow) != id || n == nil || r.Generation <= n.Generation {
-				continue
-			}
-			n.Status, n.Generation, n.DependencyFailed = job.Pending, r.Generation, false
-			if cascade {
-				f.graph.Revive(n.Name)
+			if string(r.Flow) == id {
+				f.graph.Requeue(f.names[r.ID], r.Generation, cascade)
 			}
 		}
 		if err := a.saveFlow(ctx, conn, f); err != nil {

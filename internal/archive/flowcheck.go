@@ -107,7 +107,7 @@ func (a *Archive) repairFlow(ctx context.Context, id job.ID, now time.Time) (
 			if err != nil {
 				return err
 			}
-			if ended.Status != "" && f.ended(id, ended.Generation, ended.Status) {
+			if ended.Status != "" && f.graph.End(f.names[id], ended.Generation, ended.Status) {
 				say(id, "the flow did not know that the job ended "+string(ended.Status))
 				continue
 			}

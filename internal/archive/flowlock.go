@@ -166,8 +166,8 @@ func (a *Archive) saveFlow(ctx context.Context, conn gorm.ConnPool, f *lockedFlo
 
 // readNodes reads jobs of a locked flow by their names, whole but for status and graph.
 func (a *Archive) readNodes(ctx context.Context, conn gorm.ConnPool, f *lockedFlow, names []string) (
-	rows map[string]*job.JournalRow, delays map[string]time.Duration, err error) {
-	rows, delays = make(map[string]*job.JournalRow, len(names)), map[string]time.Duration{}
+	jobs map[string]*job.FlowJob, err error) {
+	jobs = make(map[string]*job.FlowJob, len(names))
 	for part := range slices.Chunk(names, flowParts) {
 		args := []any{f.id}
 		for i := range flowParts {
@@ -188,14 +188,14 @@ func (a *Archive) readNodes(ctx context.Context, conn gorm.ConnPool, f *lockedFl
 				a.db.Log.Error("a job of a flow cannot be read whole", "job_id", r.JobID, "err", err)
 			}
 			j.RunAt, j.Status, j.ArrivedAt = runAt.Time, job.Pending, f.createdAt
-			rows[r.Name], delays[r.Name] = &job.JournalRow{Job: j.Job, Priority: r.Priority}, j.Delay
+			jobs[r.Name] = &j
 			return nil
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the jobs of a flow: %w", err)
+			return nil, fmt.Errorf("read the jobs of a flow: %w", err)
 		}
 	}
-	return rows, delays, nil
+	return jobs, nil
 }
 
 // releaseNodes writes the journal rows of jobs that wait for nothing any more. Their arrival is the flow's: a flow does
@@ -205,20 +205,18 @@ func (a *Archive) releaseNodes(ctx context.Context, conn gorm.ConnPool, f *locke
 	if len(names) == 0 {
 		return nil, nil
 	}
-	all, delays, err := a.readNodes(ctx, conn, f, names)
+	all, err := a.readNodes(ctx, conn, f, names)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]*job.JournalRow, 0, len(names))
 	for _, name := range names {
-		r := all[name]
-		if r == nil {
+		j := all[name]
+		if j == nil {
 			return nil, fmt.Errorf("read the jobs of a flow: %w", errNodeGone)
 		}
-		if due := at.Add(delays[name]); delays[name] > 0 && due.After(r.RunAt) {
-			r.RunAt = due
-		}
-		rows = append(rows, r)
+		j.RunAt = j.DueAt(at)
+		rows = append(rows, &job.JournalRow{Job: j.Job, Priority: j.Priority})
 	}
 	slices.SortFunc(rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
 	if err := insertChunks(ctx, conn, a.inserts, acceptedTable, rows, sizeOfRow); err != nil {
@@ -251,7 +249,7 @@ func (a *Archive) cancelNodes(ctx context.Context, conn gorm.ConnPool, f *locked
 	if len(names) == 0 {
 		return nil
 	}
-	all, _, err := a.readNodes(ctx, conn, f, names)
+	all, err := a.readNodes(ctx, conn, f, names)
 	if err != nil {
 		return err
 	}
@@ -304,7 +302,7 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 		}
 		at := f.createdAt
 		for _, o := range outcomes {
-			if string(o.Flow) == id && f.ended(o.ID, o.Generation, o.Status.Shown()) && o.EndedAt.After(at) {
+			if string(o.Flow) == id && f.graph.End(f.names[o.ID], o.Generation, o.Status.Shown()) && o.EndedAt.After(at) {
 				at = o.EndedAt
 			}
 		}
@@ -328,15 +326,4 @@ func (a *Archive) tellCancelled(tiers []job.Tier) {
 			a.countCancelled(t)
 		}
 	}
-}
-
-// ended marks a job as ended. It returns false for an outcome of an earlier generation, and for a job that has ended
-// already.
-func (f *lockedFlow) ended(id job.ID, generation int, status job.Status) bool {
-	n := f.graph.Node(f.names[id])
-	if n == nil || generation < n.Generation || generation == n.Generation && n.Status.Ended() {
-		return false
-	}
-	n.Status, n.Generation, n.DependencyFailed = status, generation, false
-	return true
 }
