@@ -28,6 +28,9 @@ type Job struct {
 	LineKey        string         // see client.WithKey
 	Unique         *client.Unique // nil = none; While and On are set where the submit left them out
 	TraceID        string
+	BatchID        string   // "" = the job is no member of a batch; the then job of a batch is none
+	FlowID, Name   string   // its flow, and its name there; "" = it is of no flow
+	After          []string // the names of the jobs that it waits for, as its submit had them
 
 	Status          client.Status
 	CancelRequested bool            // a caller cancelled the job while it was running
@@ -51,7 +54,8 @@ func jobOf(j fake.Job) Job {
 	return Job{
 		ID: j.ID, Tier: client.Tier(j.Tier), Type: j.Type, Payload: j.Payload, IdempotencyKey: j.Key,
 		MaxRetries: j.MaxRetries, Delay: j.Delay, RunAt: j.RunAt, CallbackURL: j.CallbackURL, Queue: j.Queue,
-		LineKey: j.LineKey, Unique: unique, ExpiresAt: j.ExpiresAt,
+		LineKey: j.LineKey, Unique: unique, ExpiresAt: j.ExpiresAt, BatchID: j.BatchID, FlowID: j.FlowID, Name: j.Name,
+		After:   j.After,
 		TraceID: j.Trace, Status: client.Status(j.Status), CancelRequested: j.CancelRequested,
 		Result: json.RawMessage(j.Result), Error: j.Error,
 	}
@@ -81,7 +85,7 @@ func (s *Server) Job(id string) Job {
 func (s *Server) Requests() []string { return s.fake.Seen() }
 
 // Begin starts a job that waits, as a worker would: it is PROCESSING. A job whose type has a handler runs it. A job
-// with a delay does not wait for its time. A job that runs, is HELD or has ended is a mistake of the test.
+// with a delay does not wait for its time. A job that runs, is HELD or WAITING, or has ended is a mistake of the test.
 func (s *Server) Begin(id string) {
 	var f func(Job) (any, error)
 	s.change("Begin", id, func(j *fake.Job) error {
@@ -97,7 +101,7 @@ func (s *Server) Begin(id string) {
 }
 
 // Complete ends a job with a result, which is any value that encoding/json takes. The job may run or wait. A job that
-// was cancelled while it ran ends CANCELLED. A job that is HELD or has ended is a mistake of the test.
+// was cancelled while it ran ends CANCELLED. A job that is HELD or WAITING, or has ended, is a mistake of the test.
 func (s *Server) Complete(id string, result any) {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -146,6 +150,8 @@ func (s *Server) change(verb, id string, f func(j *fake.Job) error) {
 var (
 	errRuns = errors.New("it runs already")
 	errHeld = errors.New("it is HELD until the job that has its unique key has ended")
+
+	errWaiting = errors.New("it is WAITING until the jobs that it waits for in its flow have ended")
 )
 
 func begin(j *fake.Job) error {
@@ -156,6 +162,8 @@ func begin(j *fake.Job) error {
 		return errRuns
 	case j.Status == "HELD":
 		return errHeld
+	case j.Status == "WAITING":
+		return errWaiting
 	}
 	j.Status = "PROCESSING"
 	return nil
@@ -169,6 +177,8 @@ func end(as func(j *fake.Job)) func(j *fake.Job) error {
 			return errEnded(j)
 		case j.Status == "HELD":
 			return errHeld
+		case j.Status == "WAITING":
+			return errWaiting
 		case j.CancelRequested:
 			j.Status = "CANCELLED"
 			return nil

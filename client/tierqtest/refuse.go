@@ -19,8 +19,9 @@ type Refusal struct {
 	RetryAfter time.Duration // in whole seconds, rounded up; 0 = the answer has none
 }
 
-// Refuse makes the server refuse the next n submits, alone or in batches, and accept no job of them. Each try of a
-// client counts. It comes after the submits that earlier calls of Refuse and LoseAnswers are waiting for.
+// Refuse makes the server refuse the next n submits, and accept no job of them. A submit of many jobs or of a flow
+// counts as one, and so does the making of a batch. Each try of a client counts. It comes after the submits that earlier
+// calls of Refuse and LoseAnswers are waiting for.
 func (s *Server) Refuse(n int, r Refusal) {
 	status := cmp.Or(r.Status, http.StatusServiceUnavailable)
 	f := fake.Fault{Status: status, Code: cmp.Or(r.Code, codes[status], "INVALID_REQUEST")}
@@ -52,7 +53,8 @@ func (s *Server) expect(n int, f fake.Fault) {
 func (s *Server) fault(_ int, r *http.Request) fake.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	submit := strings.HasSuffix(r.URL.Path, "/submit") || strings.HasSuffix(r.URL.Path, "/submit/batch")
+	submit := strings.HasSuffix(r.URL.Path, "/submit") || strings.HasSuffix(r.URL.Path, "/submit/batch") ||
+		r.Method == http.MethodPost && (r.URL.Path == "/api/flows" || r.URL.Path == "/api/batches")
 	if !submit || len(s.faults) == 0 {
 		return fake.Fault{}
 	}

@@ -16,10 +16,15 @@
 //   - It speaks HTTP, so it serves package client and every other program that calls a tierq server.
 //   - It answers submits of every tier, alone and in batches, polls (also with a wait), the stream of events of one
 //     job, and cancels. That is what Submit, SubmitJob, SubmitBatch, Poll, Wait, Watch and Cancel of package client
-//     need, also with Gather. Every other call is answered 501 NOT_IN_TIERQTEST.
+//     need, also with Gather. It answers all calls of package client about batches and flows. Every other call is
+//     answered 501 NOT_IN_TIERQTEST.
 //   - A repeated idempotency key gets the first job; with another body or tier it gets 422 IDEMPOTENCY_MISMATCH.
 //   - Of the jobs with one unique key one holds it: a submit that finds the holder is answered with it, is refused,
 //     gives a waiting job its payload, or is HELD until the holder has ended.
+//   - A batch takes members until it is sealed. When it is sealed and its last member has ended, its then job is there,
+//     once, with the counts in its payload. With ThenSucceeded a failed member makes the batch STUCK.
+//   - A job of a flow is WAITING until the last job that it waits for has ended. OnFailure decides what becomes of it
+//     if one of these did not complete.
 //   - A job that waits is cancelled at once. A running job ends CANCELLED at its next Complete or Fail.
 //   - A call that the test makes on a Server has happened when it returns: the next poll shows it.
 //   - All methods may be called by several goroutines at once.
@@ -31,7 +36,8 @@
 //
 //   - Order and time. The fake starts no job because of its tier, its delay, its queue or the key of its line,
 //     keeps no capacity, and ends no job that runs too long. A job with a delay stays SCHEDULED until Begin.
-//   - Retries. The first failure of a job is its last.
+//   - Retries. The first failure of a job is its last. There is no requeue, so a batch has one round.
+//   - Fan-out and inputs. These are calls of a worker; a handler of the fake has the payload of its job only.
 //   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types. All callers
 //     share their unique keys.
 //   - Durability. The jobs are gone with the Server.
@@ -81,6 +87,7 @@ func Start() *Server {
 	s.fake.Judge(s.judge)
 	s.fake.Accepted(s.accept)
 	s.fake.Faults(s.fault)
+	s.fake.Groups()
 	s.fake.Handle("/", func(w http.ResponseWriter, _ *http.Request) {
 		fake.Refuse(w, http.StatusNotImplemented, "NOT_IN_TIERQTEST")
 	})

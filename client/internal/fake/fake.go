@@ -29,12 +29,13 @@ type Server struct {
 	fault    func(n int, r *http.Request) Fault
 	judge    func(typ string) (code string)
 	accepted func(j Job)
+	groups
 }
 
 // New starts a fake server; Close ends it.
 func New() *Server {
 	s := &Server{mux: http.NewServeMux(), jobs: map[string]*Job{}, keys: map[string]string{}, moved: make(chan struct{}),
-		unique: map[string]*holding{}, judge: judge, accepted: func(Job) {}}
+		unique: map[string]*holding{}, judge: judge, accepted: func(Job) {}, groups: newGroups()}
 	s.mux.HandleFunc("POST /{tier}/submit", s.submit)
 	s.mux.HandleFunc("POST /{tier}/submit/batch", s.batch)
 	s.mux.HandleFunc("GET /result/poll", s.poll)

@@ -17,7 +17,7 @@ const now = "2026-05-01T11:31:57.961931Z"
 var statuses = map[string]int{
 	"IDEMPOTENCY_MISMATCH": http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE": http.StatusUnprocessableEntity,
 	"INVALID_REQUEST": http.StatusBadRequest, "QUEUE_FULL": http.StatusServiceUnavailable,
-	"UNIQUE_TAKEN": http.StatusConflict,
+	"UNIQUE_TAKEN": http.StatusConflict, "BATCH_NOT_FOUND": http.StatusNotFound, "BATCH_SEALED": http.StatusConflict,
 }
 
 // look finds a job and returns the signal of the next change.

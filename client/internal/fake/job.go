@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,11 @@ type Job struct {
 	LineKey                    string    // the key of its line; "" = none
 	Unique                     *Unique   // nil = none
 	ExpiresAt                  time.Time // of a job with an expiresIn too; zero = it does not expire
+
+	BatchID      string   // "" = it is no member of a batch
+	FlowID, Name string   // the flow, and the job's name in it; "" = it is of no flow
+	After        []string // what it waits for in its flow
+	OnFailure    string
 
 	Status                  string
 	Version                 int
@@ -116,6 +122,9 @@ func (s *Server) moveTo(j *Job, status string) {
 	s.freeKey(j)
 	close(s.moved)
 	s.moved = make(chan struct{})
+	if ended(status) {
+		s.left(j)
+	}
 }
 
 // accept accepts a submission, or finds the job of its idempotency key or its unique key. The caller holds the lock.
@@ -127,42 +136,16 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		}
 		return outcome{job: j, replayed: true}
 	}
-	var asked struct {
-		Type         string          `json:"type"`
-		Payload      json.RawMessage `json:"payload"`
-		MaxRetries   *int            `json:"maxRetries"`
-		DelaySeconds float64         `json:"delaySeconds"`
-		RunAt        time.Time       `json:"runAt"`
-		CallbackURL  string          `json:"callbackUrl"`
-		Queue        string          `json:"queue"`
-		LineKey      string          `json:"key"`
-		Unique       *wireUnique     `json:"unique"`
-		ExpiresIn    float64         `json:"expiresIn"`
-		ExpiresAt    time.Time       `json:"expiresAt"`
-	}
-	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
-		return outcome{code: "INVALID_REQUEST"}
-	}
-	asked.Type = cmp.Or(asked.Type, "SIMULATION")
-	if code := s.judge(asked.Type); code != "" {
+	j, asked, code := s.newJob(tier, trace, body)
+	switch {
+	case code != "":
 		return outcome{code: code}
+	case asked.Batch != "":
+		if code := s.join(j, asked.Batch); code != "" {
+			return outcome{code: code}
+		}
 	}
-	j := &Job{
-		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier,
-		Type: asked.Type, Key: key, Trace: trace, Payload: asked.Payload, Body: string(body),
-		MaxRetries: asked.MaxRetries, Delay: milliseconds(asked.DelaySeconds), RunAt: asked.RunAt,
-		CallbackURL: asked.CallbackURL, Queue: asked.Queue, LineKey: asked.LineKey, Status: "PENDING",
-		Unique: asked.Unique.read(), Arrived: time.Now(), ExpiresAt: asked.ExpiresAt,
-	}
-	if asked.ExpiresIn > 0 {
-		j.ExpiresAt = j.Arrived.Add(milliseconds(asked.ExpiresIn))
-	}
-	if j.Delay > 0 {
-		j.RunAt = j.Arrived.Add(j.Delay)
-	}
-	if j.RunAt.After(j.Arrived) {
-		j.Status = "SCHEDULED"
-	}
+	j.Key = key
 	if j.Unique != nil {
 		o, behind, decided := s.askHolder(j)
 		if decided {
@@ -170,13 +153,75 @@ func (s *Server) accept(tier, key, trace string, body []byte) outcome {
 		}
 		s.takeKey(j, behind)
 	}
+	s.add(j)
+	return outcome{job: j}
+}
+
+// asked is a submit, with the members that it has in a flow only.
+type asked struct {
+	Type         string          `json:"type"`
+	Payload      json.RawMessage `json:"payload"`
+	MaxRetries   *int            `json:"maxRetries"`
+	DelaySeconds float64         `json:"delaySeconds"`
+	RunAt        time.Time       `json:"runAt"`
+	CallbackURL  string          `json:"callbackUrl"`
+	Queue        string          `json:"queue"`
+	LineKey      string          `json:"key"`
+	Unique       *wireUnique     `json:"unique"`
+	ExpiresIn    float64         `json:"expiresIn"`
+	ExpiresAt    time.Time       `json:"expiresAt"`
+	Batch        string          `json:"batch"`
+
+	Tier      string   `json:"tier"`
+	After     []string `json:"after"`
+	OnFailure string   `json:"onFailure"`
+}
+
+// newJob makes the job that a body asks for, or returns the code of a refusal. The caller holds the lock.
+func (s *Server) newJob(tier, trace string, body []byte) (j *Job, of asked, code string) {
+	if len(body) > 0 && json.Unmarshal(body, &of) != nil || of.Batch != "" && of.Unique != nil {
+		return nil, of, "INVALID_REQUEST"
+	}
+	of.Type = cmp.Or(of.Type, "SIMULATION")
+	if code := s.judge(of.Type); code != "" {
+		return nil, of, code
+	}
+	j = &Job{
+		ID: s.newID(), Tier: cmp.Or(tier, strings.ToUpper(of.Tier), "UNPAID"),
+		Type: of.Type, Trace: trace, Payload: of.Payload, Body: string(body),
+		MaxRetries: of.MaxRetries, Delay: milliseconds(of.DelaySeconds), RunAt: of.RunAt,
+		CallbackURL: of.CallbackURL, Queue: of.Queue, LineKey: of.LineKey, Status: "PENDING",
+		Unique: of.Unique.read(), Arrived: time.Now(), ExpiresAt: of.ExpiresAt,
+	}
+	if of.ExpiresIn > 0 {
+		j.ExpiresAt = j.Arrived.Add(milliseconds(of.ExpiresIn))
+	}
+	j.due()
+	return j, of, ""
+}
+
+// newID returns the id of the next job.
+func (s *Server) newID() string { return fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1) }
+
+// due says when a job may run that was accepted, or released by its flow, now.
+func (j *Job) due() {
+	now := time.Now()
+	if j.Delay > 0 {
+		j.RunAt = now.Add(j.Delay)
+	}
+	if j.RunAt.After(now) {
+		j.Status = "SCHEDULED"
+	}
+}
+
+// add adds an accepted job. The caller holds the lock.
+func (s *Server) add(j *Job) {
 	s.jobs[j.ID] = j
 	s.order = append(s.order, j.ID)
-	if key != "" {
-		s.keys[key] = j.ID
+	if j.Key != "" {
+		s.keys[j.Key] = j.ID
 	}
 	s.accepted(*j)
-	return outcome{job: j}
 }
 
 // milliseconds reads a delay, which counts to the millisecond.
