@@ -157,25 +157,28 @@ func (a *Archive) StoreSchedule(ctx context.Context, s job.Schedule, next time.T
 	return nil
 }
 
+// addSchedule inserts a schedule, and then counts all. The count locks what it reads: of two transactions that insert
+// at the same time one waits for the other, or is made again after a deadlock.
 func (a *Archive) addSchedule(ctx context.Context, s *job.Schedule, values []any) error {
-	const count = "SELECT COUNT(*), COALESCE(SUM(CASE WHEN owner = ? THEN 1 ELSE 0 END), 0) FROM schedules"
+	count := "SELECT COUNT(*), COALESCE(SUM(CASE WHEN owner = ? THEN 1 ELSE 0 END), 0) FROM schedules" +
+		a.db.Dialect.ByPrimary + a.db.Dialect.LockRows
 	insert := "INSERT INTO schedules (version, owner, schedule, payload, incarnation, occurrence, due_at, " +
 		"last_occurrence, name, created_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + a.db.Dialect.Now + ", " +
 		a.db.Dialect.Now + ") " + a.db.Dialect.KeepFirst("name")
 	err := a.db.Transaction(ctx, []string{count, insert}, func(conn gorm.ConnPool) error {
-		var all, own int
-		if err := conn.QueryRowContext(ctx, count, s.Owner).Scan(&all, &own); err != nil {
-			return fmt.Errorf("count schedules: %w", err)
-		}
-		if all >= job.MaxSchedules || own >= job.MaxSchedulesOfOwner {
-			return job.BadSchedule("name", "is one too many: there are %d schedules, %d of them of this owner", all, own)
-		}
 		r, err := conn.ExecContext(ctx, insert, append(values, s.Name)...)
 		if err != nil {
 			return fmt.Errorf("insert schedules: %w", err)
 		}
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, job.ErrChanged)
+		}
+		var all, own int
+		if err := conn.QueryRowContext(ctx, count, s.Owner).Scan(&all, &own); err != nil {
+			return fmt.Errorf("count schedules: %w", err)
+		}
+		if all > job.MaxSchedules || own > job.MaxSchedulesOfOwner {
+			return job.BadSchedule("name", "is one too many: there are %d schedules, %d of them of this owner", all-1, own-1)
 		}
 		return nil
 	})

@@ -108,6 +108,41 @@ func TestScheduleBound(t *testing.T) {
 	})
 }
 
+// Schedules that are stored at the same time do not exceed the bound, and one of them has the last place.
+func TestScheduleBound_AtOnce(t *testing.T) {
+	t.Parallel()
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		of := func(name string) job.Schedule {
+			s := aSchedule(name)
+			s.Owner = "one"
+			return s
+		}
+		for n := range job.MaxSchedulesOfOwner - 1 {
+			store(t, a, of(fmt.Sprintf("n%d", n)))
+		}
+		names := []string{"a", "m", "x", "y"} // before, among and after the others
+		for range 8 {
+			var group sync.WaitGroup
+			for _, name := range names {
+				group.Go(func() {
+					if err := a.StoreSchedule(t.Context(), of(name), time.Time{}); err != nil && !errors.Is(err, job.ErrBadSchedule) {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			group.Wait()
+			if all, err := a.Schedules(t.Context()); err != nil || len(all) != job.MaxSchedulesOfOwner {
+				t.Fatalf("there are %d, %v", len(all), err)
+			}
+			for _, name := range names {
+				if err := a.DeleteSchedule(t.Context(), name, -1); err != nil && !errors.Is(err, job.ErrNoSchedule) {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
 // A schedule that an edit by hand broke is reported where it is read alone, and holds up no other one.
 func TestBrokenSchedule(t *testing.T) {
 	t.Parallel()
