@@ -157,7 +157,7 @@ type Firing struct {
 	Name       string
 	Version    int64
 	Occurrence time.Time     // the schedule's Next before the change
-	Before     time.Time     // the schedule's Last before the change
+	Before     time.Time     // the occurrence right before that one; zero = none is known
 	Missed     []ScheduleRun // occurrences that were missed
 	Run        ScheduleRun   // with Row: the occurrence that becomes a job
 	Row        *JournalRow   // nil = none does

@@ -132,8 +132,11 @@ func (f *Firer) fire(ctx context.Context, s *job.Schedule, t *Timetable) (goesOn
 	now := f.Now()
 	v := decide(s, t, now)
 	change := job.Firing{
-		Name: s.Name, Version: s.Version, Occurrence: s.Next, Before: s.Last, Last: s.Last, Living: s.Overlap.Living(),
+		Name: s.Name, Version: s.Version, Occurrence: s.Next, Last: s.Last, Living: s.Overlap.Living(),
 		Next: v.next, Due: t.Due(v.next),
+	}
+	if !s.Last.IsZero() && t.Next(s.Last).Equal(s.Next) { // else it was paused or changed between the two
+		change.Before = s.Last
 	}
 	if v.missed != 0 {
 		change.Missed, change.Last = []job.ScheduleRun{f.missed(s, &v)}, v.through

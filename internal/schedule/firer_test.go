@@ -304,3 +304,27 @@ func TestFirer_DeadKey(t *testing.T) {
 		}
 	})
 }
+
+// What passes in a pause is not missed: a note of what was missed before it does not go on after it.
+func TestFirer_MissedBeforeAPause(t *testing.T) {
+	t.Parallel()
+	each(t, job.Schedule{}, func(t *testing.T, w *world) {
+		f, b := w.firer(), w.book()
+		w.closed = true
+		miss := func(minutes ...int) {
+			for _, minute := range minutes {
+				w.at(t, f, 60*minute)
+			}
+		}
+		miss(0, 1, 2)
+		if _, _, err := b.PauseSchedule(t.Context(), "s", job.SchedulePause{}); err != nil {
+			t.Fatal(err)
+		}
+		w.now = noon.Add(5*time.Minute + time.Second)
+		if _, _, err := b.ResumeSchedule(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		miss(6, 7, 8)
+		w.want(t, "0-1 GATE*2, 6-7 GATE*2")
+	})
+}
