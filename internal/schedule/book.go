@@ -104,6 +104,9 @@ func (b *Book) change(ctx context.Context, name string, do func(is *job.Schedule
 		switch err := b.Rows.StoreSchedule(ctx, *s, was.Next); {
 		case err == nil:
 			stored, err := b.Schedule(ctx, name)
+			if err != nil && !errors.Is(err, job.ErrNoSchedule) { // a caller must not take it for a refusal
+				err = fmt.Errorf("%w: it was changed, and then: %w", job.ErrAmbiguous, err)
+			}
 			return stored, was, err
 		case !errors.Is(err, job.ErrChanged):
 			return *s, was, err

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -101,6 +102,37 @@ func TestBook_Run(t *testing.T) {
 		w.closed = false
 		if id, err := b.RunSchedule(ctx, "s", "b"); !errors.Is(err, job.ErrScheduleState) {
 			t.Errorf("%s, %v", id, err)
+		}
+	})
+}
+
+// unreadable is the rows of a database that goes away after a change.
+type unreadable struct {
+	Rows
+	changed bool
+}
+
+func (u *unreadable) StoreSchedule(ctx context.Context, s job.Schedule, next time.Time) error {
+	u.changed = true
+	return u.Rows.StoreSchedule(ctx, s, next)
+}
+
+func (u *unreadable) Schedule(ctx context.Context, name string) (job.Schedule, error) {
+	if u.changed {
+		return job.Schedule{}, job.ErrUnavailable
+	}
+	return u.Rows.Schedule(ctx, name)
+}
+
+// A change that was made is not refused if the database goes away right after it.
+func TestBook_ChangedAndUnreadable(t *testing.T) {
+	t.Parallel()
+	each(t, job.Schedule{}, func(t *testing.T, w *world) {
+		b := w.book()
+		b.Rows = &unreadable{Rows: b.Rows}
+		_, _, err := b.PauseSchedule(t.Context(), "s", job.SchedulePause{})
+		if s, _ := w.Schedule(t.Context(), "s"); s.Paused == nil || !errors.Is(err, job.ErrAmbiguous) {
+			t.Errorf("it is %+v, and the caller is told %v", s, err)
 		}
 	})
 }
