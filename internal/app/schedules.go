@@ -26,6 +26,7 @@ func (v *server) wireSchedules(wake func()) {
 	o := schedule.Options{
 		Plans: v.plans, Queues: v.queueBook, Pauses: v.pauseBook, Jobs: scheduled{v.ledger, wake},
 		Partitions: v.config.Partitions, Now: v.view.Now, Open: v.gate.OpenAt, Log: v.log,
+		Occurred: v.metrics.Occurred,
 		Key: func(ctx context.Context, id string) (job.Key, error) {
 			k, err := v.stores.access.APIKey(ctx, id)
 			return k.Key, err

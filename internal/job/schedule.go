@@ -138,6 +138,10 @@ const (
 	MissedInvalid MissedReason = "INVALID" // the tier or the queue of its jobs is gone
 )
 
+// MissedReasons lists all reasons.
+var MissedReasons = []MissedReason{MissedDown, MissedGate, MissedPaused, MissedFull, MissedQuota, MissedOverlap,
+	MissedInvalid}
+
 // ScheduleRun says what became of an occurrence, or of several missed occurrences in a row.
 type ScheduleRun struct {
 	Occurrence time.Time

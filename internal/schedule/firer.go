@@ -173,7 +173,14 @@ func (f *Firer) fire(ctx context.Context, s *job.Schedule, t *Timetable) (goesOn
 	}
 	s.Next, s.Due, s.Last = change.Next, change.Due, change.Last
 	f.fired[s.Name] = true
-	if fired == job.FiredJob {
+	for i := range change.Missed {
+		f.Occurred(change.Missed[i].Reason, max(change.Missed[i].Missed, 1))
+	}
+	switch fired {
+	case job.FiredSkip:
+		f.Occurred(job.MissedOverlap, 1)
+	case job.FiredJob:
+		f.Occurred("", 1)
 		f.give(ctx, change.Row, read)
 	}
 	return change.Row != nil || v.fire.IsZero(), nil

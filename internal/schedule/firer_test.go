@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type world struct {
 	pauses  job.PauseBook
 	queues  job.QueueBook
 	plans   *job.PlanBook
+	counted map[job.MissedReason]int
 }
 
 func (w *world) GiveRows(_ context.Context, rows []job.JournalRow, _ time.Time) (int, error) {
@@ -74,7 +76,8 @@ func (w *world) options() Options {
 			}
 			return job.Key{ID: id}, nil
 		},
-		Log: slog.New(slog.DiscardHandler),
+		Log:      slog.New(slog.DiscardHandler),
+		Occurred: func(why job.MissedReason, n int) { w.counted[why] += n },
 	}
 }
 
@@ -85,7 +88,8 @@ func (w *world) firer() *Firer { return NewFirer(w.Archive, w.options()) }
 func each(t *testing.T, s job.Schedule, test func(t *testing.T, w *world)) {
 	t.Helper()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
-		w := &world{Archive: a, now: noon.Add(-time.Second), plans: &job.PlanBook{}, states: map[job.ID]job.Status{}}
+		w := &world{Archive: a, now: noon.Add(-time.Second), plans: &job.PlanBook{}, states: map[job.ID]job.Status{},
+			counted: map[job.MissedReason]int{}}
 		w.plans.Set(job.DefaultPlans())
 		s.Name, s.Owner, s.Job.Tier, s.Job.Type, s.Job.MaxRetries = "s", "ada", job.Paid, "SIMULATION", -1
 		if s.Cron == "" {
@@ -151,6 +155,9 @@ func TestFirer(t *testing.T) {
 				w.at(t, other, second)
 			}
 			w.want(t, "0, 1, 2-4 DOWN*3, 5, 6")
+			if want := map[job.MissedReason]int{"": 4, job.MissedDown: 3}; !maps.Equal(w.counted, want) {
+				t.Errorf("counted are %v", w.counted)
+			}
 			var ids []job.ID
 			for i := range w.given {
 				r := &w.given[i]
@@ -230,6 +237,10 @@ func TestFirer_Overlap(t *testing.T) {
 					w.at(t, f, minute*60)
 				}
 				w.want(t, want)
+				jobs := len(w.given)
+				if w.counted[""] != jobs || w.counted[job.MissedOverlap] != 4-jobs {
+					t.Errorf("counted are %v", w.counted)
+				}
 				keys, homes := map[string]bool{}, map[int]bool{}
 				for i := range w.given {
 					keys[w.given[i].Unique], homes[w.given[i].ID.Partition()] = true, true

@@ -35,7 +35,10 @@ type Options struct {
 	Room func(ctx context.Context, id job.ID, tier job.Tier, queue job.Queue, owner string, quota int) error
 	// Key reads an API key; job.ErrNoKey.
 	Key func(ctx context.Context, id string) (job.Key, error)
-	Log *slog.Logger
+	// Occurred counts occurrences that this process has decided: n that were missed for a reason, or, if why is "", one
+	// that was fired.
+	Occurred func(why job.MissedReason, n int)
+	Log      *slog.Logger
 }
 
 // refusal is why an occurrence does not become a job now.

@@ -132,8 +132,9 @@ func newFirer(p *process, queues *job.QueueBook, l *ledger.Ledger, log *slog.Log
 	return schedule.NewFirer(table{p}, schedule.Options{
 		Plans: p.plans, Queues: queues, Pauses: p.pauses, Jobs: l, Partitions: p.world.plan.partitions,
 		Now: p.queue.View().Now, Open: func(int) bool { return true }, Log: log,
-		Room: func(context.Context, job.ID, job.Tier, job.Queue, string, int) error { return nil },
-		Key:  func(context.Context, string) (job.Key, error) { return job.Key{}, nil },
+		Room:     func(context.Context, job.ID, job.Tier, job.Queue, string, int) error { return nil },
+		Occurred: func(job.MissedReason, int) {},
+		Key:      func(context.Context, string) (job.Key, error) { return job.Key{}, nil },
 	})
 }
 

@@ -5,6 +5,7 @@
 //	snapshot.go   gauges, from the latest snapshot: a scrape never calls Redis
 //	audit.go      what the audit of Redis found
 //	retention.go  how many rows SQL has, and what was deleted for its age
+//	schedules.go  what became of the occurrences of schedules
 //	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: their
 //	              rates and percentiles
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set
@@ -38,6 +39,8 @@ type Metrics struct {
 	snapshot   atomic.Pointer[taken]
 	audit      audit
 	retention  retention
+
+	occurrences occurrences
 
 	mu    sync.Mutex // held by writers of the two maps below, which are replaced as a whole
 	tiers atomic.Pointer[map[job.Tier]*series]
@@ -111,6 +114,7 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.audit.register(m.registry)
 	m.retention.register(m.registry)
+	m.occurrences.register(m.registry)
 	m.tiers.Store(&map[job.Tier]*series{})
 	m.ops.Store(&map[string]prometheus.Observer{})
 	return m

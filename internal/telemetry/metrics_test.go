@@ -42,6 +42,9 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 	m.RedisOp("claim", 3*time.Millisecond)
 	m.Missing(0)
 	m.Missing(7)
+	for _, why := range append(slices.Clone(job.MissedReasons), "", "SOMETHING_NEW") {
+		m.Occurred(why, 2)
+	}
 	for name, want := range map[string]map[string]float64{
 		"tierq_jobs_submitted_total": {
 			"ACCEPTED PAID": 1, "REPLAYED PAID": 1, "QUEUE_FULL PAID": 1, "SYSTEM_UNHEALTHY PAID": 1, "OUTCOME_UNKNOWN PAID": 1,
@@ -67,6 +70,10 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 		},
 		"tierq_redis_op_seconds":         {"claim": 1, "sum claim": 0.003},
 		"tierq_redis_missing_jobs_total": {"": 7},
+		"tierq_schedule_occurrences_total": {
+			"FIRED ": 2, "MISSED DOWN": 2, "MISSED GATE": 2, "MISSED PAUSED": 2, "MISSED FULL": 2, "MISSED QUOTA": 2,
+			"MISSED OVERLAP": 2, "MISSED INVALID": 2,
+		},
 	} {
 		if diff := cmp.Diff(want, nonzero(values(t, m, name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
