@@ -43,6 +43,8 @@ type cluster struct {
 	keys  []client.Key
 	// workerKeys are those of the workers of other programs.
 	workerKeys []client.Key
+	// scheduleKey is that of the operators of schedules.
+	scheduleKey client.Key
 	// passwords are those of the keys for the gateway, by their ids.
 	passwords map[string]string
 	callbacks net.Listener

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -66,11 +67,11 @@ func (c *cluster) makeKeys(ctx context.Context) error {
 		}
 		c.workerKeys = append(c.workerKeys, client.Key{ID: made.ID, Text: made.Key})
 	}
-	if err := c.readPasswords(ctx); err != nil {
+	if err := errors.Join(c.readPasswords(ctx), c.makeScheduleKey(ctx)); err != nil {
 		return err
 	}
 	return c.each(func(s *server) error {
-		for _, k := range slices.Concat(c.keys, c.workerKeys) {
+		for _, k := range append(slices.Concat(c.keys, c.workerKeys), c.scheduleKey) {
 			status := 0
 			for end := time.Now().Add(20 * time.Second); status != http.StatusOK; {
 				if time.Now().After(end) || !hold(ctx, 50*time.Millisecond) {

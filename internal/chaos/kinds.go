@@ -25,6 +25,7 @@ func (c *cluster) ofServers() []kind {
 		{id: "F09", what: "SIGTERM", repeats: true, inject: stopped(syscall.SIGTERM, 1)},
 		{id: "F09", what: "SIGTERM twice", repeats: true, inject: stopped(syscall.SIGTERM, 2)},
 		{id: "F09", what: "SIGINT", repeats: true, inject: stopped(syscall.SIGINT, 1)},
+		{id: "F07", what: "killed when a schedule's job is in SQL", repeats: true, inject: atPoint("schedule.after")},
 		{id: "F10", what: "a server frozen for longer than its leases", repeats: true, freezes: true,
 			inject: frozen(5*time.Second, 7*time.Second)},
 		{id: "F11", what: "a server frozen for half its leases", freezes: true,
@@ -127,6 +128,7 @@ func ofEmbedded() []kind {
 			inject: atPoint("promise.after")},
 		{id: "F07", what: "killed between a requeue's script and its mark", repeats: true, inject: atPoint("requeue.after")},
 		{id: "F07", what: "killed when the journal's rows are written", repeats: true, inject: atPoint("journal.after")},
+		{id: "F07", what: "killed when a schedule's job is in SQL", repeats: true, inject: atPoint("schedule.after")},
 		{id: "F09", what: "SIGTERM", repeats: true, inject: stopped(syscall.SIGTERM, 1)},
 		{id: "F09", what: "SIGTERM twice", repeats: true, inject: stopped(syscall.SIGTERM, 2)},
 		{

@@ -39,8 +39,10 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	if !c.Embedded {
 		o.Faktory = c.faktory()
 	}
+	o.Schedules = client.Schedules{Key: c.scheduleKey, DB: c.db}
 	if c.Clean {
 		o.Rate /= refusals
+		o.Schedules = client.Schedules{}
 		o.Faktory = client.Faktory{}
 		o.Outsiders = 0
 		o.Mix = client.Mix{Once: mix.Once, Again: mix.Again, Batch: mix.Batch}
@@ -64,6 +66,9 @@ func (c *cluster) rest(ctx context.Context, load *client.Load, dismiss func()) (
 	}
 	e.Quiet = time.Now()
 	c.say("the last fault is over")
+	if err := load.EndSchedules(ctx, restBound/2); err != nil {
+		return e, w, err
+	}
 	var left string
 	if e.Rested, left = c.awaitRest(ctx, e.Bound); e.Rested.IsZero() {
 		c.say("not at rest: %s", left)
@@ -128,7 +133,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	if err := client.ReadBatches(ctx, c.db, e); err != nil {
 		return err
 	}
-	if err := client.NamePushed(ctx, c.db, e); err != nil {
+	if err := errors.Join(client.NamePushed(ctx, c.db, e), load.ReadSchedules(ctx, e)); err != nil {
 		return err
 	}
 	if c.Clean {
@@ -177,6 +182,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 		codes["UNIQUE_TAKEN"])
 	report.Fact("flows", "%d of four jobs", c.load.Flows.Load())
 	batchFacts(report, e)
+	c.occurrenceFacts(report, e)
 	report.Fact("keys of lines", "%d submits", c.load.InLines.Load())
 	c.full = codes["QUEUE_FULL"]
 	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])

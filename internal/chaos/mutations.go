@@ -29,7 +29,7 @@ type mutation struct {
 // edit replaces a text that a file of the tree has exactly once.
 type edit struct{ file, old, new string }
 
-var mutations = slices.Concat(mutationsOfFaults, mutationsOfWalks, mutationsOfBatches)
+var mutations = slices.Concat(mutationsOfFaults, mutationsOfWalks, mutationsOfBatches, mutationsOfSchedules)
 
 // mutationsOfFaults are bugs that faults reveal, or the load alone.
 var mutationsOfFaults = []mutation{

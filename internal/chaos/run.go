@@ -175,6 +175,7 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 		if c.Repair {
 			lanes.Go(func() { c.passes(breaking) })
 		}
+		lanes.Go(func() { load.Operate(breaking) })
 		for _, l := range c.lanes() {
 			lanes.Go(func() { l.run(breaking) })
 		}

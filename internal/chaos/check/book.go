@@ -66,6 +66,7 @@ func newBook(e Evidence) *book {
 		}
 	}
 	b.keepsAttempts = !slices.ContainsFunc(b.amnesia, func(f Fault) bool { return !f.Keeps.Attempts })
+	b.readSchedules()
 	b.readOps()
 	for i := range e.Runs {
 		j := b.job(e.Runs[i].ID)

@@ -37,6 +37,8 @@ type Counts struct {
 	Executions  int
 	Beyond      int // executions beyond the first of a generation
 	Unexplained int // of these, how many no fault and no rule explains
+	Occurred    int // jobs that schedules made, as SQL has noted them
+	Missed      int // occurrences of schedules that became no job
 }
 
 // Delays are how long something took, over all times it happened. Quiet counts the times without another fault in
@@ -86,7 +88,7 @@ var invariants = []invariant{
 	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal,
 	idempotentSubmit, keysExpire,
 	explained, oneAtATime, takenForDead, timeOrder, pollsMonotone, requeuesTold, lastLook,
-	oneHolder, lastInput, standIns, flowOrder, lineLimits, strictOrder, lineRates, linesHeld, pausesHold,
+	oneHolder, lastInput, standIns, flowOrder, onTime, lineLimits, strictOrder, lineRates, linesHeld, pausesHold,
 	batchRounds, batchesSeen,
 	outsideCalls, outsideResults, outsideLeases,
 	payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,

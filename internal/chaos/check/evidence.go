@@ -54,6 +54,7 @@ type Op struct {
 	// The op that makes a batch describes the then job: Key, Type, Tier and Sum are those of its payload.
 	Batch      string
 	On         job.ThenOn // of the op that makes a batch
+	Schedule   string     // of a submit: the schedule that made the job, because it was asked or by itself; "" = none
 	Generation int        // of a requeue: the dead generation; 0 = unknown
 }
 
@@ -183,6 +184,7 @@ type Evidence struct {
 	Batches     []Batch     // as SQL has them at rest, with their members
 	BatchesSeen []BatchSeen // by the clients
 	Holds       []Hold
+	Schedules   Schedules
 	Quiet       time.Time     // when the last fault was over
 	Rested      time.Time     // when everything was at rest; zero = it never was
 	Bound       time.Duration // how long after Quiet everything has to be at rest

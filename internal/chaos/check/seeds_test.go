@@ -58,7 +58,7 @@ func allSeeds() []seed {
 	return slices.Concat(
 		seedsOfAccepted, seedsOfRuns, seedsOfExcuses, seedsOfTimes, seedsOfSight, seedsAtRest, seedsOfKept,
 		seedsOfFrozen, seedsOfFirstEnd, seedsOfOutside, seedsOfFaktory, seedsOfUnique, seedsOfLines,
-		seedsOfFlows, seedsOfBatches,
+		seedsOfFlows, seedsOfBatches, seedsOfSchedules,
 	)
 }
 

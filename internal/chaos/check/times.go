@@ -17,7 +17,8 @@ func timeOrder(b *book) {
 		j := b.jobs[id]
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
-			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) {
+			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() && (j.submit.Unique.Key == "" || j.accepted()) &&
+				j.submit.Schedule == "" { // the job of a schedule arrives when Redis is given it
 				b.arrival(j, o)
 			}
 			b.lastStart(j, o)

@@ -26,6 +26,7 @@ type history struct {
 	beside      check.Witness
 	batchesSeen []check.BatchSeen
 	outside
+	occurrences occurrences
 }
 
 // line is one entry of the file. The file has an op twice: when it is sent, and with its outcome. An op of which
@@ -45,6 +46,9 @@ type line struct {
 
 	Ran  *check.Run        `json:"ran,omitempty"`  // by an outsider: when it begins, and when it ends
 	Told *check.WorkerCall `json:"told,omitempty"` // by an outsider
+
+	Wished  *check.ScheduleWish   `json:"wished,omitempty"`
+	Changed *check.ScheduleChange `json:"changed,omitempty"`
 }
 
 type view struct {

@@ -61,6 +61,7 @@ type Options struct {
 	Outsiders  int   // workers of other programs; Work runs them
 	WorkerKeys []Key // their API keys, of the role worker
 	Faktory    Faktory
+	Schedules  Schedules
 
 	Submitters int // 8
 	Pollers    int // 4
@@ -96,6 +97,7 @@ type Load struct {
 	InLines     atomic.Int64 // submits with a key of lines
 	Outside     Outside
 	OverFaktory OverFaktory
+	operators   []*operator // of schedules
 }
 
 // New makes a load and opens the history's file.

@@ -59,7 +59,7 @@ func (l *Load) call(ctx context.Context, method, url, key string, body []byte, h
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || json.Unmarshal(text, &a.body) != nil {
+	if err != nil || resp.StatusCode != http.StatusNoContent && json.Unmarshal(text, &a.body) != nil {
 		return a
 	}
 	a.status, a.tag, a.text = resp.StatusCode, resp.Header.Get("ETag"), text

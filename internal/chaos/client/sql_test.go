@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/chaos/check"
 	"github.com/tierq/tierq/internal/job"
@@ -75,6 +77,43 @@ func TestReadSQL(t *testing.T) {
 		}
 		if err := ReadSQL(t.Context(), s.DB, false, &e); err != nil || e.Journal != nil {
 			t.Errorf("without a journal: %v %v", e.Journal, err)
+		}
+	})
+}
+
+// What became of occurrences is read from both databases, and a reading keeps what the database has forgotten since.
+func TestReadOccurrences(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		const fired, own = "019de340-01fe-7a58-be69-567cd7d6b700", "019de340-01fe-7a58-be69-567cd7d6b800"
+		s.Exec(t, "INSERT INTO schedule_runs (name, occurrence, request, job_id, through_at, missed, reason, detail, "+
+			"recorded_at) VALUES ('s', '2026-05-01 12:00:00.250000', '', '"+fired+"', '2026-05-01 12:00:00.250000', 0, '', '', "+
+			"'2026-05-01 12:00:00.300000'), ('s', '2026-05-01 12:00:01.000000', '', '', '2026-05-01 12:00:02.000000', 2, "+
+			"'GATE', 'x', '2026-05-01 12:00:02.000000')")
+		s.Exec(t, "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, "+
+			"max_retries, arrived_at, trace_id) VALUES ('"+own+"', 1, 'CANCELLED', 0, 'PAID', 'CHAOS', 'k', 0, 1, "+
+			"'2026-05-01 12:00:00.000000', 't')")
+		l := &Load{Options: Options{Schedules: Schedules{Key: Key{ID: "k"}, DB: s.DB}}, history: &history{}}
+		began := time.Now()
+		if l.readOccurrences(t.Context()).Before(began) {
+			t.Fatal("they could not be read")
+		}
+		s.Exec(t, "DELETE FROM schedule_runs WHERE job_id <> ''")
+		s.Exec(t, "UPDATE schedule_runs SET through_at = '2026-05-01 12:00:03.000000', missed = 3")
+		l.readOccurrences(t.Context())
+		var e check.Evidence
+		if err := l.ReadSchedules(t.Context(), &e); err != nil {
+			t.Fatal(err)
+		}
+		at := func(ms int) time.Time {
+			return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
+		}
+		want := []check.OccurrenceRun{
+			{Name: "s", Occurrence: at(250), Through: at(250), JobID: fired, At: at(300)},
+			{Name: "s", Occurrence: at(1000), Through: at(3000), Missed: 3, Reason: job.MissedGate, At: at(2000)},
+		}
+		if diff := cmp.Diff(want, e.Schedules.Runs); diff != "" || len(e.Schedules.Owned) != 1 || e.Schedules.Owned[0] != own {
+			t.Errorf("owned are %v; rows (-want +got):\n%s", e.Schedules.Owned, diff)
 		}
 	})
 }
