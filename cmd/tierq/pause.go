@@ -38,7 +38,7 @@ func (p program) pauseCommand() *cobra.Command {
 			"  tierq pause all --refuse",
 	}
 	durationVar(cmd.Flags(), &asked.For, "for", 0, "resume by itself after this `time`; 0: not by itself")
-	cmd.Flags().StringVar(&asked.Reason, "reason", "", "say `why`, for whoever looks")
+	cmd.Flags().StringVar(&asked.Reason, "reason", "", "say `why`; pages and answers show it")
 	cmd.Flags().BoolVar(&asked.Refuse, "refuse", false, "refuse submits of such jobs, too")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) (err error) {
 		if asked.Scope, err = scopeOf(args); err != nil {

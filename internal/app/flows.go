@@ -47,6 +47,9 @@ func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents
 	if _, err := job.GraphOf(of.Jobs); err != nil {
 		return nil, err
 	}
+	if err := f.queueRoom(ctx, of, quota); err != nil {
+		return nil, err
+	}
 	if err := f.room(ctx, of, quota); err != nil {
 		return nil, err
 	}

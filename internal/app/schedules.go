@@ -32,11 +32,8 @@ func (v *server) wireSchedules(wake func()) {
 			return k.Key, err
 		},
 		Room: func(ctx context.Context, id job.ID, tier job.Tier, queue job.Queue, owner string, quota int) error {
-			if queue.Name != job.MainQueue {
-				declared := v.declared()
-				if n := declared.Count(queue.Name); n.Ready+n.Scheduled >= int64(declared.Limit(queue)) {
-					return job.ErrOwnLimit
-				}
+			if err := v.view.QueueRoom(ctx, id, queue.Name, 1); err != nil {
+				return err
 			}
 			return v.view.Room(ctx, id, tier, owner, quota)
 		},

@@ -161,7 +161,7 @@ func (g *FlowGraph) Settle() (released, cancelled []string) {
 	return released, cancelled
 }
 
-// verdict returns what becomes of a WAITING job: PENDING, CANCELLED, or still WAITING.
+// verdict returns the next status of a WAITING job: PENDING, CANCELLED, or still WAITING.
 func (g *FlowGraph) verdict(n *FlowNode) Status {
 	open, bad := false, false
 	for _, parent := range g.of[n.Name] {

@@ -48,6 +48,25 @@ func (v *View) RoomFor(ctx context.Context, id job.ID, tier job.Tier, owner stri
 	return nil
 }
 
+// QueueRoom says whether the partition of id would accept n more jobs into a declared queue now, to run at once: nil, or
+// job.ErrOwnLimit if the queue would have more ready jobs that were never claimed than it may have. main has no limit of
+// its own. QueueRoom counts as submit.lua does and reserves nothing.
+func (v *View) QueueRoom(ctx context.Context, id job.ID, queue string, n int) error {
+	if queue == job.MainQueue {
+		return nil
+	}
+	now, err := v.countsOf(ctx, id.Partition())
+	if err != nil {
+		return classify("room", err)
+	}
+	declared, _ := v.opts.Queues.Find(queue)
+	fresh, _ := strconv.Atoi(now.fields["@"+queue+":fresh"])
+	if max(fresh, 0)+n > max(declared.LimitOf(v.opts.Capacity)/v.opts.Partitions, 1) {
+		return job.ErrOwnLimit
+	}
+	return nil
+}
+
 // filled returns how much of one partition's capacity is used.
 func (v *View) filled(now *counts) int64 { return v.taken(now, "fresh", v.opts.Capacity) }
 

@@ -21,7 +21,7 @@ type verdict struct {
 }
 
 // decide says what happens to a schedule whose time has come, by Redis' clock. While an occurrence is the latest that
-// has come, it may be fired; what is behind it depends on the schedule's catch-up.
+// has come, it may be fired; the fate of earlier ones depends on the schedule's catch-up.
 func decide(s *job.Schedule, t *Timetable, now time.Time) verdict {
 	by := now.Add(-t.offset)
 	keep := 1

@@ -79,7 +79,7 @@ func (f *Firer) runOnce(ctx context.Context) time.Duration {
 	return min(f.wait, max(next.Sub(f.Now()), time.Millisecond))
 }
 
-// pass fires what is due, and returns when the next schedule is due; zero = none is that it knows of.
+// pass fires the due schedules, and returns when the next schedule is due; zero = SQL has no such schedule.
 func (f *Firer) pass(ctx context.Context) (next time.Time, err error) {
 	due, next, err := f.table.DueSchedules(ctx, f.Now(), job.MaxSchedules)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *Firer) pass(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// fireAll fires what is due of a schedule.
+// fireAll fires the due occurrences of a schedule.
 func (f *Firer) fireAll(ctx context.Context, s *job.Schedule) error {
 	t, err := New(s)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package schedule makes jobs at times: it reads cron expressions, knows which time is next, and fires what is due.
-// SQL has the schedules and decides which process fires an occurrence (docs/adr/0042-schedules-are-fired-by-sql.md).
+// Package schedule makes jobs at times: it reads cron expressions, knows which time is next, and fires the due
+// schedules. SQL has them and decides which process fires an occurrence (docs/adr/0042-schedules-are-fired-by-sql.md).
 package schedule
 
 import (

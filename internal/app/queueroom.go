@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// inQueue is a job that is accepted together with others, and the queue in which it will wait.
+type inQueue struct {
+	id    job.ID
+	queue string
+}
+
+// queueRoom returns the first of the jobs whose queue has no room for all of them, and job.ErrOwnLimit; -1 if all queues
+// have room.
+func queueRoom(ctx context.Context, view *queue.View, jobs []inQueue) (at int, err error) {
+	type place struct {
+		queue     string
+		partition int
+	}
+	count, first := map[place]int{}, map[place]int{}
+	for i, j := range jobs {
+		p := place{j.queue, j.id.Partition()}
+		if count[p]++; count[p] == 1 {
+			first[p] = i
+		}
+	}
+	for p, n := range count {
+		if err := view.QueueRoom(ctx, jobs[first[p]].id, p.queue, n); err != nil {
+			return first[p], err
+		}
+	}
+	return -1, nil
+}
+
+// queueRoom returns the refusal of a flow whose jobs a declared queue has no room for.
+func (f flows) queueRoom(ctx context.Context, of *job.Flow, quota int) error {
+	jobs := make([]inQueue, len(of.Jobs))
+	for i := range of.Jobs {
+		jobs[i] = inQueue{of.Jobs[i].ID, of.Jobs[i].QueueName()}
+	}
+	at, err := queueRoom(ctx, f.view, jobs)
+	if err != nil {
+		j := &of.Jobs[at]
+		return f.admission.Refused(&job.Submission{Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota}, err)
+	}
+	return nil
+}
