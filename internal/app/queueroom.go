@@ -13,8 +13,8 @@ type inQueue struct {
 	queue string
 }
 
-// queueRoom returns the first of the jobs whose queue has no room for all of them, and job.ErrOwnLimit; -1 if all queues
-// have room.
+// queueRoom returns a job whose queue has no room for all of the jobs, and job.ErrOwnLimit; -1 if all queues have
+// room.
 func queueRoom(ctx context.Context, view *queue.View, jobs []inQueue) (at int, err error) {
 	type place struct {
 		queue     string

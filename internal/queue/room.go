@@ -48,9 +48,9 @@ func (v *View) RoomFor(ctx context.Context, id job.ID, tier job.Tier, owner stri
 	return nil
 }
 
-// QueueRoom says whether the partition of id would accept n more jobs into a declared queue now, to run at once: nil, or
-// job.ErrOwnLimit if the queue would have more ready jobs that were never claimed than it may have. main has no limit of
-// its own. QueueRoom counts as submit.lua does and reserves nothing.
+// QueueRoom says whether the partition of id would accept n more jobs into a declared queue now, to run at once: nil,
+// or job.ErrOwnLimit if the queue would have more ready jobs that were never claimed than it may have. main has no
+// limit of its own. QueueRoom counts as submit.lua does and reserves nothing.
 func (v *View) QueueRoom(ctx context.Context, id job.ID, queue string, n int) error {
 	if queue == job.MainQueue {
 		return nil
