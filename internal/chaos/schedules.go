@@ -46,6 +46,8 @@ func (c *cluster) occurrenceFacts(report *check.Report, e *check.Evidence) {
 	}
 	report.Fact("changes of schedules", "%d, of which %d without an answer and %d refused", len(e.Schedules.Changes),
 		fates[check.Unknown], fates[check.Fail])
-	report.Fact("occurrences", "%d fired, %d missed (%s); %d more jobs were asked for", report.Counts.Occurred-asked,
-		report.Counts.Missed, strings.Join(why, ", "), asked)
+	n := &report.Counts
+	report.Fact("occurrences", "%d fired, %d missed (%s); %d of all came when their schedule was certain",
+		n.Occurred-asked, n.Missed, strings.Join(why, ", "), n.Judged)
+	report.Fact("jobs of schedules that operators asked for", "%d", asked)
 }

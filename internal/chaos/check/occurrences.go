@@ -120,6 +120,7 @@ func (b *book) everyOccurrence(t *timetable, s *tense) {
 		b.say("S28", t.name, "its last occurrence was decided at %s, although it %s", clock(decided), s)
 	}
 	for at := s.wish.after(s.from.Add(time.Second)); !at.After(decided); at = s.wish.after(at) {
+		b.report.Counts.Judged++
 		var as []any
 		for _, r := range t.rows {
 			switch {
