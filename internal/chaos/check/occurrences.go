@@ -12,7 +12,7 @@ import (
 // earlier schedule comes; the answer shows the change. Each job of a schedule is one of its occurrences, or an operator
 // asked for it.
 func onTime(b *book) {
-	all := b.timetables()
+	all := b.schedules()
 	for _, t := range all {
 		for _, c := range t.changes {
 			if c.Verb == "put" && c.Fate == OK && c.Now != c.Asked {
@@ -30,8 +30,8 @@ func onTime(b *book) {
 				b.firedRow(t, r)
 			}
 		}
-		for i := range t.tenses {
-			if s := &t.tenses[i]; s.active() {
+		for i := range t.periods {
+			if s := &t.periods[i]; s.active() {
 				b.everyOccurrence(t, s)
 			}
 		}
@@ -41,7 +41,7 @@ func onTime(b *book) {
 }
 
 // firedRow checks a row of an occurrence that became a job.
-func (b *book) firedRow(t *timetable, r *OccurrenceRun) {
+func (b *book) firedRow(t *schedule, r *OccurrenceRun) {
 	if !madeAt(r.JobID).Equal(r.Occurrence) {
 		b.say("S28", r.JobID, "it is the job of %s at %s, and its id says %s", t.name, clock(r.Occurrence),
 			clock(madeAt(r.JobID)))
@@ -63,15 +63,15 @@ func (b *book) firedRow(t *timetable, r *OccurrenceRun) {
 }
 
 // missedRow checks a row of missed occurrences: none of them is of a time in which the schedule did not fire.
-func (b *book) missedRow(t *timetable, r *OccurrenceRun) {
+func (b *book) missedRow(t *schedule, r *OccurrenceRun) {
 	if r.Reason == "" {
 		b.say("S28", t.name, "the occurrence of %s was missed without a reason", clock(r.Occurrence))
 	}
 	if s := t.in(r.At, apart); s != nil && !s.active() {
 		b.say("S28", t.name, "it missed an occurrence at %s, and it %s", clock(r.At), s)
 	}
-	for i := range t.tenses {
-		s := &t.tenses[i]
+	for i := range t.periods {
+		s := &t.periods[i]
 		if s.wish == nil || !s.paused {
 			continue
 		}
@@ -86,7 +86,7 @@ func (b *book) missedRow(t *timetable, r *OccurrenceRun) {
 }
 
 // askedRow checks a row of a job that an operator asked for.
-func (b *book) askedRow(t *timetable, r *OccurrenceRun) {
+func (b *book) askedRow(t *schedule, r *OccurrenceRun) {
 	known := slices.ContainsFunc(t.asked, func(op *Op) bool {
 		return op.ID == r.JobID || op.Fate == Unknown && b.may(op, r.Occurrence)
 	})
@@ -100,12 +100,12 @@ func (b *book) askedRow(t *timetable, r *OccurrenceRun) {
 
 // may says whether an operator's request without an answer may have been executed at a time.
 func (b *book) may(op *Op, at time.Time) bool {
-	return at.After(op.Sent.Add(-fireSlack)) && at.Before(b.strikes(op.Sent, op.Answered, op.Server))
+	return at.After(op.Sent.Add(-fireSlack)) && at.Before(b.actsUntil(op.Sent, op.Answered, op.Server))
 }
 
 // everyOccurrence checks that no occurrence was passed over, and none came twice, while a schedule fired. What was
 // due and not decided when the schedule was changed is not judged. At the end of the run nothing may be behind.
-func (b *book) everyOccurrence(t *timetable, s *tense) {
+func (b *book) everyOccurrence(t *schedule, s *period) {
 	decided := time.Time{} // the last occurrence that was decided in this time
 	for _, r := range t.rows {
 		through := r.Through
@@ -140,7 +140,7 @@ func (b *book) everyOccurrence(t *timetable, s *tense) {
 
 // noOverlap checks that no two jobs of a schedule run at once, unless its overlap allows that or a worker may run a
 // job that Redis forgot.
-func (b *book) noOverlap(t *timetable) {
+func (b *book) noOverlap(t *schedule) {
 	type run struct {
 		attempt
 		life    int
@@ -175,12 +175,12 @@ func (b *book) noOverlap(t *timetable) {
 }
 
 // noOtherJob checks that each job of the schedules' API key is in a row, or in an answer to an operator.
-func (b *book) noOtherJob(all []*timetable) {
+func (b *book) noOtherJob(all []*schedule) {
 	for _, s := range b.submits {
 		if !s.unnoted() {
 			continue
 		}
-		excused := slices.ContainsFunc(all, func(t *timetable) bool {
+		excused := slices.ContainsFunc(all, func(t *schedule) bool {
 			return (s.Schedule == "?" || s.Schedule == t.name) && b.rowIsLost(t, madeAt(s.ID))
 		})
 		if !excused {
@@ -192,12 +192,12 @@ func (b *book) noOtherJob(all []*timetable) {
 
 // rowIsLost says whether a schedule may have made a job at a time of which no row was read: its deletion deleted the
 // row. The row of an occurrence is written late while a store is away.
-func (b *book) rowIsLost(t *timetable, at time.Time) bool {
+func (b *book) rowIsLost(t *schedule, at time.Time) bool {
 	noted := slices.ContainsFunc(t.rows, func(r *OccurrenceRun) bool { return r.Occurrence.Equal(at) })
 	return !noted && slices.ContainsFunc(t.changes, func(c *ScheduleChange) bool {
 		until := c.Answered
 		if c.Fate == Unknown {
-			until = b.strikes(c.Sent, c.Answered, c.Server)
+			until = b.actsUntil(c.Sent, c.Answered, c.Server)
 		}
 		return c.Verb == "delete" && c.Fate != Fail && at.After(c.Read.Add(-lateRow)) && at.Before(until.Add(fireSlack))
 	})
