@@ -34,6 +34,9 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.ErrorCode, r.Detail) }
 
+// forNow says whether the same call may succeed later.
+func (r *refusal) forNow() bool { return r.Status >= 500 || r.Status == http.StatusTooManyRequests }
+
 // call makes one call. Its error is a *refusal if the server has answered.
 func (w *Worker) call(ctx context.Context, verb string, body, answer any, most time.Duration) error {
 	return w.callAt(ctx, "api/worker/"+verb, verb, body, answer, most)

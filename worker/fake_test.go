@@ -39,6 +39,7 @@ type fakeServer struct {
 	asked   []string    // the bodies of such calls
 
 	logs  map[string][]string // lines, by lease
+	away  map[string]int      // how often the lines of a lease are refused for now
 	tells map[string][]string // the progress in heartbeats, by lease: "step done"
 
 	// fault decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
@@ -111,6 +112,11 @@ func (s *fakeServer) log(_ context.Context, body []byte) any {
 	answers := make([]map[string]any, len(asked.Logs))
 	for i, l := range asked.Logs {
 		answers[i] = map[string]any{"outcome": "OK"}
+		if s.away[l.Lease] > 0 {
+			s.away[l.Lease]--
+			answers[i] = map[string]any{"error": refusal{Status: 503, ErrorCode: "SYSTEM_UNHEALTHY"}}
+			continue
+		}
 		if s.words[l.Lease] == "LOST" {
 			answers[i] = map[string]any{"error": map[string]any{"errorCode": "LEASE_LOST"}}
 			continue

@@ -22,15 +22,18 @@ type Input struct {
 
 // FlowJob is a job to add to a flow. Its fields are those of POST /jobs.
 type FlowJob struct {
-	Type         string   `json:"type,omitempty"`
-	Payload      any      `json:"payload,omitempty"`
-	Tier         string   `json:"tier,omitempty"` // "" = UNPAID
-	Queue        string   `json:"queue,omitempty"`
-	Key          string   `json:"key,omitempty"` // of its line
-	DelaySeconds float64  `json:"delaySeconds,omitempty"`
-	MaxRetries   *int     `json:"maxRetries,omitempty"`
-	After        []string `json:"after,omitempty"`     // names of jobs of the flow
-	OnFailure    string   `json:"onFailure,omitempty"` // cancel, run or wait; "" = cancel
+	Type                 string    `json:"type,omitempty"`
+	Payload              any       `json:"payload,omitempty"`
+	Tier                 string    `json:"tier,omitempty"` // "" = UNPAID
+	Queue                string    `json:"queue,omitempty"`
+	Key                  string    `json:"key,omitempty"` // of its line
+	DelaySeconds         float64   `json:"delaySeconds,omitempty"`
+	RunAt                time.Time `json:"runAt,omitzero"`
+	MaxRetries           *int      `json:"maxRetries,omitempty"`
+	MaxProcessingSeconds float64   `json:"maxProcessingSeconds,omitempty"`
+	CallbackURL          string    `json:"callbackUrl,omitempty"`
+	After                []string  `json:"after,omitempty"`     // names of jobs of the flow
+	OnFailure            string    `json:"onFailure,omitempty"` // cancel, run or wait; "" = cancel
 }
 
 // ErrNoInput means that the running job waited for no job of that name, or is of no flow.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 )
 
 // A job of a flow reads what the jobs before it left behind, and adds jobs; a call that was refused for now is
@@ -39,7 +40,9 @@ func TestFlow(t *testing.T) {
 			if _, err := InputOf(ctx, "c"); !errors.Is(err, ErrNoInput) {
 				return "", fmt.Errorf("another name: %w", err)
 			}
-			ids, err := AddToFlow(ctx, map[string]FlowJob{"j/1": {Type: "PART", After: []string{"j"}}})
+			ids, err := AddToFlow(ctx, map[string]FlowJob{"j/1": {
+				Type: "PART", After: []string{"j"}, RunAt: time.Unix(0, 0).UTC(), MaxProcessingSeconds: 1.5, CallbackURL: "http://c",
+			}})
 			return string(one.Result) + ids["j/1"], err
 		})
 	})
@@ -47,7 +50,8 @@ func TestFlow(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	want := []string{`{"lease":"lease-j"}`, `{"lease":"lease-j","name":"b"}`,
-		`{"lease":"lease-j","jobs":{"j/1":{"type":"PART","after":["j"]}}}`}
+		`{"lease":"lease-j","jobs":{"j/1":{"type":"PART","runAt":"1970-01-01T00:00:00Z","maxProcessingSeconds":1.5,` +
+			`"callbackUrl":"http://c","after":["j"]}}}`}
 	if !slices.Equal(s.asked, want) {
 		t.Errorf("asked %q", s.asked)
 	}

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 )
 
@@ -18,6 +17,11 @@ type logEntry struct {
 	kept    int // lines that waited
 	lost    int // lines that did not fit
 	size    int
+}
+
+// logAnswer is the server's answer about the lines of one lease.
+type logAnswer struct {
+	Error *refusal `json:"error"` // nil = it has them, or stores none of this queue
 }
 
 // sendLogs sends what waits, and comes again while lines wait.
@@ -47,10 +51,7 @@ func (w *Worker) flush(ctx context.Context, of *attempt) {
 			return
 		}
 		var answer struct {
-			Logs []struct {
-				Outcome string   `json:"outcome"`
-				Error   *refusal `json:"error"`
-			} `json:"logs"`
+			Logs []logAnswer `json:"logs"`
 		}
 		body := struct {
 			Worker string     `json:"worker"`
@@ -60,18 +61,33 @@ func (w *Worker) flush(ctx context.Context, of *attempt) {
 		refused, ok := errors.AsType[*refusal](err)
 		switch {
 		case err == nil:
-			w.mu.Lock()
-			for i := range batch {
-				lost := i < len(answer.Logs) && answer.Logs[i].Error != nil
-				batch[i].attempt.told.sent(&batch[i], lost)
+			if w.linesAnswered(batch, answer.Logs) {
+				rest(ctx, 100*time.Millisecond)
 			}
-			w.mu.Unlock()
-		case !ok || refused.Status >= 500 || refused.Status == http.StatusTooManyRequests:
+		case !ok || refused.forNow():
 			rest(ctx, 100*time.Millisecond)
 		default:
 			w.linesRefused(batch, refused)
 		}
 	}
+}
+
+// linesAnswered takes off the lines that the server has answered. again is true if it cannot store some of them now.
+func (w *Worker) linesAnswered(batch []logEntry, answers []logAnswer) (again bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		var refused *refusal
+		if i < len(answers) {
+			refused = answers[i].Error
+		}
+		if refused != nil && refused.forNow() {
+			again = true
+			continue
+		}
+		batch[i].attempt.told.sent(&batch[i], refused != nil)
+	}
+	return again
 }
 
 // linesRefused takes note that the server refuses a call with lines. Of several jobs each one's lines go in a call of

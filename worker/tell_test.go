@@ -148,6 +148,29 @@ func TestLogger_Refused(t *testing.T) {
 	}
 }
 
+// Lines that the server cannot store now, beside those of another job that it stores, are sent again.
+func TestLogger_Away(t *testing.T) {
+	t.Parallel()
+	s := newFake(t)
+	s.away = map[string]int{"lease-1": 3}
+	s.add("1", "LOG", `{}`)
+	s.add("2", "LOG", `{}`)
+	s.worker(func(w *Worker) {
+		Handle(w, "LOG", func(ctx context.Context, in size) (size, error) {
+			Logger(ctx).Info("one")
+			s.until("the lines", func() bool { return len(s.logs) == 2 })
+			return in, nil
+		})
+	})
+	s.reported("1")
+	s.reported("2")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := fmt.Sprint(s.logs, s.away["lease-1"]); got != "map[lease-1:[1 INFO one] lease-2:[1 INFO one]] 0" {
+		t.Error(got)
+	}
+}
+
 // The lines are lost if the server understands none of them, and a handler's end waits for two answers only.
 func TestLogger_RefusesAll(t *testing.T) {
 	t.Parallel()

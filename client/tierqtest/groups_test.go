@@ -1,7 +1,6 @@
 package tierqtest_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -266,7 +265,7 @@ func TestImport(t *testing.T) {
 	s := tierqtest.New(t)
 	s.Handle("ROW", func(j tierqtest.Job) (any, error) { return nil, nil })
 	s.Handle("REPORT", func(j tierqtest.Job) (any, error) { return "sent", nil })
-	c, ctx := s.Client(), context.Context(soon(t))
+	c, ctx := s.Client(), soon(t)
 	id := made(t, c, client.NewBatch{Name: "import", Then: &client.Then{Type: "REPORT"}})
 	rows := make([]client.Submission, 300)
 	for i := range rows {

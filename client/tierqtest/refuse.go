@@ -20,8 +20,8 @@ type Refusal struct {
 }
 
 // Refuse makes the server refuse the next n submits, and accept no job of them. A submit of many jobs or of a flow
-// counts as one, and so does the making of a batch. Each try of a client counts. It comes after the submits that earlier
-// calls of Refuse and LoseAnswers are waiting for.
+// counts as one, and so does the making of a batch. Each try of a client counts. It comes after the submits that
+// earlier calls of Refuse and LoseAnswers are waiting for.
 func (s *Server) Refuse(n int, r Refusal) {
 	status := cmp.Or(r.Status, http.StatusServiceUnavailable)
 	f := fake.Fault{Status: status, Code: cmp.Or(r.Code, codes[status], "INVALID_REQUEST")}

@@ -137,8 +137,8 @@ func (f *flow) wrong() string {
 	return ""
 }
 
-// settle releases or cancels the jobs that wait for nothing any more. A job that it cancels has ended, which settles the
-// flow again.
+// settle releases or cancels the jobs that wait for nothing any more. A job that it cancels has ended, which settles
+// the flow again.
 func (s *Server) settle(f *flow) {
 	for _, j := range f.jobs {
 		if j.Status != "WAITING" {

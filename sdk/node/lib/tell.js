@@ -169,13 +169,19 @@ export class Logs {
     const body = `{"worker":${JSON.stringify(this.#w.name)},"logs":[${entries.join(',')}]}`;
     try {
       const { logs } = await this.#w.call('log', { body, timeout: TELL_TIME });
+      let again;
       batch.forEach((entry, i) => {
         const { told } = entry.job.inner;
-        if (logs[i]?.error?.errorCode === 'LEASE_LOST') told.forget();
+        const { status, errorCode, detail } = logs[i]?.error ?? {};
+        if (status === 429 || status >= 500) {
+          again = new TierqError(`log: ${status} ${errorCode}: ${detail}`, { status });
+          return;
+        }
+        if (errorCode === 'LEASE_LOST') told.forget();
         else told.taken(entry);
         this.#alone.delete(entry.job);
       });
-      return undefined;
+      return again;
     } catch (e) {
       if (!(e instanceof TierqError)) throw e;
       if (e.passing || e.status >= 500) return e;

@@ -22,6 +22,7 @@ export class Fake {
   bodies = []; // of submits and batches
   flows = []; // the answers about flows, batches and schedules, in the same way as polls
   queries = []; // of these calls
+  away = {}; // how often the lines of a lease are refused for now
   ifs = []; // of these calls: the versions that they ask for
   logged = [{ items: [{ seq: 1, level: 'INFO', text: 'one' }], after: 1, more: false, ended: true }];
   polls = []; // the answers to polls, in their order; the last one repeats
@@ -128,6 +129,7 @@ export class Fake {
     return {
       logs: body.logs.map(({ lease, from, lines }) => {
         if (this.words[lease] === 'LOST') return { error: { status: 409, errorCode: 'LEASE_LOST' } };
+        if (this.away[lease]-- > 0) return { error: { status: 503, errorCode: 'SYSTEM_UNHEALTHY' } };
         if (this.ends.has(lease)) this.wrong.push(`lines of ${lease} after its report`);
         const kept = (this.logs[lease] ??= []);
         lines.forEach((line, i) => {

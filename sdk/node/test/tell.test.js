@@ -133,3 +133,19 @@ function deferred() {
   d.promise = new Promise((resolve) => (d.resolve = resolve));
   return d;
 }
+
+test('lines that the server cannot store now, beside those of another job, are sent again', async (t) => {
+  const fake = await Fake.start(t);
+  fake.away = { 'lease-a': 2 };
+  fake.add('a', 'LOG', {});
+  fake.add('b', 'LOG', {});
+  start(fake, {
+    LOG: async (_, job) => {
+      job.log.info('one');
+      await fake.until('the lines', () => fake.logs['lease-a']?.length && fake.logs['lease-b']?.length);
+    },
+  });
+  await fake.reported('a');
+  await fake.reported('b');
+  assert.deepEqual(fake.logs, { 'lease-a': [[1, 'INFO', 'one']], 'lease-b': [[1, 'INFO', 'one']] });
+});

@@ -24,6 +24,7 @@ class Fake:
         self.state, self.lease_ms = "run", 30_000
         self.keys = {}  # submitted jobs, by Idempotency-Key
         self.flows = []  # the answers about flows, batches and schedules, in the same way as polls
+        self.away = {}  # how often the lines of a lease are refused for now
         self.queries, self.ifs = [], []  # of these calls: the queries, and the versions that they ask for
         self.logged = [{"items": [{"seq": 1, "text": "one"}], "after": 1, "more": False, "ended": True}]
         self.polls = []  # the answers to polls, in their order; the last one repeats
@@ -163,6 +164,10 @@ class Fake:
                 lease, kept = entry["lease"], self.logs.setdefault(entry["lease"], {})
                 if self.words.get(lease) == "LOST":
                     answers.append({"error": {"status": 409, "errorCode": "LEASE_LOST"}})
+                    continue
+                if self.away.get(lease):
+                    self.away[lease] -= 1
+                    answers.append({"error": {"status": 503, "errorCode": "SYSTEM_UNHEALTHY"}})
                     continue
                 if lease in self.ends:
                     self.wrong.append("lines of %s after its report" % lease)

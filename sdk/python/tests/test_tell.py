@@ -33,6 +33,21 @@ class TellTest(unittest.TestCase):
 
         self.addCleanup(stop)
 
+    def test_away(self):
+        """Lines that the server cannot store now, beside those of another job, are sent again."""
+        self.fake.away = {"lease-a": 2}
+        self.fake.add("a", "LOG", {})
+        self.fake.add("b", "LOG", {})
+
+        def log(payload, job):
+            job.log.info("one")
+            self.fake.until("the lines", lambda: self.fake.logs.get("lease-a") and self.fake.logs.get("lease-b"))
+
+        self.start({"LOG": log})
+        self.fake.reported("a")
+        self.fake.reported("b")
+        self.assertEqual(self.fake.logs, {"lease-" + j: {1: ("INFO", "one", None)} for j in "ab"})
+
     def test_before_the_report(self):
         """The last progress and all lines come before the report, over calls that fail."""
         self.fake.fault = lambda verb, n, body: (503, 1, 0)[min(n, 3) - 1] if verb == "log" else 0

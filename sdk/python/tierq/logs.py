@@ -84,16 +84,21 @@ class Logs:
                 return e
             self._refused(batch, e)
             return None
+        again = None
         with s.changed:
             for i, (job, taken) in enumerate(batch):
-                job._told.alone = False
                 error = (said[i] if i < len(said) else {}).get("error") or {}
+                status = error.get("status", 0)
+                if status == 429 or status >= 500:
+                    again = TierqError("log: %d %s" % (status, error.get("errorCode")), status=status)
+                    continue
+                job._told.alone = False
                 if error.get("errorCode") == "LEASE_LOST":
                     job._told.forget()
                 else:
                     job._told.taken(taken)
             s.changed.notify_all()
-        return None
+        return again
 
     def _refused(self, batch: Batch, e: TierqError) -> None:
         s = self._state
