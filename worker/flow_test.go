@@ -41,7 +41,8 @@ func TestFlow(t *testing.T) {
 				return "", fmt.Errorf("another name: %w", err)
 			}
 			ids, err := AddToFlow(ctx, map[string]FlowJob{"j/1": {
-				Type: "PART", After: []string{"j"}, RunAt: time.Unix(0, 0).UTC(), MaxProcessingSeconds: 1.5, CallbackURL: "http://c",
+				Type: "PART", After: []string{"j"}, RunAt: time.Unix(0, 0).UTC(), MaxProcessingSeconds: 1.5,
+				CallbackURL: "http://c",
 			}})
 			return string(one.Result) + ids["j/1"], err
 		})

@@ -102,3 +102,38 @@ func ExampleServer_LoseAnswers() {
 	fmt.Println(err, len(s.Jobs()), "job")
 	// Output: <nil> 1 job
 }
+
+// importRows is the program under test: it imports rows, and sends one mail when all of them are in.
+func importRows(ctx context.Context, c *client.Client, rows int) error {
+	mail := &client.Then{Type: "SEND_EMAIL", Payload: map[string]any{"subject": "All rows are in."}}
+	b, err := c.CreateBatch(ctx, client.NewBatch{Name: "import", Then: mail})
+	if err != nil {
+		return err
+	}
+	for n := range rows {
+		if _, err := c.Submit(ctx, client.Unpaid, "ROW", n, client.InBatch(b.BatchID)); err != nil {
+			return err
+		}
+	}
+	_, err = c.SealBatch(ctx, b.BatchID)
+	return err
+}
+
+// The last job of a batch is there when the batch is sealed and all its members have ended.
+func ExampleServer_Batches() {
+	s := tierqtest.Start()
+	defer s.Close()
+	if err := importRows(context.Background(), s.Client(), 2); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Batches()[0].State, len(s.Jobs()), "jobs")
+	for _, row := range s.Jobs() {
+		s.Complete(row.ID, nil)
+	}
+	mail := s.Jobs()[2]
+	fmt.Println(s.Batches()[0].State, mail.Type, string(mail.Payload))
+	// Output:
+	// RUNNING 2 jobs
+	// FINISHED SEND_EMAIL {"subject":"All rows are in."}
+}
