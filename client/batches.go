@@ -16,9 +16,19 @@ type NewBatch struct {
 	Tier        Tier   // of the job at the end, unless Then names one; "" = UNPAID
 	Then        *Then  // nil = no job
 	CallbackURL string // gets a signed POST at the end of each round
+	// Jobs are the first members, at most 1,000: the server takes the batch with all of them, or not at all.
+	Jobs   []BatchJob
+	Sealed bool // the batch takes no other members
 	// IdempotencyKey makes the call idempotent as long as the server keeps the batch; "" = a random key, which protects
 	// against lost answers only.
 	IdempotencyKey string
+}
+
+// BatchJob is a job that comes with the call that makes its batch. Of the Submission, Unique, BatchID and
+// IdempotencyKey must be empty.
+type BatchJob struct {
+	Submission
+	Tier Tier // "" = the batch's
 }
 
 // ThenOn says at the end of which rounds the then job of a batch runs.
@@ -74,6 +84,9 @@ type Batch struct {
 	EndedAt     time.Time  `json:"endedAt,omitzero"`
 	CancelledAt time.Time  `json:"cancelledAt,omitzero"` // when a cancel of it was first asked for
 
+	// Jobs are the ids of the jobs that came with CreateBatch, in their order; only CreateBatch returns them.
+	Jobs []string `json:"jobs,omitempty"`
+
 	Raw json.RawMessage `json:"-"` // the whole answer; none in a list
 }
 
@@ -105,12 +118,35 @@ const batchesPath = "api/batches"
 // InBatch makes the job a member of an open batch: see NewBatch. It excludes a unique key.
 func InBatch(batchID string) SubmitOption { return func(s *Submission) { s.BatchID = batchID } }
 
-// CreateBatch makes an open batch.
+// CreateBatch makes a batch, with its first members if it has any. Its errors are those of SubmitJob; Error.Fields name
+// the job, as jobs.<place>.
 func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (Batch, error) {
-	own := Submission{IdempotencyKey: b.IdempotencyKey}
+	body, err := b.encode()
+	if err != nil {
+		return Batch{}, fmt.Errorf("create batch: %w", err)
+	}
+	return c.createBatch(ctx, body, b.IdempotencyKey)
+}
+
+// CreateBatchJSON is CreateBatch for the body of a request, as POST /api/batches takes it.
+func (c *Client) CreateBatchJSON(ctx context.Context, body json.RawMessage, idempotencyKey string) (Batch, error) {
+	if !json.Valid(body) {
+		return Batch{}, fmt.Errorf("create batch: %w: it is no JSON", ErrInvalid)
+	}
+	return c.createBatch(ctx, body, idempotencyKey)
+}
+
+func (c *Client) createBatch(ctx context.Context, body []byte, key string) (Batch, error) {
+	own := Submission{IdempotencyKey: key}
 	if _, err := own.encode(""); err != nil {
 		return Batch{}, fmt.Errorf("create batch: %w", err)
 	}
+	return c.batch(ctx, call{verb: "create batch", method: http.MethodPost, path: batchesPath, body: body, key: own.key(),
+		changes: true})
+}
+
+// encode returns the body of the request that makes the batch.
+func (b *NewBatch) encode() ([]byte, error) {
 	type then struct {
 		Type       string `json:"type"`
 		Payload    any    `json:"payload,omitempty"`
@@ -120,21 +156,32 @@ func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (Batch, error) {
 		On         ThenOn `json:"on,omitempty"`
 	}
 	asked := struct {
-		Name        string `json:"name"`
-		Tier        Tier   `json:"tier,omitempty"`
-		CallbackURL string `json:"callbackUrl,omitempty"`
-		Then        *then  `json:"then,omitempty"`
-	}{Name: b.Name, Tier: b.Tier, CallbackURL: b.CallbackURL}
+		Name        string           `json:"name"`
+		Tier        Tier             `json:"tier,omitempty"`
+		CallbackURL string           `json:"callbackUrl,omitempty"`
+		Then        *then            `json:"then,omitempty"`
+		Jobs        []map[string]any `json:"jobs,omitempty"`
+		Sealed      bool             `json:"sealed,omitempty"`
+	}{Name: b.Name, Tier: b.Tier, CallbackURL: b.CallbackURL, Sealed: b.Sealed}
 	if b.Then != nil {
 		t := then(*b.Then)
 		asked.Then = &t
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return Batch{}, fmt.Errorf("create batch: %w", err)
+	for i := range b.Jobs {
+		j := &b.Jobs[i]
+		if j.Unique != nil || j.BatchID != "" || j.IdempotencyKey != "" {
+			return nil, fmt.Errorf("job %d: a job of a new batch has no unique key, no batch and no key of its own", i)
+		}
+		said, err := j.members(j.Tier)
+		if err != nil {
+			return nil, fmt.Errorf("job %d: %w", i, err)
+		}
+		if j.TraceID != "" {
+			said["traceId"] = j.TraceID
+		}
+		asked.Jobs = append(asked.Jobs, said)
 	}
-	return c.batch(ctx, call{verb: "create batch", method: http.MethodPost, path: batchesPath, body: body, key: own.key(),
-		changes: true})
+	return json.Marshal(asked)
 }
 
 func (c *Client) batch(ctx context.Context, k call) (Batch, error) {

@@ -94,3 +94,47 @@ func TestBatches(t *testing.T) {
 		}
 	}
 }
+
+// A batch takes its first members with the call that makes it, each with a tier of its own.
+func TestCreateBatch_WithJobs(t *testing.T) {
+	t.Parallel()
+	const id = "019de340-01fe-7a58-be69-567cd7d6b7d4"
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Header.Get("Idempotency-Key")+" "+string(body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"batchId":"`+id+`","jobs":["a","b"]}`)
+	}))
+	defer server.Close()
+	c := client.New(server.URL)
+	b, err := c.CreateBatch(t.Context(), client.NewBatch{Name: "n", Sealed: true, IdempotencyKey: "k", Jobs: []client.BatchJob{
+		{Submission: client.Submission{Type: "ROW", Payload: 1, TraceID: "t"}, Tier: client.Paid}, {},
+	}})
+	if err != nil || !reflect.DeepEqual(b.Jobs, []string{"a", "b"}) {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if b, err = c.CreateBatchJSON(t.Context(), []byte(`{"name":"m"}`), "k"); err != nil || b.BatchID != id {
+		t.Errorf("%+v, %v", b, err)
+	}
+	want := []string{`k {"name":"n","jobs":[{"payload":1,"tier":"PAID","traceId":"t","type":"ROW"},{}],"sealed":true}`,
+		`k {"name":"m"}`}
+	if !reflect.DeepEqual(asked, want) {
+		t.Errorf("%q, want %q", asked, want)
+	}
+	for _, j := range []client.Submission{
+		{BatchID: id}, {IdempotencyKey: "k"}, {Unique: &client.Unique{Key: "k"}}, {Delay: -1}, {TraceID: "a b"},
+	} {
+		_, err := c.CreateBatch(t.Context(), client.NewBatch{Name: "n", Jobs: []client.BatchJob{{Submission: j}}})
+		if err == nil || !strings.Contains(err.Error(), "job 0: ") {
+			t.Errorf("%+v: %v", j, err)
+		}
+	}
+	if _, err := c.CreateBatchJSON(t.Context(), []byte(`{`), ""); !errors.Is(err, client.ErrInvalid) {
+		t.Error(err)
+	}
+	if len(asked) != len(want) {
+		t.Errorf("a bad batch was sent: %q", asked)
+	}
+}

@@ -143,25 +143,14 @@ func (c *Client) submitFlow(ctx context.Context, body []byte, own Submission) (F
 func (f *NewFlow) encode() ([]byte, error) {
 	jobs := make(map[string]map[string]any, len(f.Jobs))
 	for name, j := range f.Jobs {
-		text, err := j.Submission.encode("")
-		if err != nil {
-			return nil, fmt.Errorf("job %s: %w", name, err)
-		}
 		if j.Unique != nil || j.BatchID != "" || j.ExpiresIn > 0 ||
 			!j.ExpiresAt.IsZero() || j.IdempotencyKey != "" || j.TraceID != "" {
 			return nil, fmt.Errorf("job %s: a job of a flow has no unique key, no batch, no expiry, no key and no trace of "+
 				"its own", name)
 		}
-		var said map[string]json.RawMessage
-		if err := json.Unmarshal(text, &said); err != nil {
+		one, err := j.members(j.Tier)
+		if err != nil {
 			return nil, fmt.Errorf("job %s: %w", name, err)
-		}
-		one := make(map[string]any, len(said)+3)
-		for member, value := range said {
-			one[member] = value
-		}
-		if j.Tier != "" {
-			one["tier"] = j.Tier
 		}
 		if len(j.After) > 0 {
 			one["after"] = j.After

@@ -276,6 +276,26 @@ func (s *Submission) encode(key string) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
+// members returns the members of the submission's body, and its tier, if it names one.
+func (s *Submission) members(tier Tier) (map[string]any, error) {
+	text, err := s.encode("")
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return nil, err
+	}
+	all := make(map[string]any, len(said)+3)
+	for name, value := range said {
+		all[name] = value
+	}
+	if tier != "" {
+		all["tier"] = tier
+	}
+	return all, nil
+}
+
 // tierPath returns the path of a tier: its name in lower case.
 func tierPath(tier Tier) (string, error) {
 	if tier == "" || strings.ContainsFunc(string(tier), func(r rune) bool { return !letter(r) }) {

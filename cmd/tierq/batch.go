@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,8 +13,8 @@ import (
 )
 
 func (p program) batchCommand() *cobra.Command {
-	return group("batch", "Run one job when many others have ended", p.batchCreateCommand(), p.batchSealCommand(),
-		p.batchShowCommand(), p.batchMembersCommand(), p.batchListCommand(), p.batchCancelCommand())
+	return group("batch", "Run one job when many others have ended", p.batchCreateCommand(), p.batchSubmitCommand(),
+		p.batchSealCommand(), p.batchShowCommand(), p.batchMembersCommand(), p.batchListCommand(), p.batchCancelCommand())
 }
 
 const someBatch = "019de340-01fe-7a58-be69-567cd7d6b7d4"
@@ -61,6 +62,47 @@ func (p program) batchCreateCommand() *cobra.Command {
 			return err
 		}
 		if s.format == asJSON || s.format == asNDJSON {
+			return s.document(made.Raw)
+		}
+		return s.line(made.BatchID)
+	})
+	return cmd
+}
+
+func (p program) batchSubmitCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "submit", Short: "Make a batch together with its jobs", Args: noArgs,
+		Long: "Make a batch together with its first jobs, as a whole or not at all, and print its id. The file has what\n" +
+			"POST /api/batches takes: {\"name\": ..., \"then\": {...}, \"jobs\": [{\"type\", \"payload\", \"tier\", ...}], " +
+			"\"sealed\": true}.",
+		Example: "  tierq batch submit --file import.json --wait\n" +
+			"  tierq batch submit -f import.json --idempotency-key import-7",
+	}
+	file := cmd.Flags().StringP("file", "f", "", "the batch at this `path`; - for standard input")
+	key := cmd.Flags().String("idempotency-key", "", "`key` under which the same batch again is the same batch")
+	wait := cmd.Flags().Bool("wait", false, "wait for its end; exit code 3 if the job at the end waits for failed jobs")
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
+		body, err := s.requestBody(*file)
+		if err != nil {
+			return err
+		}
+		var said struct{ Sealed bool }
+		if *wait && (json.Unmarshal(body, &said) != nil || !said.Sealed) {
+			return misused(`--wait needs a file with "sealed": true`)
+		}
+		made, err := s.client.CreateBatchJSON(ctx, body, *key)
+		switch {
+		case err != nil:
+			return err
+		case *wait:
+			b, err := s.client.WaitBatch(ctx, made.BatchID)
+			if b.BatchID != "" {
+				if shown := s.showBatch(&b); shown != nil {
+					return shown
+				}
+			}
+			return err
+		case s.format == asJSON || s.format == asNDJSON:
 			return s.document(made.Raw)
 		}
 		return s.line(made.BatchID)

@@ -101,3 +101,53 @@ func TestSubmitToABatch(t *testing.T) {
 		t.Error(all)
 	}
 }
+
+// A file makes a batch together with its jobs; with --wait the command waits for the end of a sealed one.
+func TestBatchSubmit(t *testing.T) {
+	f := newFake(t)
+	const id = "019de340-01fe-7a58-be69-567cd7d6b7d4"
+	var asked []string
+	f.instead(func(w http.ResponseWriter, r *http.Request, body string) bool {
+		if !strings.HasPrefix(r.URL.Path, "/api/batches") {
+			return false
+		}
+		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+r.Header.Get("Idempotency-Key")+" "+body))
+		shown := obj{"batchId": id, "name": "import", "state": "RUNNING", "sealed": true, "total": 2,
+			"createdAt": "2026-05-01T11:31:57Z", "jobs": []string{id}}
+		if r.Method == http.MethodPost {
+			reply(w, http.StatusCreated, shown)
+			return true
+		}
+		shown["state"] = "STUCK"
+		reply(w, http.StatusOK, shown)
+		return true
+	})
+	const body = `{"name":"import","sealed":true,"jobs":[{},{}]}`
+	file := filepath.Join(t.TempDir(), "import.json")
+	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if end := f.cli(t, world{}, "batch", "submit", "-f", file, "--idempotency-key", "k"); end.code != 0 ||
+		end.stdout != id+"\n" {
+		t.Errorf("%+v", end)
+	}
+	if end := f.cli(t, world{}, "batch", "submit", "-f", file, "--wait"); end.code != 3 ||
+		!strings.Contains(end.stdout, "STUCK") {
+		t.Errorf("%+v", end)
+	}
+	if end := f.cli(t, world{}, "batch", "submit", "-f", file, "-o", "json"); !strings.Contains(end.stdout, `"jobs"`) {
+		t.Errorf("%+v", end)
+	}
+	if len(asked) != 4 || asked[0] != "POST /api/batches k "+body {
+		t.Errorf("%q", asked)
+	}
+	if err := os.WriteFile(file, []byte(`{"name":"import"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if end := f.cli(t, world{}, "batch", "submit", "-f", file, "--wait"); end.code != exitUsage || len(asked) != 4 {
+		t.Errorf("%+v", end)
+	}
+	if end := f.cli(t, world{}, "batch", "submit"); end.code != exitUsage {
+		t.Errorf("%+v", end)
+	}
+}

@@ -17,8 +17,25 @@ func (p program) flowCommand() *cobra.Command {
 		p.flowShowCommand(), p.flowListCommand(), p.flowCancelCommand())
 }
 
-// maxFlow bounds the file of a flow: the server takes no more.
-const maxFlow = 16 << 20
+// maxRequestBody bounds the file of a flow or of a batch: the server takes no more.
+const maxRequestBody = 16 << 20
+
+// requestBody reads the file of a flow or of a batch.
+func (s *session) requestBody(file string) ([]byte, error) {
+	if file == "" {
+		return nil, misused("--file is missing")
+	}
+	in, err := s.input(file, false)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	body, err := io.ReadAll(io.LimitReader(in, maxRequestBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return body, nil
+}
 
 func (p program) flowSubmitCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,17 +49,9 @@ func (p program) flowSubmitCommand() *cobra.Command {
 	key := cmd.Flags().String("idempotency-key", "", "`key` under which the same flow again is the same flow")
 	wait := cmd.Flags().Bool("wait", false, "wait for its end; exit code 3 if it did not complete")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
-		if *file == "" {
-			return misused("--file is missing")
-		}
-		in, err := s.input(*file, false)
+		body, err := s.requestBody(*file)
 		if err != nil {
 			return err
-		}
-		defer in.Close()
-		body, err := io.ReadAll(io.LimitReader(in, maxFlow+1))
-		if err != nil {
-			return fmt.Errorf("read %s: %w", *file, err)
 		}
 		made, err := s.client.SubmitFlowJSON(ctx, body, *key)
 		if err != nil {

@@ -1,9 +1,48 @@
 package app
 
 import (
+	"context"
+
+	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/handlers"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/telemetry"
 )
+
+// batchBook has the name of no method of its own, so that batches can embed it.
+type batchBook = ledger.Batches
+
+// batches makes and reads batches for the API. A batch is in SQL only; Redis is asked for its capacity.
+type batches struct {
+	*batchBook
+	admission *admission.Admission
+	view      *queue.View
+	metrics   *telemetry.Metrics
+}
+
+// Submit accepts a batch with its first members, with the limits of submits. Concurrent requests may exceed the limits.
+func (b batches) Submit(ctx context.Context, batch job.Batch, jobs []job.Submission, key job.Idempotency) (
+	stored job.Batch, ids []job.ID, replayed bool, err error) {
+	defer func() {
+		if ctx.Err() == nil {
+			how := telemetry.SubmitOf(job.Accepted{Replayed: replayed}, err)
+			for i := range jobs {
+				b.metrics.Submitted(jobs[i].Tier, how)
+			}
+		}
+	}()
+	rows, err := b.admission.PrepareBatch(ctx, &batch, jobs)
+	if err == nil {
+		err = roomFor(ctx, b.view, b.admission, jobs)
+	}
+	if err != nil {
+		return job.Batch{}, nil, false, err
+	}
+	stored, ids, err = b.batchBook.Submit(ctx, &batch, rows, key)
+	return stored, ids, err == nil && stored.ID != batch.ID, err
+}
 
 // owesOfBatches returns the function that makes the journal rows of the jobs that a batch owes at the end of a round:
 // its then job and its callback. A job whose tier this process does not know gets the last tier.

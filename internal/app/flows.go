@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,36 +59,42 @@ func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents
 
 // room returns the refusal of a flow for which there is no capacity.
 func (f flows) room(ctx context.Context, of *job.Flow, quota int) error {
-	refused := func(j *job.FlowJob, err error) error {
-		return f.admission.Refused(&job.Submission{Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota}, err)
-	}
 	if quota > 0 {
 		waiting, err := f.CountWaiting(ctx, of.Owner, quota)
 		if err != nil {
 			return err
 		}
 		if quota -= waiting; quota < len(of.Jobs) {
-			return refused(&of.Jobs[0], job.ErrQuota)
+			j := &of.Jobs[0]
+			return f.admission.Refused(&job.Submission{Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota},
+				job.ErrQuota)
 		}
 	}
+	jobs := make([]job.Submission, len(of.Jobs))
+	for i := range of.Jobs {
+		j := &of.Jobs[i]
+		jobs[i] = job.Submission{ID: j.ID, Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota}
+	}
+	return roomFor(ctx, f.view, f.admission, jobs)
+}
+
+// roomFor returns the refusal of jobs that are accepted as a whole and for which there is no capacity. They have one
+// owner.
+func roomFor(ctx context.Context, view *queue.View, door *admission.Admission, jobs []job.Submission) error {
 	type place struct {
 		tier      job.Tier
 		partition int
 	}
-	jobs := map[place][]*job.FlowJob{}
-	for i := range of.Jobs {
-		j := &of.Jobs[i]
-		at := place{j.Tier, j.ID.Partition()}
-		jobs[at] = append(jobs[at], j)
+	at := map[place][]*job.Submission{}
+	for i := range jobs {
+		s := &jobs[i]
+		p := place{s.Tier, s.ID.Partition()}
+		at[p] = append(at[p], s)
 	}
-	for at, some := range jobs {
-		j := some[0]
-		owner := j.Owner
-		if owner == "" {
-			owner = j.From
-		}
-		if err := f.view.RoomFor(ctx, j.ID, at.tier, owner, quota, len(some)); err != nil {
-			return refused(j, err)
+	for p, some := range at {
+		s := some[0]
+		if err := view.RoomFor(ctx, s.ID, p.tier, cmp.Or(s.Owner, s.From), s.Quota, len(some)); err != nil {
+			return door.Refused(s, err)
 		}
 	}
 	return nil

@@ -224,7 +224,7 @@ func (v *server) wireAPI() {
 		Workers: workers{v.viewPoller, v.queue, &v.asks},
 		Pauses:  pauses{v.pauseBook, v.pauses, v.view},
 		Strict:  v.queue.Strict(),
-		Batches: ledger.NewBatches(v.stores.archive, v.ledger),
+		Batches: batches{ledger.NewBatches(v.stores.archive, v.ledger), door.Admission, v.view, v.metrics},
 		Lines:   lines{v.lines, v.view}, Schedules: v.schedules, Partitions: c.Partitions,
 		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing, v.metrics},
 		Artifacts: files{v.outgoing.files, v.ledger},

@@ -101,10 +101,8 @@ func (a *Archive) CreateBatch(ctx context.Context, b job.Batch, key job.Idempote
 	if err != nil {
 		return b, false, fmt.Errorf("store a batch: %w", err)
 	}
-	insert := "INSERT INTO batches (id, name, owner, tier, spec, sealed, total, completed, failed, cancelled, expired, " +
-		"round, ended_round, idem_key, idem_body, created_at) VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 1, 0, ?, ?, " +
-		a.db.Dialect.Now + ") " + a.db.Dialect.KeepFirst("id")
-	args := []any{string(b.ID), b.Name, b.Owner, string(b.Tier), spec, textOrNull(key.Key), textOrNull(key.Body)}
+	insert := insertBatch(&a.db.Dialect)
+	args := []any{string(b.ID), b.Name, b.Owner, string(b.Tier), spec, false, 0, textOrNull(key.Key), textOrNull(key.Body)}
 	switch _, err := a.db.Exec(ctx, insert, args); {
 	case err == nil:
 	case a.db.ChangedNothing(err):
@@ -117,7 +115,7 @@ func (a *Archive) CreateBatch(ctx context.Context, b job.Batch, key job.Idempote
 		return stored, false, err
 	}
 	var r batchRow
-	err = a.db.Write.WithContext(ctx).Raw("SELECT * FROM batches WHERE idem_key = ?", key.Key).Take(&r).Error
+	err = a.db.Write.WithContext(ctx).Raw(firstBatchOfKey, key.Key).Take(&r).Error
 	if err != nil {
 		return b, false, database.Unavailable("read a batch", err)
 	}
@@ -134,8 +132,7 @@ func (a *Archive) CreateBatch(ctx context.Context, b job.Batch, key job.Idempote
 // Batch reads a batch; job.ErrNoBatch if there is none.
 func (a *Archive) Batch(ctx context.Context, id job.ID) (job.Batch, error) {
 	var rows []batchRow
-	query := "SELECT * FROM batches WHERE id = ?"
-	if err := a.db.Read.WithContext(ctx).Raw(query, string(id)).Scan(&rows).Error; err != nil {
+	if err := a.db.Read.WithContext(ctx).Raw(batchOfID, string(id)).Scan(&rows).Error; err != nil {
 		return job.Batch{}, database.Unavailable("read a batch", err)
 	}
 	if len(rows) == 0 {

@@ -18,6 +18,10 @@ type Batches interface {
 	// Create stores a batch. A repeat with the same key gets the first one, and replayed. job.ErrMismatch: the key came
 	// with another body.
 	Create(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool, err error)
+	// Submit accepts a batch with its first members, as a whole, or refuses it with the errors of Submitter. It returns
+	// the ids of the members in their order. A repeat with the same key gets what Submit returned first, and replayed.
+	Submit(ctx context.Context, b job.Batch, jobs []job.Submission, key job.Idempotency) (stored job.Batch, ids []job.ID,
+		replayed bool, err error)
 	Batch(ctx context.Context, id job.ID) (job.Batch, error)
 	// BatchOf returns the id of the batch that a job is a member of, "" for none.
 	BatchOf(ctx context.Context, id job.ID) (job.ID, error)
@@ -60,6 +64,7 @@ type jobBatchBody struct {
 	EndedAt     *string        `json:"endedAt"`
 	CancelledAt *string        `json:"cancelledAt"`
 	TraceID     *string        `json:"traceId"`
+	Jobs        []job.ID       `json:"jobs,omitempty"` // those that came with the call that made the batch
 }
 
 type thenBody struct {

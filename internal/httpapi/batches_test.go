@@ -16,6 +16,7 @@ import (
 type fakeBatches struct {
 	batch    job.Batch
 	made     job.Batch
+	jobs     []job.Submission
 	key      job.Idempotency
 	replayed bool
 	members  []job.BatchMember
@@ -31,6 +32,17 @@ func (f *fakeBatches) Create(_ context.Context, b job.Batch, key job.Idempotency
 	}
 	b.Round = 1
 	return b, f.replayed, f.err
+}
+
+func (f *fakeBatches) Submit(_ context.Context, b job.Batch, jobs []job.Submission, key job.Idempotency) (job.Batch,
+	[]job.ID, bool, error) {
+	f.jobs = jobs
+	b, replayed, err := f.Create(context.Background(), b, key)
+	ids := make([]job.ID, len(jobs))
+	for i := range ids {
+		ids[i] = job.BatchJobID(knownID, i, 0)
+	}
+	return b, ids, replayed, err
 }
 
 func (f *fakeBatches) Batch(context.Context, job.ID) (job.Batch, error) {

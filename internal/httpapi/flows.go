@@ -177,7 +177,7 @@ func (a *api) flowJobs(c *gin.Context, asked *flowAsked) (jobs []job.FlowJob, co
 	for i := range asked.jobs {
 		of := &asked.jobs[i]
 		if len(of.asked.payload) > a.PayloadLimit {
-			return nil, nil, aboutFlowJob(of.name, tooLarge(fmt.Sprintf("the payload has %d bytes; at most %d are taken",
+			return nil, nil, about("jobs."+of.name, tooLarge(fmt.Sprintf("the payload has %d bytes; at most %d are taken",
 				len(of.asked.payload), a.PayloadLimit)))
 		}
 		plan, err := a.tierAsked(of.asked.tier)
@@ -189,7 +189,7 @@ func (a *api) flowJobs(c *gin.Context, asked *flowAsked) (jobs []job.FlowJob, co
 			s, err = a.submission(caller, &of.asked, plan, traceOf(c))
 		}
 		if err != nil {
-			return nil, nil, aboutFlowJob(of.name, err)
+			return nil, nil, about("jobs."+of.name, err)
 		}
 		j := job.FlowJob{
 			Job: job.Job{
@@ -216,22 +216,21 @@ func (j *flowJobAsked) content(s *job.Submission) string {
 	return hexHash(parts...)
 }
 
-// aboutFlowJob adds the name of a job of a flow to the error about it.
-func aboutFlowJob(name string, err error) error {
+// about adds the path of a job in a body to the error about the job.
+func about(path string, err error) error {
 	p, known := explain(err)
 	if !known {
 		return err
 	}
-	about := *p
-	path := "jobs." + name
-	if about.detail == "" {
-		about.detail = p.kind.message
+	of := *p
+	if of.detail == "" {
+		of.detail = p.kind.message
 	}
-	about.detail, about.fields = path+": "+about.detail, nil
+	of.detail, of.fields = path+": "+of.detail, nil
 	for _, f := range p.fields {
-		about.fields = append(about.fields, fieldError{path + "." + f.Field, f.Reason})
+		of.fields = append(of.fields, fieldError{path + "." + f.Field, f.Reason})
 	}
-	return &about
+	return &of
 }
 
 // flowProblem returns the problem about a request for jobs of a flow.

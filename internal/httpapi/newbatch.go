@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ type newBatch struct {
 	tier     string
 	callback asked // its callbackUrl
 	then     *thenAsked
+	jobs     []asked // its first members
+	sealed   bool
 }
 
 // thenAsked is the member then.
@@ -73,6 +76,13 @@ var newBatchShape = shape[newBatch]{members: map[string]member[newBatch]{
 		b.then = &thenAsked{asked: asked{maxRetries: -1, delay: -1, spelling: thens}, on: job.ThenFinished}
 		return thenShape.readObject(v, b.then)
 	},
+	"jobs": (*newBatch).setJobs,
+	"sealed": func(b *newBatch, v jsontext.Value) error {
+		if b.sealed = v.Kind() == 't'; !b.sealed && v.Kind() != 'f' {
+			return reason("must be true or false")
+		}
+		return nil
+	},
 }}
 
 // thens names the members of a then job in errors.
@@ -87,17 +97,25 @@ func (a *api) createBatch(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.readBody(c)
+	body, done, err := a.readLarge(c, checkType)
+	defer done()
+	if err == nil {
+		err = measureUpTo(body, math.MaxInt)
+	}
 	if err != nil {
 		return err
 	}
 	var asked newBatch
-	if len(body) > 0 {
-		if err := newBatchShape.read(body, &asked); err != nil {
+	if !blank(body) {
+		if err := newBatchShape.readObject(body, &asked); err != nil {
 			return err
 		}
 	}
 	b, err := a.batchAsked(c, &asked)
+	if err != nil {
+		return err
+	}
+	jobs, err := a.batchJobs(c, &asked, b.Tier)
 	if err != nil {
 		return err
 	}
@@ -110,8 +128,17 @@ func (a *api) createBatch(c *gin.Context) error {
 		_ = compact.Compact() // cannot fail: the body was read as JSON
 		once = job.Idempotency{Key: ownKey(namespace(callerOf(c)), "batch\x00"+key), Body: hexHash(compact)}
 	}
-	b, replays, err := a.Batches.Create(c.Request.Context(), b, once)
+	var ids []job.ID
+	var replays bool
+	if len(jobs) == 0 && !b.Sealed {
+		b, replays, err = a.Batches.Create(c.Request.Context(), b, once)
+	} else {
+		b, ids, replays, err = a.Batches.Submit(c.Request.Context(), b, jobs, once)
+	}
 	if err != nil {
+		if len(jobs) > 0 {
+			err = a.overQuota(err, &jobs[0])
+		}
 		return inDoubt(err, createInDoubt)
 	}
 	h := c.Writer.Header()
@@ -119,7 +146,9 @@ func (a *api) createBatch(c *gin.Context) error {
 	if replays {
 		h["Idempotency-Replayed"] = replayed
 	}
-	return write(c, http.StatusCreated, a.batchBody(c, &b))
+	shown := a.batchBody(c, &b)
+	shown.Jobs = ids
+	return write(c, http.StatusCreated, shown)
 }
 
 // batchAsked checks the values of a body and returns the batch.
@@ -135,7 +164,7 @@ func (a *api) batchAsked(c *gin.Context, asked *newBatch) (b job.Batch, err erro
 	if err != nil {
 		return b, err
 	}
-	b = job.Batch{Name: asked.name, Owner: caller.Owner(), Tier: plan.Tier}
+	b = job.Batch{Name: asked.name, Owner: caller.Owner(), Tier: plan.Tier, Sealed: asked.sealed}
 	b.From, b.TraceID = caller.From, traceOf(c)
 	if url := asked.callback.callback; url != "" {
 		if err := mayCallBack(caller); err != nil {

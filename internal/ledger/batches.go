@@ -15,6 +15,10 @@ import (
 type BatchStore interface {
 	// CreateBatch stores a batch, unless its Idempotency-Key has a batch; then that batch is stored, and replayed is true.
 	CreateBatch(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool, err error)
+	// SubmitBatch stores a batch with its first members, or returns the batch that the key has and the ids of the members
+	// that came with it. owed are the jobs that SQL owes Redis since then. The call may be repeated.
+	SubmitBatch(ctx context.Context, b *job.Batch, members []job.JournalRow, key job.Idempotency) (stored job.Batch,
+		jobs []job.ID, owed []job.JournalRow, err error)
 	// Batch returns job.ErrNoBatch if there is no such batch.
 	Batch(ctx context.Context, id job.ID) (job.Batch, error)
 	// BatchOf returns the batch that a job is a member of, "" for none.
@@ -47,6 +51,24 @@ func (b *Batches) Create(ctx context.Context, batch job.Batch, key job.Idempoten
 		return job.Batch{}, false, fmt.Errorf("create a batch: %w", err)
 	}
 	return stored, replayed, nil
+}
+
+// Submit stores a batch with its first members, whose rows name no incarnation, and gives Redis the members. Either all
+// is accepted, or nothing. It returns the ids of the members in their order. A repeat with the same key gets the first
+// batch, whose id is not b's, and the ids that came with it. job.ErrMismatch: the key came with another body. After
+// job.ErrAmbiguous all may be accepted.
+func (b *Batches) Submit(ctx context.Context, batch *job.Batch, members []job.JournalRow, key job.Idempotency) (
+	stored job.Batch, jobs []job.ID, err error) {
+	since, owed := time.Now(), []job.JournalRow(nil)
+	stored, err = twice(ctx, flowPatience, func(ctx context.Context) (stored job.Batch, err error) {
+		stored, jobs, owed, err = b.SubmitBatch(ctx, batch, members, key)
+		return stored, err
+	})
+	if err != nil {
+		return job.Batch{}, nil, fmt.Errorf("submit a batch: %w", err)
+	}
+	b.ledger.giveReleased(ctx, owed, since)
+	return stored, jobs, nil
 }
 
 // BatchOf returns the batch that a job is a member of, "" for none. It waits for SQL only a moment.

@@ -48,7 +48,7 @@ func (l *Ledger) SubmitFlow(ctx context.Context, f *job.Flow, contents []string)
 	return first, nil
 }
 
-// flowPatience bounds the transaction that writes a flow, or jobs of one.
+// flowPatience bounds the transaction that writes a flow, or jobs of one, or a batch with its first members.
 const flowPatience = 5 * time.Second
 
 // AddToFlow adds jobs to a flow for one of its jobs, whose lease the caller has checked in Redis. All are added, or
@@ -123,7 +123,7 @@ func (l *Ledger) FlowWaits(ctx context.Context, id job.ID, limit int) (waits []j
 	return waits, open, len(parents), nil
 }
 
-// giveReleased gives Redis what a flow has released. The end of the caller's ctx does not stop it.
+// giveReleased gives Redis what a flow has released, or the members that came with a batch. The end of the caller's ctx does not stop it.
 func (l *Ledger) giveReleased(ctx context.Context, rows []job.JournalRow, since time.Time) {
 	if len(rows) == 0 {
 		return
@@ -131,7 +131,7 @@ func (l *Ledger) giveReleased(ctx context.Context, rows []job.JournalRow, since 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fulfilPatience)
 	defer cancel()
 	if _, err := l.GiveRows(ctx, rows, since); err != nil {
-		l.Log.Warn("released jobs of a flow come later", "job_id", rows[0].ID, "jobs", len(rows), "err", err)
+		l.Log.Warn("jobs that SQL owes come later", "job_id", rows[0].ID, "jobs", len(rows), "err", err)
 	}
 	if l.Given != nil {
 		l.Given()
