@@ -215,15 +215,18 @@ func (a *Archive) DeleteBatches(ctx context.Context, age time.Duration) (deleted
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	lock := "SELECT 1 FROM batches" + a.db.Dialect.ByPrimary + " WHERE id = ? AND (ended_at IS NOT NULL OR " + unfinished +
-		")" + a.db.Dialect.LockRows
+	lock := "SELECT 1 FROM batches" + a.db.Dialect.ByPrimary + " WHERE id = ? AND (ended_at <= " + a.db.Dialect.Ago +
+		" OR ended_at IS NULL AND created_at <= " + a.db.Dialect.Ago + " AND " + unfinished + ")" + a.db.Dialect.LockRows
+	// A round beyond the present one has ended only here: see revive.
+	mark := "UPDATE batches" + a.db.Dialect.ByPrimary + " SET sealed = 1, ended_round = round + 1, " +
+		"ended_at = COALESCE(ended_at, created_at) WHERE id = ?"
 	some := "SELECT job_id FROM batch_members WHERE batch_id = ? LIMIT ?"
 	drop := a.db.Dialect.DeleteFrom("batch_members") + " WHERE job_id IN " + database.Marks(memberDeletes)
 	last := a.db.Dialect.DeleteFrom("batches") + " WHERE id = ?"
-	err = a.db.Transaction(ctx, []string{lock, some, drop, last}, func(conn gorm.ConnPool) error {
+	err = a.db.Transaction(ctx, []string{lock, mark, some, drop, last}, func(conn gorm.ConnPool) error {
 		deleted = 0
 		there := false
-		err := eachRow(ctx, conn, lock, []any{ids[0]}, func(func(...any) error) error { there = true; return nil })
+		err := eachRow(ctx, conn, lock, []any{ids[0], ms, ms}, func(func(...any) error) error { there = true; return nil })
 		if err != nil || !there {
 			return err
 		}
@@ -242,7 +245,7 @@ func (a *Archive) DeleteBatches(ctx context.Context, age time.Duration) (deleted
 		}
 		deleted = int64(len(members))
 		if len(members) == memberDeletes {
-			return nil
+			return execute(ctx, conn, mark, ids[0])
 		}
 		deleted++
 		_, err = conn.ExecContext(ctx, last, ids[0])

@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -158,6 +159,61 @@ func TestBatchRetention(t *testing.T) {
 		}
 		if n, m := s.Count(t, "batches"), s.Count(t, "batch_members"); n != 2 || m != 2 {
 			t.Errorf("%d batches and %d members are left", n, m)
+		}
+	})
+}
+
+// A batch that is being deleted takes no late member, and a requeue of a member that is not deleted yet begins no round:
+// the requeued job lives alone.
+func TestDeleteBatches_TakesNothingMore(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		b := newBatch(t, s.Archive, 1, job.ThenFinished)
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
+		const members = 520
+		var rows []job.JournalRow
+		var over []job.Outcome
+		for n := range members {
+			rows = append(rows, member(n, b))
+			over = append(over, ends(n, 1, b, job.NeedDiscard))
+		}
+		for n := 0; n < members; n += 100 {
+			if _, err := j.Submit(t.Context(), rows[n:min(n+100, members)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		record(t, w, over...)
+		s.Exec(t, "UPDATE batches SET created_at = '2020-01-01 00:00:00.000000'")
+		if n, err := s.DeleteBatches(t.Context(), time.Minute); err != nil || n != 500 {
+			t.Fatalf("%d rows are deleted, %v", n, err)
+		}
+		if err := joins(t, j, member(members+1, b)); !errors.Is(err, job.ErrSealed) {
+			t.Errorf("a late member: %v", err)
+		}
+		left := -1
+		for n := range members {
+			if s.Count(t, "batch_members WHERE job_id = ?", string(id(n))) == 1 {
+				left = n
+			}
+		}
+		again := living(left)
+		again.Generation, again.Batch = 2, string(b)
+		mine, err := s.PromiseRequeues(t.Context(), []job.JournalRow{again}, job.Request{ID: "again"})
+		if err != nil || !mine[0] {
+			t.Fatalf("%v, %v", mine, err)
+		}
+		for n := int64(1); n > 0; {
+			if n, err = s.DeleteBatches(t.Context(), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, m := s.Count(t, "batches"), s.Count(t, "batch_members"); n+m != 0 {
+			t.Errorf("%d batches and %d members are left", n, m)
+		}
+		owedThens(t, s, 0)
+		if n := s.Count(t, "accepted_jobs WHERE generation = 2"); n != 1 {
+			t.Errorf("the requeued job has %d rows", n)
 		}
 	})
 }

@@ -11,13 +11,17 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const (
-	// A job that its flow released has a row until its outcome, whose transaction also tells the flow. So a released job
-	// without a row is wrong: its flow was not told of the outcome, or the row is lost.
-	withoutRowOfFlow = "SELECT j.job_id FROM flow_jobs j WHERE j.flow_id = ? AND j.status = 'PENDING' AND NOT EXISTS " +
-		"(SELECT 1 FROM accepted_jobs a WHERE a.job_id = j.job_id AND a.generation >= j.generation)"
-	openFlows = "SELECT id FROM flows WHERE ended_at IS NULL AND id > ? ORDER BY id LIMIT ?"
-)
+// withoutRowOfFlow reads the jobs of a flow that it has released and that have no journal row. Such a job has a row until
+// its outcome, whose transaction also tells the flow. So a released job without a row is wrong: its flow was not told of
+// the outcome, or the row is lost. The status is compared as an expression: otherwise SQLite reads the index of all
+// released jobs of all flows.
+const withoutRowOfFlow = "SELECT j.job_id FROM flow_jobs j WHERE j.flow_id = ? AND COALESCE(j.status, '') = 'PENDING' " +
+	"AND NOT EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = j.job_id AND a.generation >= j.generation)"
+
+// openFlows reads the next flows that have not ended. There are few of them among all flows.
+func openFlows(d *database.Dialect) string {
+	return "SELECT id FROM flows" + d.By("flows_ended") + " WHERE ended_at IS NULL AND id > ? ORDER BY id LIMIT ?"
+}
 
 // CheckFlows checks the next limit flows that have not ended, behind the flow after, and repairs what is wrong: a
 // WAITING job whose parents have all ended, a flow that was not told of an outcome, a released job that has neither a
@@ -25,7 +29,7 @@ const (
 func (a *Archive) CheckFlows(ctx context.Context, after job.ID, limit int, now time.Time) (
 	found []job.Finding, released []job.ID, next job.ID, err error) {
 	var ids []job.ID
-	err = a.db.Read.WithContext(ctx).Raw(openFlows, string(after), limit).Scan(&ids).Error
+	err = a.db.Read.WithContext(ctx).Raw(openFlows(&a.db.Dialect), string(after), limit).Scan(&ids).Error
 	if err != nil {
 		return nil, nil, "", database.Unavailable("check flows", err)
 	}

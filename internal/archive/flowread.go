@@ -95,8 +95,23 @@ func (a *Archive) FlowContents(ctx context.Context, id job.ID) (map[string]strin
 	return all, nil
 }
 
-// Flows lists flows, the latest first, with the counts of their jobs. cursor is "" or the next of an earlier call;
-// next is "" at the end. It returns job.ErrBadCursor for a cursor that no Flows returned.
+// flowsPage returns the query for the end of the window of a page of flows, and the query for the page itself. An index
+// of the owner or of the state serves the window, so a page reads a bounded number of rows, whatever the filter.
+func flowsPage(d *database.Dialect, f *job.FlowFilter) (end, page string, args []any) {
+	from, where := "flows", ""
+	switch {
+	case f.Owner != nil:
+		from, where, args = from+d.By("flows_owner"), "owner = ? AND ", append(args, *f.Owner)
+	case f.State != "":
+		from, where, args = from+d.By("flows_state"), "state = ? AND ", append(args, string(f.State))
+	}
+	return "SELECT id FROM " + from + " WHERE " + where + "id < ? ORDER BY id DESC LIMIT 1 OFFSET ?",
+		"SELECT * FROM " + from + " WHERE " + where + "id < ? AND id >= ?", args
+}
+
+// Flows lists flows, the latest first, with the counts of their jobs. cursor is "" or the next of an earlier call. A
+// page reads a bounded number of rows, so it may have fewer than limit flows, or none, and still a next; next is "" at
+// the end. It returns job.ErrBadCursor for a cursor that no Flows returned.
 func (a *Archive) Flows(ctx context.Context, filter job.FlowFilter, cursor string, limit int) (
 	flows []job.Flow, next string, err error) {
 	before, err := readListCursor(cursor)
@@ -104,28 +119,38 @@ func (a *Archive) Flows(ctx context.Context, filter job.FlowFilter, cursor strin
 		return nil, "", err
 	}
 	limit = min(max(limit, 1), maxPage)
-	query, args := "SELECT * FROM flows WHERE id < ?", []any{before}
-	if filter.Owner != nil {
-		query, args = query+" AND owner = ?", append(args, *filter.Owner)
+	db := a.db.Read.WithContext(ctx)
+	var query, floor string
+	var args []any
+	if filter.JobID != "" {
+		query, args = "SELECT * FROM flows WHERE id < ? AND id = (SELECT flow_id FROM flow_jobs WHERE job_id = ?)",
+			[]any{before, string(filter.JobID)}
+		if filter.Owner != nil {
+			query, args = query+" AND owner = ?", append(args, *filter.Owner)
+		}
+	} else {
+		var end string
+		end, query, args = flowsPage(&a.db.Dialect, &filter)
+		args = append(args, before)
+		if err := db.Raw(end, append(slices.Clone(args), window-1)...).Scan(&floor).Error; err != nil {
+			return nil, "", database.Unavailable("list flows", err)
+		}
+		args = append(args, floor)
 	}
 	if filter.State != "" {
 		query, args = query+" AND state = ?", append(args, string(filter.State))
 	}
-	if filter.JobID != "" {
-		query += " AND id = (SELECT flow_id FROM flow_jobs WHERE job_id = ?)"
-		args = append(args, string(filter.JobID))
-	}
 	var rows []flowRow
-	db := a.db.Read.WithContext(ctx)
 	if err := db.Raw(query+" ORDER BY id DESC LIMIT ?", append(args, limit+1)...).Scan(&rows).Error; err != nil {
 		return nil, "", database.Unavailable("list flows", err)
 	}
+	next = floor
 	if len(rows) > limit {
 		rows = rows[:limit]
 		next = rows[limit-1].ID
 	}
 	if len(rows) == 0 {
-		return nil, "", nil
+		return nil, next, nil
 	}
 	ids, at := make([]string, len(rows)), map[string]int{}
 	for i := range rows {
@@ -147,7 +172,22 @@ func (a *Archive) Flows(ctx context.Context, filter job.FlowFilter, cursor strin
 	return flows, next, nil
 }
 
-// WaitingJobs lists WAITING jobs, the latest first, without payloads, as List does.
+// waitingPage returns the query for the end of the window of a page of WAITING jobs, and the query for the page itself.
+// An index serves the window, so a page reads a bounded number of rows, whatever the filter.
+func waitingPage(d *database.Dialect, f *job.Filter) (end, page string, args []any) {
+	from, where := "flow_jobs j"+d.By("flow_jobs_status"), "j.status = 'WAITING' AND "
+	if f.Owner != nil {
+		from, where, args = "flow_jobs j"+d.By("flow_jobs_owner"), where+"j.owner = ? AND ", append(args, *f.Owner)
+	}
+	return "SELECT j.job_id FROM " + from + " WHERE " + where + "j.job_id < ? ORDER BY j.job_id DESC LIMIT 1 OFFSET ?",
+		"SELECT j." + strings.ReplaceAll(flowColumns, ", ", ", j.") + ", f.created_at AS arrived FROM " + from +
+			" JOIN flows f ON f.id = j.flow_id WHERE " + where + "j.job_id < ? AND j.job_id >= ? AND (? = '' OR j.tier = ?) " +
+			"AND (? = '' OR j.type = ?) AND (? = '*' OR j.queue = ?) AND (? = '' OR j.trace_id = ?) " +
+			"ORDER BY j.job_id DESC LIMIT ?", args
+}
+
+// WaitingJobs lists WAITING jobs, the latest first, without payloads, as List does: a page reads a bounded number of
+// rows, so it may have fewer than limit jobs, or none, and still a next.
 func (a *Archive) WaitingJobs(ctx context.Context, f job.Filter, cursor string, limit int) (
 	items []job.Job, next string, err error) {
 	before, err := readListCursor(cursor)
@@ -158,33 +198,16 @@ func (a *Archive) WaitingJobs(ctx context.Context, f job.Filter, cursor string, 
 		return nil, "", nil
 	}
 	limit = min(max(limit, 1), maxPage)
-	var where strings.Builder
-	args := []any{before}
-	also := func(column, value string) {
-		where.WriteString(" AND j." + column + " = ?")
-		args = append(args, value)
+	db := a.db.Read.WithContext(ctx)
+	end, page, args := waitingPage(&a.db.Dialect, &f)
+	args = append(args, before)
+	if err := db.Raw(end, append(slices.Clone(args), window-1)...).Scan(&next).Error; err != nil {
+		return nil, "", database.Unavailable("list waiting jobs", err)
 	}
-	if f.Owner != nil {
-		also("owner", *f.Owner)
-	}
-	if f.Tier != "" {
-		also("tier", string(f.Tier))
-	}
-	if f.Type != "" {
-		also("type", f.Type)
-	}
-	if queue := queueColumn(f.Queue); queue != "*" {
-		also("queue", queue)
-	}
-	if f.TraceID != "" {
-		also("trace_id", f.TraceID)
-	}
+	tier, queue := string(f.Tier), queueColumn(f.Queue)
+	args = append(args, next, tier, tier, f.Type, f.Type, queue, queue, f.TraceID, f.TraceID, limit+1)
 	var rows []arrivedRow
-	err = a.db.Read.WithContext(ctx).Raw("SELECT j."+strings.ReplaceAll(flowColumns, ", ", ", j.")+
-		", f.created_at AS arrived FROM flow_jobs j JOIN flows f ON f.id = j.flow_id "+
-		"WHERE j.status = 'WAITING' AND j.job_id < ?"+where.String()+" ORDER BY j.job_id DESC LIMIT ?",
-		append(args, limit+1)...).Scan(&rows).Error
-	if err != nil {
+	if err := db.Raw(page, args...).Scan(&rows).Error; err != nil {
 		return nil, "", database.Unavailable("list waiting jobs", err)
 	}
 	if len(rows) > limit {

@@ -69,7 +69,7 @@ func TestGroupsUseTheirIndexes(t *testing.T) {
 			{"counts of a batch", countMembers, []any{batch}},
 			{"lost jobs of a flow", withoutRowOfFlow, []any{flow}},
 			{"jobs of a flow", flowNodes, []any{flow}},
-			{"open flows", openFlows, []any{"", 20}},
+			{"open flows", openFlows(&a.db.Dialect), []any{"", 20}},
 		} {
 			steps := databasetest.Plan(t, a.db, q.text, q.args)
 			t.Logf("%s: %s", q.name, strings.Join(steps, "; "))

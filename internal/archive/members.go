@@ -43,7 +43,7 @@ func memberStatementsOf(d database.Dialect) memberStatements {
 		count: of + "completed = completed + ?, failed = failed + ?, cancelled = cancelled + ?, expired = expired + ? " +
 			"WHERE id = ?",
 		revive: of + "failed = failed - ?, round = round + CASE WHEN ended_round = round THEN 1 ELSE 0 END, " +
-			"ended_at = NULL WHERE id = ?",
+			"ended_at = NULL WHERE id = ? AND ended_round <= round", // else DeleteBatches is deleting it
 		endRound: of + "ended_round = round, ended_at = " + d.Now + " WHERE id = ? AND sealed = 1 AND " +
 			"total = completed + failed + cancelled + expired AND ended_round < round",
 		goOn: of + "ended_round = round - 1, ended_at = NULL WHERE id = ?",

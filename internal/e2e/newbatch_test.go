@@ -54,7 +54,7 @@ func TestBatchInOneCall(t *testing.T) {
 	}
 	made := make([]madeBatch, batches)
 	for n := range batches {
-		load.Go(func() { made[n] = l.makes(body(n), fmt.Sprint("import ", n)) })
+		load.Go(func() { made[n] = l.makes(body(n), fmt.Sprint("import-", n)) })
 		if n%2 == 1 { // a server is killed in each part of the load
 			load.Wait()
 			before := l.killed.Load()
@@ -73,7 +73,7 @@ func TestBatchInOneCall(t *testing.T) {
 	killing.Wait()
 	ids := map[string]bool{}
 	for n, b := range made {
-		again := l.makes(body(n), fmt.Sprint("import ", n))
+		again := l.makes(body(n), fmt.Sprint("import-", n))
 		if again.BatchID != b.BatchID || !slices.Equal(again.Jobs, b.Jobs) || len(b.Jobs) != jobs {
 			t.Errorf("a repeat is answered with %+v instead of %+v", again, b)
 		}
@@ -124,7 +124,7 @@ func TestBatchInOneCall_Embedded(t *testing.T) {
 	e := newEmbedded(t)
 	e.start()
 	a := do(t, http.MethodPost, e.server.base+"/api/batches", `{"name":"a","sealed":true,"then":{"type":"SIMULATION"},
-		"jobs":[{},{"tier":"paid","delaySeconds":0.2},{"payload":{"steps":[]}}]}`)
+		"jobs":[{},{"tier":"paid","delaySeconds":0.2},{"type":"SIMULATION"}]}`)
 	var made madeBatch
 	if err := json.Unmarshal(a.body, &made); err != nil || a.status != http.StatusCreated || len(made.Jobs) != 3 {
 		t.Fatalf("%d %s %v", a.status, a.body, err)

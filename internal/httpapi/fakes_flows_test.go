@@ -14,6 +14,7 @@ type flowBook struct {
 	inputs []job.FlowInput
 	next   string
 	err    error
+	hangs  bool // a list waits for the end of its context
 
 	offered  []job.Flow
 	contents [][]string
@@ -48,10 +49,14 @@ func (b *flowBook) Flow(_ context.Context, id job.ID) (job.Flow, error) {
 	return job.Flow{}, job.ErrFlowNotFound
 }
 
-func (b *flowBook) Flows(_ context.Context, f job.FlowFilter, cursor string, limit int) ([]job.Flow, string, error) {
+func (b *flowBook) Flows(ctx context.Context, f job.FlowFilter, cursor string, limit int) ([]job.Flow, string, error) {
 	owner := "all"
 	if f.Owner != nil {
 		owner = *f.Owner
+	}
+	if b.hangs {
+		<-ctx.Done()
+		return nil, "", ctx.Err()
 	}
 	b.asked = append(b.asked, fmt.Sprintf("list of %s %s %s from %q at most %d", owner, f.State, f.JobID, cursor, limit))
 	return b.flows, b.next, b.err

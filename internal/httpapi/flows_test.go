@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -166,4 +168,22 @@ func TestWhy_Waiting(t *testing.T) {
 	if got := w.reasons(); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
+}
+
+// A store that does not answer for the flow of an ended job holds the job's answer up for a second at most.
+func TestGetJob_SlowFlows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRooms(t)
+		r.flows.hangs = true
+		r.find = func(id job.ID) (job.Job, error) {
+			return job.Job{ID: id, Generation: 1, Tier: job.Paid, Type: "PAIR", Status: job.Completed, ArrivedAt: aMoment}, nil
+		}
+		begun := time.Now()
+		rec := r.do("GET", jobKnown, "")
+		if took := time.Since(begun); rec.Code != 200 || took > asidePatience ||
+			!strings.Contains(rec.Body.String(), `"flowId":null`) {
+			t.Errorf("%d after %s: %s", rec.Code, took, rec.Body)
+		}
+	})
 }

@@ -263,11 +263,15 @@ func (a *api) workerInputs(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// flowOf returns the flow of a job; nil if the job is in no flow. A living job and a dead letter name it; for other
-// ended jobs flowOf searches the flows.
-func (a *api) flowOf(c *gin.Context, j *job.Job) *job.ID {
+// asidePatience bounds how long the answer for one job waits for SQL to say to which flow, schedule and batch the job
+// belongs.
+const asidePatience = time.Second
+
+// flowOf returns the flow of a job; nil if the job is in no flow, or SQL does not say. A living job and a dead letter
+// name it; for other ended jobs flowOf searches the flows.
+func (a *api) flowOf(ctx context.Context, j *job.Job) *job.ID {
 	if j.Flow == "" && j.Status.Ended() && a.Flows != nil {
-		flows, _, err := a.Flows.Flows(c.Request.Context(), job.FlowFilter{JobID: j.ID}, "", 1)
+		flows, _, err := a.Flows.Flows(ctx, job.FlowFilter{JobID: j.ID}, "", 1)
 		if err == nil && len(flows) == 1 {
 			return &flows[0].ID
 		}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -111,13 +112,14 @@ func (a *api) getJob(c *gin.Context) error {
 	}
 	a.veil(c, &j)
 	attempts = a.veilAttempts(c, j.Type, attempts)
+	aside, cancel := context.WithTimeout(c.Request.Context(), asidePatience)
+	defer cancel()
 	body := jobBody{
 		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
 		Progress: progressOf(j.Progress), History: history(&j, attempts),
-		Reasons: a.reasons(c, &j), FlowID: a.flowOf(c, &j),
-		Schedule: a.madeBy(c, &j),
+		Reasons: a.reasons(c, &j), FlowID: a.flowOf(aside, &j),
+		Schedule: a.madeBy(aside, &j), BatchID: a.batchOf(aside, &j),
 	}
-	body.BatchID = a.batchOf(c, &j)
 	if callerOf(c).Operator() {
 		body.Owner = orNull(j.Owner)
 	}
@@ -126,10 +128,10 @@ func (a *api) getJob(c *gin.Context) error {
 
 // batchOf returns the id of the batch that a job is a member of, or nil. A job that has ended may have no options any
 // more; then SQL says it, if SQL answers.
-func (a *api) batchOf(c *gin.Context, j *job.Job) *job.ID {
+func (a *api) batchOf(ctx context.Context, j *job.Job) *job.ID {
 	id := job.ID(j.Batch)
 	if id == "" && j.Status.Ended() {
-		id, _ = a.Batches.BatchOf(c.Request.Context(), j.ID)
+		id, _ = a.Batches.BatchOf(ctx, j.ID)
 	}
 	return orNull(id)
 }

@@ -357,10 +357,10 @@ func (a *api) nextOfSchedule(c *gin.Context) error {
 
 // madeBy returns the schedule that made a job; nil if none did. A living job and a dead letter name it; for other
 // ended jobs SQL knows it as long as the schedule remembers the run.
-func (a *api) madeBy(c *gin.Context, j *job.Job) *string {
+func (a *api) madeBy(ctx context.Context, j *job.Job) *string {
 	name := j.Schedule
 	if name == "" && j.Status.Ended() && a.Schedules != nil {
-		name, _ = a.Schedules.ScheduleOfJob(c.Request.Context(), j.ID) // a store that is away is no reason to show no job
+		name, _ = a.Schedules.ScheduleOfJob(ctx, j.ID) // a store that is away is no reason to show no job
 	}
 	return orNull(name)
 }
