@@ -48,9 +48,6 @@ func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents
 	if _, err := job.GraphOf(of.Jobs); err != nil {
 		return nil, err
 	}
-	if err := f.queueRoom(ctx, of, quota); err != nil {
-		return nil, err
-	}
 	if err := f.room(ctx, of, quota); err != nil {
 		return nil, err
 	}
@@ -79,8 +76,18 @@ func (f flows) room(ctx context.Context, of *job.Flow, quota int) error {
 }
 
 // roomFor returns the refusal of jobs that are accepted as a whole and for which there is no capacity. They have one
-// owner.
+// owner and one quota.
 func roomFor(ctx context.Context, view *queue.View, door *admission.Admission, jobs []job.Submission) error {
+	if len(jobs) > 0 && jobs[0].Quota > 0 && len(jobs) > jobs[0].Quota {
+		return door.Refused(&jobs[0], job.ErrQuota)
+	}
+	queues := make([]inQueue, len(jobs))
+	for i := range jobs {
+		queues[i] = inQueue{jobs[i].ID, jobs[i].QueueName()}
+	}
+	if at, err := queueRoom(ctx, view, queues); err != nil {
+		return door.Refused(&jobs[at], err)
+	}
 	type place struct {
 		tier      job.Tier
 		partition int

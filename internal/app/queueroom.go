@@ -34,17 +34,3 @@ func queueRoom(ctx context.Context, view *queue.View, jobs []inQueue) (at int, e
 	}
 	return -1, nil
 }
-
-// queueRoom returns the refusal of a flow whose jobs a declared queue has no room for.
-func (f flows) queueRoom(ctx context.Context, of *job.Flow, quota int) error {
-	jobs := make([]inQueue, len(of.Jobs))
-	for i := range of.Jobs {
-		jobs[i] = inQueue{of.Jobs[i].ID, of.Jobs[i].QueueName()}
-	}
-	at, err := queueRoom(ctx, f.view, jobs)
-	if err != nil {
-		j := &of.Jobs[at]
-		return f.admission.Refused(&job.Submission{Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota}, err)
-	}
-	return nil
-}
