@@ -201,6 +201,38 @@ func TestFlows_Handlers(t *testing.T) {
 	}
 }
 
+// A cancel of a flow releases no job of it, whatever OnFailure says, and a job that runs ends later.
+func TestFlows_Cancel(t *testing.T) {
+	s := tierqtest.New(t)
+	s.Handle("LAST", func(tierqtest.Job) (any, error) { return nil, nil })
+	c := s.Client()
+	step := func(typ string, on client.OnFailure, after ...string) client.FlowJob {
+		return client.FlowJob{Submission: client.Submission{Type: typ}, After: after, OnFailure: on}
+	}
+	f, err := c.SubmitFlow(soon(t), client.NewFlow{Jobs: map[string]client.FlowJob{
+		"z": step("STEP", ""), "y": step("STEP", "", "z"), "a": step("LAST", client.FlowRuns, "y"), "runs": step("STEP", ""),
+		"b": step("STEP", "", "runs"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Begin(f.Jobs["runs"])
+	got, err := c.CancelFlow(soon(t), f.FlowID, "")
+	if err != nil || got.State != client.FlowRunning || got.Counts.Cancelled != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.Complete(f.Jobs["runs"], nil)
+	_, err = c.WaitFlow(soon(t), f.FlowID)
+	if e, ok := errors.AsType[*client.FlowError](err); !ok || e.Flow.Counts.Cancelled != 5 {
+		t.Errorf("%v", err)
+	}
+	for _, j := range s.Flows()[0].Jobs {
+		if j.FailureCause != "" {
+			t.Errorf("%+v", j)
+		}
+	}
+}
+
 // A flow or a batch that is wrong is refused, a repeat with its key gets the first one, and a test does not end a job
 // that waits for others.
 func TestGroups_Refused(t *testing.T) {

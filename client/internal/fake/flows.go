@@ -140,6 +140,9 @@ func (f *flow) wrong() string {
 // settle releases or cancels the jobs that wait for nothing any more. A job that it cancels has ended, which settles
 // the flow again.
 func (s *Server) settle(f *flow) {
+	if f.cancelRequested { // all that waited is cancelled
+		return
+	}
 	for _, j := range f.jobs {
 		if j.Status != "WAITING" {
 			continue
@@ -214,7 +217,7 @@ func (s *Server) cancelFlow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.cancelRequested = true
-	for _, j := range slices.Backward(f.jobs) {
+	for _, j := range f.jobs {
 		s.stop(j)
 	}
 	JSON(w, http.StatusOK, f.data())

@@ -57,7 +57,7 @@ export function queryOf(asked) {
   return query && `?${query}`;
 }
 
-// Asks for a state again and again, every two seconds at most, until done returns something for it.
+// Asks for a state again and again, every two seconds at most, until done accepts it.
 export async function until(what, { timeout = Infinity, signal }, look, done) {
   const end = performance.now() + timeout;
   for (let wait = 100; ; wait = Math.min(2 * wait, 2000)) {

@@ -84,7 +84,7 @@ def query_of(asked: Dict[str, Any]) -> str:
 
 def until(what: str, timeout: Optional[float], look: Callable[[], Dict[str, Any]],
           done: Callable[[Dict[str, Any]], bool]) -> Dict[str, Any]:
-    """Asks for a state again and again, every two seconds at most, until done says that it is what is waited for."""
+    """Asks for a state again and again, every two seconds at most, until done accepts it."""
     end = None if timeout is None else time.monotonic() + timeout
     rest = 0.1
     while True:
