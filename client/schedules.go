@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -157,10 +158,25 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 		w.Runs = append(w.Runs, wireRun{r.Occurrence, r.Through, status, r.JobID, r.Living, r.Asked, r.Missed, r.Reason,
 			r.Detail, r.At})
 	}
-	return json.Marshal(w)
+	return textOf(w)
 }
 
-// wanted returns the body of a PUT.
+// textOf encodes a value as JSON, and leaves the text of a payload unchanged.
+func textOf(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Wanted returns the schedule without what a server sets by itself: the body of a PUT, which PutSchedule sends.
+func (s Schedule) Wanted() Schedule {
+	s.Name, s.Owner, s.Paused, s.Last, s.Next, s.Version, s.Runs = "", "", nil, time.Time{}, nil, 0, nil
+	return s
+}
+
+// wanted returns the members that a caller decides.
 func (s *Schedule) wanted() wireSchedule {
 	w := wireSchedule{
 		Cron: s.Cron, Every: int64(s.Every / time.Second), Timezone: s.Timezone, Jitter: int64(s.Jitter / time.Second),
@@ -232,7 +248,7 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 // none.
 // What is stored already keeps its version, so a call may be repeated.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule, etag string) (Schedule, error) {
-	body, err := json.Marshal(s.wanted())
+	body, err := textOf(s.Wanted())
 	if err != nil {
 		return s, fmt.Errorf("put schedule: %w", err)
 	}

@@ -30,8 +30,7 @@ type Set struct {
 
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
 var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "lines", "line",
-	"flows", "flow", "schedules", "schedule",
-	"flows", "flow", "batches", "batch",
+	"flows", "flow", "schedules", "schedule", "scheduleform", "batches", "batch",
 	"demo", "about", "login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
@@ -221,6 +220,11 @@ func (s *Set) Schedules(w io.Writer, v SchedulesView) error { return s.write(w, 
 
 // Schedule writes /dashboard/schedules/one.
 func (s *Set) Schedule(w io.Writer, v ScheduleView) error { return s.write(w, "schedule", v) }
+
+// ScheduleForm writes /dashboard/schedules/edit and /dashboard/schedules/new.
+func (s *Set) ScheduleForm(w io.Writer, v ScheduleFormView) error {
+	return s.write(w, "scheduleform", v)
+}
 
 // Demo writes /demo.
 func (s *Set) Demo(w io.Writer, v DemoView) error { return s.write(w, "demo", v) }

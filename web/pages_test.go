@@ -32,6 +32,7 @@ func each(t *testing.T, look func(t *testing.T, name string, p page)) {
 	t.Helper()
 	for kind, s := range map[string]samples{"empty": {now: now}, "full": {now: now}, "hostile": {now: now, evil: true}} {
 		writers := s.pages(set, kind == "empty")
+		maps.Copy(writers, s.schedulePages(set, kind == "empty"))
 		for _, name := range slices.Sorted(maps.Keys(writers)) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				var b bytes.Buffer

@@ -259,20 +259,14 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 				return p.Dashboard(w, DashboardView{Frame: Frame{Path: "/dashboard", Live: "/dashboard/stream",
 					Problem: "Redis does not answer."}})
 			},
-			"jobs":  func(w io.Writer) error { return p.Jobs(w, JobsView{Frame: f("/dashboard/jobs"), Base: base}) },
-			"dead":  func(w io.Writer) error { return p.Dead(w, DeadView{Frame: f("/dashboard/dead"), Base: base}) },
-			"tiers": func(w io.Writer) error { return p.Tiers(w, TiersView{Frame: f("/dashboard/tiers")}) },
-			"tier":  func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
-			"lines": func(w io.Writer) error { return p.Lines(w, LinesView{Frame: f("/dashboard/lines")}) },
-			"line":  func(w io.Writer) error { return p.Line(w, LineView{Frame: f("/dashboard/lines/key")}) },
-			"flows": func(w io.Writer) error { return p.Flows(w, FlowsView{Frame: f("/flows")}) },
-			"flow":  func(w io.Writer) error { return p.Flow(w, FlowView{Frame: f("/flows/x")}) },
-			"schedules": func(w io.Writer) error {
-				return p.Schedules(w, SchedulesView{Frame: f("/dashboard/schedules")})
-			},
-			"schedule": func(w io.Writer) error {
-				return p.Schedule(w, ScheduleView{Frame: f("/dashboard/schedules/one")})
-			},
+			"jobs":    func(w io.Writer) error { return p.Jobs(w, JobsView{Frame: f("/dashboard/jobs"), Base: base}) },
+			"dead":    func(w io.Writer) error { return p.Dead(w, DeadView{Frame: f("/dashboard/dead"), Base: base}) },
+			"tiers":   func(w io.Writer) error { return p.Tiers(w, TiersView{Frame: f("/dashboard/tiers")}) },
+			"tier":    func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
+			"lines":   func(w io.Writer) error { return p.Lines(w, LinesView{Frame: f("/dashboard/lines")}) },
+			"line":    func(w io.Writer) error { return p.Line(w, LineView{Frame: f("/dashboard/lines/key")}) },
+			"flows":   func(w io.Writer) error { return p.Flows(w, FlowsView{Frame: f("/flows")}) },
+			"flow":    func(w io.Writer) error { return p.Flow(w, FlowView{Frame: f("/flows/x")}) },
 			"batches": func(w io.Writer) error { return p.Batches(w, BatchesView{Frame: f("/batches")}) },
 			"batch":   func(w io.Writer) error { return p.Batch(w, BatchView{Frame: f("/batches/x")}) },
 			"demo":    func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) },
@@ -357,11 +351,6 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			v.Caller.Change = false
 			return p.Line(w, v)
 		},
-		"schedules": func(w io.Writer) error {
-			return p.Schedules(w, SchedulesView{s.frame("/dashboard/schedules"), s.schedules()})
-		},
-		"schedule":        func(w io.Writer) error { return p.Schedule(w, s.schedule(0)) },
-		"paused schedule": func(w io.Writer) error { return p.Schedule(w, s.schedule(1)) },
 		"demo": func(w io.Writer) error {
 			return p.Demo(
 				w,

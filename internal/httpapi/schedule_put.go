@@ -88,10 +88,44 @@ var scheduleShape = shape[scheduleAsked]{members: map[string]member[scheduleAske
 	},
 }}
 
+// putScheduleQuery is the query of PUT /admin/schedules/{name}.
+type putScheduleQuery struct{ dryRun bool }
+
+var putScheduleParams = params[putScheduleQuery]{
+	"dryRun": func(q *putScheduleQuery, v string) error {
+		if q.dryRun = v == "true"; !q.dryRun && v != "false" {
+			return reason("must be true or false")
+		}
+		return nil
+	},
+}
+
+// trySchedule answers the schedule that would be stored. What it fires next is told for a paused schedule too.
+func (a *api) trySchedule(c *gin.Context, s *job.Schedule, version int64) error {
+	would, err := a.Schedules.TrySchedule(c.Request.Context(), *s, version)
+	if err != nil {
+		return noSchedule(err)
+	}
+	body := a.scheduleOf(c, &would)
+	if would.Paused != nil {
+		next, err := a.Schedules.Next(&would, a.Clock(), listedNext)
+		if err != nil {
+			return noSchedule(err)
+		}
+		for _, at := range next {
+			body.Next = append(body.Next, when(at))
+		}
+	}
+	c.Writer.Header()["Etag"] = []string{versionTag(would.Version)}
+	return write(c, http.StatusOK, body)
+}
+
 // putSchedule serves PUT /admin/schedules/{name}. With If-Match it replaces only that version, with If-None-Match: *
-// the schedule must be new. What it asks for already changes nothing, not even the version.
+// the schedule must be new. What it asks for already changes nothing, not even the version. With dryRun=true it only
+// answers what would be stored.
 func (a *api) putSchedule(c *gin.Context) error {
-	if err := noQuery(c); err != nil {
+	var q putScheduleQuery
+	if err := putScheduleParams.read(c.Request.URL.RawQuery, &q); err != nil {
 		return err
 	}
 	version, err := versionAsked(c.Request.Header)
@@ -109,6 +143,9 @@ func (a *api) putSchedule(c *gin.Context) error {
 	}
 	if read.Job, err = a.scheduledJob(c, &read.job); err != nil {
 		return inJob(err)
+	}
+	if q.dryRun {
+		return a.trySchedule(c, &read.Schedule, version)
 	}
 	stored, was, err := a.Schedules.StoreSchedule(c.Request.Context(), read.Schedule, version)
 	if !errors.Is(err, job.ErrBadSchedule) && (err != nil || stored.Version != was.Version) {

@@ -61,6 +61,12 @@ func (b *scheduleBook) StoreSchedule(_ context.Context, s job.Schedule, version 
 	return s, b.is, cmpErr(b.err, b.refuse)
 }
 
+func (b *scheduleBook) TrySchedule(_ context.Context, s job.Schedule, version int64) (job.Schedule, error) {
+	b.note("try %+v over %d", s, version)
+	s.Version, s.Next, s.Paused = 4, aMoment, b.is.Paused
+	return s, cmpErr(b.err, b.refuse)
+}
+
 func cmpErr(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -222,6 +228,50 @@ func TestSchedules_Put(t *testing.T) {
 	wantProblem(t, r.json("PUT", "/admin/schedules/n", with(`"queue":"nowhere"`)), 422, "UNKNOWN_QUEUE", "job.queue")
 	r.times.refuse = job.BadSchedule("cron", "never comes")
 	wantProblem(t, r.json("PUT", "/admin/schedules/n", aSchedule), 400, "INVALID_REQUEST", "cron")
+}
+
+// A PUT with dryRun=true checks everything, answers what would be stored, and stores and notes nothing.
+func TestSchedules_PutTries(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	r.behind(callers["admin"])
+	r.times.is = storedSchedule()
+	const path = "/admin/schedules/n?dryRun=true"
+	for _, paused := range []bool{false, true} {
+		if r.times.asked = nil; paused {
+			r.times.is.Paused = &job.SchedulePause{Since: aMoment}
+		}
+		rec := r.json("PUT", path, aSchedule, "If-Match", `"3"`)
+		if rec.Code != http.StatusOK ||
+			!strings.Contains(rec.Body.String(), `"version":4`) ||
+			!strings.Contains(rec.Body.String(), `"2026-05-01T11:32:57.961931Z"`) {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
+		if len(r.times.asked) != 2 || !strings.HasPrefix(r.times.asked[0], "try {Name:n ") ||
+			!strings.HasSuffix(r.times.asked[0], "over 3") {
+			t.Errorf("%q", r.times.asked)
+		}
+	}
+	wantProblem(t, r.json("PUT", path, strings.Replace(aSchedule, `"A"`, `"C"`, 1)), 422, "INVALID_PAYLOAD", "job.payload")
+	for query, field := range map[string]string{"dryRun=1": "dryRun", "dry=true": "dry", "dryRun=true&dryRun=true": "dryRun"} {
+		wantProblem(t, r.json("PUT", "/admin/schedules/n?"+query, aSchedule), 400, "INVALID_REQUEST", field)
+	}
+	r.times.refuse = job.BadSchedule("cron", "never comes")
+	wantProblem(t, r.json("PUT", path, aSchedule), 400, "INVALID_REQUEST", "cron")
+	r.times.refuse = job.ErrChanged
+	wantProblem(t, r.json("PUT", path, aSchedule), 412, "PRECONDITION_FAILED")
+	if len(r.told.changes) > 0 {
+		t.Errorf("noted: %+v", r.told.changes)
+	}
+	r.times.refuse = nil
+	if rec := r.json("PUT", "/admin/schedules/n?dryRun=false", aSchedule); rec.Code != http.StatusOK ||
+		len(r.told.changes) != 1 {
+		t.Error(rec.Code, r.told.changes)
+	}
+	r.behind(callers["read-only"])
+	if rec := r.json("PUT", path, aSchedule); rec.Code != http.StatusForbidden {
+		t.Error(rec.Code, rec.Body)
+	}
 }
 
 // The log of changes, which read-only keys read, has neither the payload of a schedule's jobs nor the whole address of

@@ -38,6 +38,9 @@ func (p *Pages) dashboards() []Page {
 		{http.MethodGet, schedulesPath, http.HandlerFunc(p.getSchedules)},
 		{http.MethodGet, scheduleAddr, http.HandlerFunc(p.getSchedule)},
 		{http.MethodPost, scheduleAddr, http.HandlerFunc(p.postSchedule)},
+		{http.MethodGet, scheduleNewPath, http.HandlerFunc(p.getNewSchedule)},
+		{http.MethodGet, scheduleEditPath, http.HandlerFunc(p.getScheduleForm)},
+		{http.MethodPost, scheduleEditPath, http.HandlerFunc(p.postScheduleForm)},
 		{http.MethodPost, "/dashboard/tiers/:tier", http.HandlerFunc(p.postTier)},
 	}
 }

@@ -237,7 +237,7 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 func TestDashboard_FormsOfOtherSites(t *testing.T) {
 	t.Attr("proves", "A45")
 	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/dashboard/workers",
-		"/dashboard/lines/key"} {
+		"/dashboard/lines/key", "/dashboard/schedules/one", "/dashboard/schedules/edit"} {
 		o := newOps()
 		p := New(Options{Sessions: &logins{}, API: o, Set: theSet(), Now: func() time.Time { return opsNow }})
 		r := httptest.NewRequest("POST", path, strings.NewReader("confirmed=yes&quiet=w1&version=0&one="+opsID))

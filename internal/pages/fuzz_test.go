@@ -67,7 +67,7 @@ var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za
 	`admin/jobs/[0-9a-f-]{36}/(kill|hasten)|admin/dead/[0-9a-f-]{36}/dismiss|` +
 	`admin/workers/[A-Za-z0-9._-]{1,100}/(quiet|resume|terminate)|` +
 	`admin/schedules/[A-Za-z0-9][A-Za-z0-9._-]{0,79}/(run|pause|resume))|` +
-	`GET /admin/schedules/[A-Za-z0-9][A-Za-z0-9._-]{0,79}|GET /admin/workers|(GET|PUT) /admin/lines|PUT ` +
+	`(GET|PUT) /admin/schedules/[A-Za-z0-9][A-Za-z0-9._-]{0,79}|GET /admin/workers|(GET|PUT) /admin/lines|PUT ` +
 	`/admin/tiers/PAID)$`)
 
 func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -164,6 +164,9 @@ func FuzzForms(f *testing.F) {
 		plan3("priority", "NaN", "backoffJitter", "1e309", "version", hostileText).Encode(), "scenario=happy", "%zz", "a;b",
 		"key=acme&version=0&do=store&running=5&rate=1e309&strict=yes",
 		"owner="+url.QueryEscape(hostileText)+"&version=0&do=pause",
+		schedule7("version", "0").Encode(), schedule7("version", "0", "name", "a/../b").Encode(),
+		schedule7("version", "0", "do", "preview", "cron", hostileText, "payload", hostileText).Encode(),
+		schedule7("version", "0", "everySeconds", "1e309", "queue", hostileText).Encode(),
 		"key=%ff&version=0&do=pause&minutes=1e300&reason="+url.QueryEscape(hostileText), "version=0&do=resume&key=%26x",
 		"")
 }

@@ -45,9 +45,12 @@ var formTexts = map[string]formText{
 	"schedule_run":     plainly("A job of the schedule was made now."),
 	"schedule_paused":  plainly("The schedule is paused: it makes no jobs. Those that it has made go on."),
 	"schedule_resumed": plainly("The schedule is resumed: it goes on with the next occurrence."),
-	"batch_sealed":     plainly("The batch is sealed: it takes no more jobs."),
-	"batch_cancelled":  plainly("The batch is cancelled: what waited has ended, and running jobs are asked to stop."),
-	"batch_cancels":    plainly("The batch is sealed and 2,000 jobs were cancelled. More live: cancel again."),
+	"schedule_stored": {numbers: 1, text: func(n []int64, _ string) string {
+		return fmt.Sprintf("The schedule is stored as version %d.", n[0])
+	}},
+	"batch_sealed":    plainly("The batch is sealed: it takes no more jobs."),
+	"batch_cancelled": plainly("The batch is cancelled: what waited has ended, and running jobs are asked to stop."),
+	"batch_cancels":   plainly("The batch is sealed and 2,000 jobs were cancelled. More live: cancel again."),
 	"worker_quiet": plainly("The worker was told to claim no more jobs. It hears that within a second or two, and " +
 		"finishes the jobs that it has."),
 	"worker_resume":    plainly("The worker may claim jobs again. It hears that within a second or two."),

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -58,26 +59,49 @@ func (b *Book) StoreSchedule(ctx context.Context, asked job.Schedule, version in
 		return asked, was, err
 	}
 	return b.change(ctx, asked.Name, func(is *job.Schedule) (*job.Schedule, error) {
-		if version >= 0 && is.Version != version {
-			return nil, job.ErrChanged
-		}
-		s := asked
-		s.Paused, s.Version, s.Incarnation, s.Last = is.Paused, is.Version+1, is.Incarnation, is.Last
-		if is.Version == 0 {
-			s.Incarnation = name()
-		} else if same(is, &s) {
-			return nil, nil
-		}
-		if s.Next = is.Next; is.Version == 0 || !sameTimes(is, &s) || s.Next.IsZero() ||
-			!s.End.IsZero() && s.Next.After(s.End) {
-			s.Next = t.Next(b.since(is))
-		}
-		s.Due = t.Due(s.Next)
-		if s.Paused != nil {
-			s.Due = time.Time{}
-		}
-		return &s, nil
+		return b.wanted(is, asked, t, version)
 	})
+}
+
+// TrySchedule returns what StoreSchedule would store, and stores nothing. It does not count the schedules. Its errors
+// are those of StoreSchedule.
+func (b *Book) TrySchedule(ctx context.Context, asked job.Schedule, version int64) (would job.Schedule, err error) {
+	t, err := New(&asked)
+	if err != nil {
+		return asked, err
+	}
+	is, err := b.Schedule(ctx, asked.Name)
+	if err != nil && !errors.Is(err, job.ErrNoSchedule) {
+		return asked, err
+	}
+	s, err := b.wanted(&is, asked, t, version)
+	if err != nil || s == nil {
+		return is, err
+	}
+	return *s, nil
+}
+
+// wanted returns a schedule as asked, in place of the stored one, which has version 0 if there is none. It returns nil
+// if the stored one is as asked already.
+func (b *Book) wanted(is *job.Schedule, s job.Schedule, t *Timetable, version int64) (*job.Schedule, error) {
+	if version >= 0 && is.Version != version {
+		return nil, job.ErrChanged
+	}
+	s.Paused, s.Version, s.Incarnation, s.Last = is.Paused, is.Version+1, is.Incarnation, is.Last
+	if is.Version == 0 {
+		s.Incarnation = name()
+	} else if same(is, &s) {
+		return nil, nil
+	}
+	if s.Next = is.Next; is.Version == 0 || !sameTimes(is, &s) || s.Next.IsZero() ||
+		!s.End.IsZero() && s.Next.After(s.End) {
+		s.Next = t.Next(b.since(is))
+	}
+	s.Due = t.Due(s.Next)
+	if s.Paused != nil {
+		s.Due = time.Time{}
+	}
+	return &s, nil
 }
 
 // since returns the time after which a changed schedule begins anew: now, and no occurrence comes twice.
@@ -117,7 +141,8 @@ func (b *Book) change(ctx context.Context, name string, do func(is *job.Schedule
 
 // sameTimes says whether two schedules have the same occurrences, but for their end.
 func sameTimes(a, b *job.Schedule) bool {
-	return a.Cron == b.Cron && a.Every == b.Every && a.Timezone == b.Timezone && a.Start.Equal(b.Start)
+	zone := func(s *job.Schedule) string { return cmp.Or(s.Timezone, "UTC") }
+	return a.Cron == b.Cron && a.Every == b.Every && zone(a) == zone(b) && a.Start.Equal(b.Start)
 }
 
 // same says whether two schedules are the same to their callers.

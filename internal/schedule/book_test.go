@@ -44,6 +44,52 @@ func TestBook_Store(t *testing.T) {
 	})
 }
 
+// A try answers what would be stored, and stores nothing. UTC is the zone of an expression that names none.
+func TestBook_Try(t *testing.T) {
+	t.Parallel()
+	each(t, job.Schedule{}, func(t *testing.T, w *world) {
+		ctx, b := t.Context(), w.book()
+		w.now = noon.Add(5*time.Minute + time.Second)
+		is, err := w.Schedule(ctx, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := is
+		if would, err := b.TrySchedule(ctx, asked, is.Version); err != nil || would.Version != is.Version {
+			t.Errorf("as it is: %+v, %v", would, err)
+		}
+		asked.Every, asked.Cron = 0, "30 * * * *"
+		if would, err := b.TrySchedule(ctx, asked, is.Version); err != nil || would.Version != is.Version+1 ||
+			!would.Next.Equal(noon.Add(30*time.Minute)) {
+			t.Errorf("changed: %+v, %v", would, err)
+		}
+		if _, err := b.TrySchedule(ctx, asked, is.Version+1); !errors.Is(err, job.ErrChanged) {
+			t.Errorf("over another version: %v", err)
+		}
+		bad := asked
+		bad.Cron = "never"
+		if _, err := b.TrySchedule(ctx, bad, -1); !errors.Is(err, job.ErrBadSchedule) {
+			t.Errorf("a bad one: %v", err)
+		}
+		if now, err := w.Schedule(ctx, "s"); err != nil || now.Version != is.Version || now.Every != is.Every {
+			t.Errorf("it was stored: %+v, %v", now, err)
+		}
+		asked.Name = "fresh"
+		if would, err := b.TrySchedule(ctx, asked, 0); err != nil || would.Version != 1 {
+			t.Errorf("a new one: %+v, %v", would, err)
+		}
+		if _, err := w.Schedule(ctx, "fresh"); !errors.Is(err, job.ErrNoSchedule) {
+			t.Errorf("the new one: %v", err)
+		}
+		for i, zone := range []string{"", "UTC", ""} {
+			asked.Timezone = zone
+			if s, _, err := b.StoreSchedule(ctx, asked, -1); err != nil || s.Version != 1 {
+				t.Errorf("%d: version %d, %v", i, s.Version, err)
+			}
+		}
+	})
+}
+
 // A paused schedule makes no jobs, and is not behind when it goes on.
 func TestBook_Pause(t *testing.T) {
 	t.Parallel()
