@@ -128,6 +128,9 @@ func clock(t time.Time) string {
 	return t.UTC().Format("15:04:05")
 }
 
+// stampShort is stamp without the fraction of a whole second.
+func stampShort(t time.Time) string { return strings.TrimSuffix(stamp(t), ".000") }
+
 // stamp is a time in full, in UTC.
 func stamp(t time.Time) string {
 	if t.IsZero() {

@@ -73,7 +73,7 @@ func (s *Set) funcs() template.FuncMap {
 			return "", fmt.Errorf("size of a %T", n)
 		},
 		"span": span, "neat": neat, "neatSeconds": neatSeconds, "between": between, "ago": ago, "rate": rate, "clock": clock,
-		"stamp": stamp, "iso": iso, "hue": hue, "short": short,
+		"stamp": stamp, "stampShort": stampShort, "iso": iso, "hue": hue, "short": short,
 		"tone": tone, "spark": spark, "left": left, "due": due, "timeline": timeline, "strip": strip, "tree": tree,
 		"pretty": pretty, "compact": compact,
 		"lower": strings.ToLower, "pair": pair, "list": func(s ...string) []string { return s },

@@ -96,6 +96,7 @@ func (s samples) snapshot() *Snapshot {
 			Attempt: i%3 + 1, StartedAt: s.now.Add(-time.Duration(i*700+310) * time.Millisecond),
 			HeartbeatBy: s.now.Add(time.Duration(2900-i*190) * time.Millisecond), HeartbeatSeconds: 3,
 			EndBy: s.now.Add(time.Duration(9700-i*600) * time.Millisecond), MaxSeconds: 10,
+			Progress: []*LeaseProgress{nil, {45_000, 90_000}, {7, 0}}[i%3],
 		})
 	}
 	for i := range 3 {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -96,6 +97,22 @@ type Lease struct {
 	HeartbeatSeconds float64   `json:"heartbeatSeconds"` // the tier's heartbeatTimeout
 	EndBy            time.Time `json:"endBy"`            // longer than that, and it counts as stuck
 	MaxSeconds       float64   `json:"maxSeconds"`       // the tier's maxProcessingTime
+
+	Progress *LeaseProgress `json:"progress,omitempty"` // nil = its handler told none
+}
+
+// LeaseProgress says how far the attempt of a lease is.
+type LeaseProgress struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"` // 0 = not known
+}
+
+// Words are a percentage, or how much is done if the total is not known.
+func (p *LeaseProgress) Words() string {
+	if p.Total <= 0 {
+		return count(p.Done) + " done"
+	}
+	return fmt.Sprintf("%d %%", int64(100*min(float64(p.Done)/float64(p.Total), 1)))
 }
 
 // Watch is one of the two that take jobs back.

@@ -124,6 +124,9 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 			StartedAt:   r.StartedAt,
 			HeartbeatBy: r.HeartbeatBy, EndBy: r.EndBy,
 		}
+		if p := r.Progress; p != nil { // without its note, which may be hidden from callers who share the stream
+			list[i].Progress = &web.LeaseProgress{Done: p.Done, Total: p.Total}
+		}
 	}
 	return list, nil
 }

@@ -12,4 +12,5 @@ type InFlight struct {
 	StartedAt   time.Time
 	HeartbeatBy time.Time
 	EndBy       time.Time
+	Progress    *Progress // nil = its handler told none
 }

@@ -174,7 +174,7 @@ func opsSnapshot() *web.Snapshot {
 		At: opsNow, Gate: web.Gate{Open: true}, Capacity: web.Capacity{Used: 3, Limit: 10},
 		Tiers: []web.Lane{{Tier: "PAID", Depth: 4321}}, InFlight: 1,
 		Leases: []web.Lease{{JobID: opsID, Tier: "PAID", Type: "SIMULATION", Worker: evilText, Attempt: 2, StartedAt: opsNow,
-			HeartbeatBy: opsNow, EndBy: opsNow}},
+			HeartbeatBy: opsNow, EndBy: opsNow, Progress: &web.LeaseProgress{Done: 4500, Total: 9000}}},
 	}
 }
 
@@ -186,7 +186,7 @@ func TestDashboard_IsDrawnFromWhatTheStreamShows(t *testing.T) {
 	o.hub.Tell(feedEvent, web.FeedItem{At: opsNow, Kind: "dead", JobID: opsOther, Text: "failed for good: " + evilText})
 	items, after := o.hub.Recent(1)
 	w := o.open(t, "/dashboard", nil)
-	holds(t, w, 200, "4,321", opsID, opsOther, "failed for good: ", `data-key="`+items[0].ID+`"`,
+	holds(t, w, 200, "4,321", `data-f="howtext">50 %<`, `data-f="howbar" width="50"`, opsID, opsOther, "failed for good: ", `data-key="`+items[0].ID+`"`,
 		`data-live="/dashboard/stream?after=`+after+`"`)
 	lacks(t, w, "<script>alert", "<img src=x", "data-heal")
 	o.did(t, "GET /api/stats")

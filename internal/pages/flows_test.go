@@ -2,6 +2,7 @@ package pages
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -25,12 +26,14 @@ func TestFlows(t *testing.T) {
 	w = o.open(t, "/flows/"+opsID, nil)
 	holds(t, w, 200, `<svg class="flowdraw"`, ">resize</text>", `class="flowjob is-bad"`,
 		`href="/poll?jobId=`+opsOther+`">publish</a>`, "Requeue that job, or cancel the flow",
-		`action="/flows/`+opsID+`/cancel"`)
+		`action="/flows/`+opsID+`/cancel"`, `id="refresh" data-again="yes"`)
 	o.did(t, "GET /api/flows/"+opsID)
 	w = o.open(t, "/flows/"+opsID+"/cancel", url.Values{"reason": {"enough"}})
 	goes(t, w, "/flows/"+opsID, "done", "The flow is cancelled")
 	o.did(t, "POST /api/flows/"+opsID+`/cancel {"reason":"enough"}`)
 	holds(t, o.open(t, "/flows/nope", nil), 404, "This page does not exist")
+	o.says("GET /api/flows/"+opsID, 200, strings.Replace(opsFlow, `"endedAt":null`, `"endedAt":"2026-05-01T11:31:59Z"`, 1))
+	holds(t, o.open(t, "/flows/"+opsID, nil), 200, `id="refresh" data-again=""`)
 	o.refuses("GET /api/flows/"+opsID, 404, "NOT_FOUND", "there is no such flow")
 	holds(t, o.open(t, "/flows/"+opsID, nil), 404)
 }

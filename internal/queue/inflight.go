@@ -65,6 +65,7 @@ func (v *View) inFlight(ctx context.Context, partition, most int) ([]job.InFligh
 		found = append(found, job.InFlight{
 			ID: j.ID, Tier: j.Tier, Type: j.Type, Worker: j.Worker, Attempt: j.Attempt, StartedAt: j.StartedAt,
 			HeartbeatBy: time.UnixMilli(int64(z.Score)).UTC(), EndBy: time.UnixMilli(int64(ends[i].Val())).UTC(),
+			Progress: j.Progress,
 		})
 	}
 	return found, nil

@@ -257,6 +257,10 @@ func TestProgress(t *testing.T) {
 		if got := shown(); got != "7 of 100 "+note {
 			t.Errorf("%q", got)
 		}
+		running, err := e.InFlight(t.Context(), 10)
+		if err != nil || len(running) != 1 || running[0].Progress == nil || running[0].Progress.Done != 7 {
+			t.Errorf("in flight: %+v, %v", running, err)
+		}
 		if w := e.Cancels(t, l.ID); w != job.Cancel {
 			t.Fatal(w)
 		}

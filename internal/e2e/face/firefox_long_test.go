@@ -33,6 +33,15 @@ func TestFirefox(t *testing.T) {
 		"dead letters": func(t *testing.T, f *testkit.Firefox) {
 			requeueTheDead(t, newSite(t, "TIERQ_EGRESS_ALLOW=127.0.0.0/8"), f.Tab(t))
 		},
+		"a schedule": func(t *testing.T, f *testkit.Firefox) {
+			s, tab := newKeyedSite(t), f.Tab(t)
+			login(tab, s, theAdmin)
+			tab.Allow("/dashboard/schedules/edit: 400 ", "/dashboard/schedules/edit: 412 ")
+			changeASchedule(t, s, tab, func() {}, func(string) {})
+		},
+		"progress and a flow": func(t *testing.T, f *testkit.Firefox) {
+			progressAndFlowLive(t, newSite(t), f.Tab(t))
+		},
 		"login": func(t *testing.T, f *testkit.Firefox) {
 			loginAndBack(t, newKeyedSite(t), f.Tab(t))
 		},

@@ -219,6 +219,10 @@ func TestFace_Markup(t *testing.T) {
 	tab.Open(base + "/dashboard/lines/key?key=acme")
 	send(t, tab, "/dashboard/lines/key", "key", tag, "running", markup, "rate", markup, "version", markup)
 	shows(t, tab, "limits of a key", "input")
+	tab.Open(base + "/dashboard/schedules/new")
+	send(t, tab, "/dashboard/schedules/edit", "name", tag, "version", "0", "cron", markup, "timezone", markup,
+		"everySeconds", markup, "overlap", markup, "tier", markup, "type", markup, "queue", markup, "payload", markup)
+	shows(t, tab, "a schedule", "#schedule input, #schedule textarea, #schedule option, .wrong")
 	send(t, tab, "/dashboard/dead/requeue", "scope", "all", "type", markup, "tier", markup)
 	harmless(t, tab, "a requeue of all")
 	send(t, tab, "/dashboard/dead/requeue", "one", markup)

@@ -47,7 +47,7 @@ func (s *site) changing(living, failed string) (all []string) {
 	}
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout",
 		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC",
-		"/dashboard/lines/key", "/dashboard/schedules/one", "/dashboard/workers", "/demo/play"} {
+		"/dashboard/lines/key", "/dashboard/schedules/one", "/dashboard/schedules/edit", "/dashboard/workers", "/demo/play"} {
 		all = append(all, http.MethodPost+" "+path)
 	}
 	return all
@@ -104,6 +104,8 @@ func TestFace_AnotherSitesPage(t *testing.T) {
 					{"/dashboard/dead/requeue", "scope", "all", "expected", "1", "confirmed", "yes"},
 					{"/dashboard/workers", "confirmed", "yes", "quiet", s.worker()},
 					{"/dashboard/lines/key", "key", "", "version", "0", "do", "store", "weight", "9"},
+					{"/dashboard/schedules/edit", "name", "theirs", "version", "0", "do", "store", "everySeconds", "60",
+						"type", "SIMULATION", "overlap", "skip", "catchUp", "last", "tier", "PUBLIC"},
 					{"/dashboard/tiers/PUBLIC", "confirmed", "yes", "version", "1", "maxRetries", "9"},
 				} {
 					tab.Open(origin)

@@ -11,7 +11,11 @@ import (
 )
 
 // jobs holds a job in each state that a page shows differently.
-type jobs struct{ scheduled, running, completed, failed, cancelled, flow, batch string }
+type jobs struct {
+	scheduled, running, completed, failed, cancelled, flow, batch string
+	told                                                          string // a job with a progress
+	moving                                                        string // a flow that runs
+}
 
 func (s *site) jobs() jobs {
 	s.t.Helper()
@@ -37,7 +41,7 @@ func (s *site) jobs() jobs {
 		a := s.ask(http.MethodGet, "/jobs/dead", "")
 		return strings.Contains(a.body, j.failed), a.body
 	})
-	j.flow, j.batch = s.flow(), s.batch()
+	j.flow, j.batch, j.told, j.moving = s.flow(), s.batch(), s.told().id, s.moving()
 	return j
 }
 
@@ -94,44 +98,49 @@ func (s *site) schedule() {
 const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
 
 // page is an address and its answer. Shows is a part of the text in the page's main element. Words from a list of
-// options do not count, because only some browsers return them as text.
+// options do not count, because only some browsers return them as text. Apart says that another page of the template
+// does not stand for this one.
 type page struct {
 	path   string
 	status int
 	shows  string
+	apart  bool
 }
 
 // pages returns all pages, as a user with all rights sees them.
 func (j jobs) pages() []page {
-	poll := func(id, shows string) page { return page{"/poll?jobId=" + id, http.StatusOK, shows} }
+	poll := func(id, shows string) page { return page{"/poll?jobId=" + id, http.StatusOK, shows, false} }
 	return []page{
-		{"/", http.StatusOK, "How a job flows"},
-		{"/submit", http.StatusOK, "Submit a job"},
-		{"/poll", http.StatusOK, "Follow a job"},
-		poll(j.failed, "FAILED"), poll(j.scheduled, "SCHEDULED"), poll(j.running, "PROCESSING"),
+		{path: "/", status: http.StatusOK, shows: "How a job flows"},
+		{path: "/submit", status: http.StatusOK, shows: "Submit a job"},
+		{path: "/poll", status: http.StatusOK, shows: "Follow a job"},
+		{path: "/poll?jobId=" + j.told, status: http.StatusOK, shows: "45,000 of 90,000", apart: true}, poll(j.failed, "FAILED"), poll(j.scheduled, "SCHEDULED"), poll(j.running, "PROCESSING"),
 		poll(j.completed, "COMPLETED"), poll(j.cancelled, "CANCELLED"),
-		{"/poll?jobId=" + nobodys, http.StatusNotFound, "There is no such job"},
-		{"/dashboard", http.StatusOK, "Capacity"},
-		{"/dashboard/jobs", http.StatusOK, j.completed[24:]},
-		{"/dashboard/jobs?status=LOST", http.StatusBadRequest, "status"},
-		{"/batches", http.StatusOK, "import 7"},
-		{"/batches/" + j.batch, http.StatusOK, "Requeue those that failed"},
-		{"/flows", http.StatusOK, "picture 4711"},
-		{"/flows/" + j.flow, http.StatusOK, "DEPENDENCY_FAILED"},
-		{"/flows/" + nobodys, http.StatusNotFound, "This page does not exist"},
-		{"/dashboard/dead", http.StatusOK, j.failed[24:]},
-		{"/dashboard/dead?tier=PAID", http.StatusOK, "No dead letters"},
-		{"/dashboard/tiers", http.StatusOK, "UNPAID"},
-		{"/dashboard/tiers/PAID", http.StatusOK, "Show what changes"},
-		{"/dashboard/tiers/GOLD", http.StatusNotFound, "This page does not exist"},
-		{"/dashboard/lines", http.StatusOK, "acme"},
-		{"/dashboard/schedules", http.StatusOK, "nightly-report"},
-		{"/dashboard/schedules/one?name=nightly-report", http.StatusOK, "Run it now"},
-		{"/dashboard/schedules/one?name=nothing", http.StatusNotFound, "no such schedule"},
-		{"/dashboard/lines/key?key=acme", http.StatusOK, "Store the limits"},
-		{"/demo", http.StatusOK, ""},
-		{"/about", http.StatusOK, ""},
-		{"/login", http.StatusOK, "Log in"},
+		{path: "/poll?jobId=" + nobodys, status: http.StatusNotFound, shows: "There is no such job"},
+		{path: "/dashboard", status: http.StatusOK, shows: "Capacity"},
+		{path: "/dashboard/jobs", status: http.StatusOK, shows: j.completed[24:]},
+		{path: "/dashboard/jobs?status=LOST", status: http.StatusBadRequest, shows: "status"},
+		{path: "/batches", status: http.StatusOK, shows: "import 7"},
+		{path: "/batches/" + j.batch, status: http.StatusOK, shows: "Requeue those that failed"},
+		{path: "/flows", status: http.StatusOK, shows: "picture 4711"},
+		{path: "/flows/" + j.flow, status: http.StatusOK, shows: "DEPENDENCY_FAILED"},
+		{path: "/flows/" + j.moving, status: http.StatusOK, shows: "1 of 3 completed", apart: true},
+		{path: "/flows/" + nobodys, status: http.StatusNotFound, shows: "This page does not exist"},
+		{path: "/dashboard/dead", status: http.StatusOK, shows: j.failed[24:]},
+		{path: "/dashboard/dead?tier=PAID", status: http.StatusOK, shows: "No dead letters"},
+		{path: "/dashboard/tiers", status: http.StatusOK, shows: "UNPAID"},
+		{path: "/dashboard/tiers/PAID", status: http.StatusOK, shows: "Show what changes"},
+		{path: "/dashboard/tiers/GOLD", status: http.StatusNotFound, shows: "This page does not exist"},
+		{path: "/dashboard/lines", status: http.StatusOK, shows: "acme"},
+		{path: "/dashboard/schedules", status: http.StatusOK, shows: "nightly-report"},
+		{path: "/dashboard/schedules/one?name=nightly-report", status: http.StatusOK, shows: "Run it now"},
+		{path: "/dashboard/schedules/edit?name=nightly-report", status: http.StatusOK, shows: "Store the schedule"},
+		{path: "/dashboard/schedules/new", status: http.StatusOK, shows: "New schedule"},
+		{path: "/dashboard/schedules/one?name=nothing", status: http.StatusNotFound, shows: "no such schedule"},
+		{path: "/dashboard/lines/key?key=acme", status: http.StatusOK, shows: "Store the limits"},
+		{path: "/demo", status: http.StatusOK, shows: ""},
+		{path: "/about", status: http.StatusOK, shows: ""},
+		{path: "/login", status: http.StatusOK, shows: "Log in"},
 	}
 }
 
@@ -152,7 +161,7 @@ func TestPages(t *testing.T) {
 			"/batches", "/batches/"+j.batch,
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/dashboard/lines",
 			"/dashboard/lines/key?key=acme", "/demo", "/about")
-		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // an open server has no login
+		seen = append(seen, page{path: "/login", status: http.StatusOK, shows: "How a job flows"}) // an open server has no login
 		look(t, s, b.Tab(t), seen, false)
 	})
 	t.Run("keys", func(t *testing.T) {
@@ -177,7 +186,10 @@ func TestPages(t *testing.T) {
 			t.Parallel()
 			seen := of(withKeys(j.pages()), "/", "/submit", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
 				"/dashboard/jobs", "/dashboard/dead", "/dashboard/tiers", "/dashboard/lines", "/demo")
-			seen = append(seen, page{"/dashboard/tiers/PAID", http.StatusForbidden, "You may not do this"})
+			for _, path := range []string{"/dashboard/tiers/PAID", "/dashboard/schedules/new",
+				"/dashboard/schedules/edit?name=nightly-report"} {
+				seen = append(seen, page{path: path, status: http.StatusForbidden, shows: "You may not do this"})
+			}
 			tab := b.Tab(t)
 			login(tab, s, reads)
 			look(t, s, tab, seen, false)
@@ -195,7 +207,7 @@ func TestPages(t *testing.T) {
 func withKeys(all []page) []page {
 	for i := range all {
 		if all[i].path == "/demo" {
-			all[i] = page{"/demo", http.StatusNotFound, "A server with API keys has no demo"}
+			all[i] = page{path: "/demo", status: http.StatusNotFound, shows: "A server with API keys has no demo"}
 		}
 	}
 	return all
@@ -242,7 +254,7 @@ func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
 		if got.Live {
 			tab.WaitText("#live-text", "live", alive)
 		}
-		widths, first := []int{360}, !templates[p.template()]
+		widths, first := []int{360}, p.apart || !templates[p.template()]
 		templates[p.template()] = true
 		if closely || everything {
 			widths = []int{360, 1280, 2560}

@@ -24,6 +24,13 @@ const drawLeases = write && list($("leases"), $("lease-row"), (row, l) => {
   row.fields.type.title = l.type;
   row.fields.worker.title = l.worker;
   put(row, "attempt", l.attempt);
+  const p = l.progress;
+  row.fields.how.hidden = !p;
+  if (p) {
+    put(row, "howtext", p.total ? `${Math.floor(100 * Math.min(p.done / p.total, 1))} %` : count(p.done) + " done");
+    row.fields.howtrack.toggleAttribute("hidden", !p.total);
+    row.fields.howbar.setAttribute("width", part(p.done, p.total));
+  }
   row.times = { beat: Date.parse(l.heartbeatBy), beats: l.heartbeatSeconds, max: Date.parse(l.endBy), maxs: l.maxSeconds, from: Date.parse(l.startedAt) };
   leases.push(row);
 });
