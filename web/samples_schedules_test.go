@@ -47,7 +47,8 @@ func (s samples) scheduleForm(fresh bool) ScheduleFormView {
 		Overlaps: []Choice{{"skip", s.text("the next is missed")}, {"allow", "it runs beside"}},
 		CatchUps: []Choice{{"last", "fire the latest"}},
 		Preview: &SchedulePreview{
-			Next: []Occurrence{{s.now, ""}, {s.now.Add(time.Hour), s.text("Mon 02:30:00 CET")}}, Jitter: s.text("60"), Paused: true,
+			Next:   []Occurrence{{s.now, ""}, {s.now.Add(time.Hour), s.text("Mon 02:30:00 CET")}},
+			Jitter: s.text("60"), Paused: true,
 		},
 	}
 	if s.evil {

@@ -253,7 +253,9 @@ func TestSchedules_PutTries(t *testing.T) {
 		}
 	}
 	wantProblem(t, r.json("PUT", path, strings.Replace(aSchedule, `"A"`, `"C"`, 1)), 422, "INVALID_PAYLOAD", "job.payload")
-	for query, field := range map[string]string{"dryRun=1": "dryRun", "dry=true": "dry", "dryRun=true&dryRun=true": "dryRun"} {
+	for query, field := range map[string]string{
+		"dryRun=1": "dryRun", "dry=true": "dry", "dryRun=true&dryRun=true": "dryRun",
+	} {
 		wantProblem(t, r.json("PUT", "/admin/schedules/n?"+query, aSchedule), 400, "INVALID_REQUEST", field)
 	}
 	r.times.refuse = job.BadSchedule("cron", "never comes")

@@ -186,7 +186,8 @@ func TestDashboard_IsDrawnFromWhatTheStreamShows(t *testing.T) {
 	o.hub.Tell(feedEvent, web.FeedItem{At: opsNow, Kind: "dead", JobID: opsOther, Text: "failed for good: " + evilText})
 	items, after := o.hub.Recent(1)
 	w := o.open(t, "/dashboard", nil)
-	holds(t, w, 200, "4,321", `data-f="howtext">50 %<`, `data-f="howbar" width="50"`, opsID, opsOther, "failed for good: ", `data-key="`+items[0].ID+`"`,
+	holds(t, w, 200, "4,321", `data-f="howtext">50 %<`, `data-f="howbar" width="50"`, opsID, opsOther,
+		"failed for good: ", `data-key="`+items[0].ID+`"`,
 		`data-live="/dashboard/stream?after=`+after+`"`)
 	lacks(t, w, "<script>alert", "<img src=x", "data-heal")
 	o.did(t, "GET /api/stats")

@@ -274,7 +274,8 @@ func (p *Pages) tryScheduleForm(r *http.Request, v *web.ScheduleFormView, store 
 
 // storedMeanwhile reads the schedule that a form changes. If that is not the version that the form was based on, it
 // says so in the view, with what is stored, and returns true.
-func (p *Pages) storedMeanwhile(r *http.Request, v *web.ScheduleFormView, s *client.Schedule) (changed bool, err error) {
+func (p *Pages) storedMeanwhile(r *http.Request, v *web.ScheduleFormView, s *client.Schedule) (changed bool,
+	err error) {
 	err = p.ask(r, http.MethodGet, scheduleAt(v.Name), nil, s)
 	switch {
 	case refusedWith(err, http.StatusNotFound):

@@ -55,7 +55,8 @@ func TestScheduleForm_IsShown(t *testing.T) {
 	o.did(t)
 	holds(t, w, 200, `id="name"`, `name="version" value="0"`, `<option selected>UNPAID</option>`, "New schedule")
 	holds(t, o.open(t, "/dashboard/schedules", nil), 200, `href="/dashboard/schedules/new"`)
-	holds(t, o.open(t, "/dashboard/schedules/one?name=night.ly", nil), 200, `href="/dashboard/schedules/edit?name=night.ly"`)
+	holds(t, o.open(t, "/dashboard/schedules/one?name=night.ly", nil), 200,
+		`href="/dashboard/schedules/edit?name=night.ly"`)
 	holds(t, o.open(t, scheduleEdit+"?name=a%2Fb", nil), 404, "no such schedule")
 
 	// Callers who may not change schedules get no form, and their forms do nothing.
@@ -194,7 +195,8 @@ func TestScheduleForm_AStaleVersion(t *testing.T) {
 		if looks++; looks == 1 {
 			return 200, json.RawMessage(opsSchedule)
 		}
-		return 200, json.RawMessage(strings.NewReplacer(`"version":7`, `"version":8`, `30 2 *`, `45 2 *`).Replace(opsSchedule))
+		return 200, json.RawMessage(strings.NewReplacer(`"version":7`, `"version":8`, `30 2 *`, `45 2 *`).
+			Replace(opsSchedule))
 	}
 	o.refuses(putNightly, 412, "PRECONDITION_FAILED", "Another caller changed it in the meantime.")
 	holds(t, o.open(t, scheduleEdit, schedule7("cron", "1 1 * * *")), 412, "Another caller changed this schedule",

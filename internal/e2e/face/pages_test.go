@@ -114,7 +114,8 @@ func (j jobs) pages() []page {
 		{path: "/", status: http.StatusOK, shows: "How a job flows"},
 		{path: "/submit", status: http.StatusOK, shows: "Submit a job"},
 		{path: "/poll", status: http.StatusOK, shows: "Follow a job"},
-		{path: "/poll?jobId=" + j.told, status: http.StatusOK, shows: "45,000 of 90,000", apart: true}, poll(j.failed, "FAILED"), poll(j.scheduled, "SCHEDULED"), poll(j.running, "PROCESSING"),
+		{path: "/poll?jobId=" + j.told, status: http.StatusOK, shows: "45,000 of 90,000", apart: true},
+		poll(j.failed, "FAILED"), poll(j.scheduled, "SCHEDULED"), poll(j.running, "PROCESSING"),
 		poll(j.completed, "COMPLETED"), poll(j.cancelled, "CANCELLED"),
 		{path: "/poll?jobId=" + nobodys, status: http.StatusNotFound, shows: "There is no such job"},
 		{path: "/dashboard", status: http.StatusOK, shows: "Capacity"},
@@ -161,7 +162,8 @@ func TestPages(t *testing.T) {
 			"/batches", "/batches/"+j.batch,
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/dashboard/lines",
 			"/dashboard/lines/key?key=acme", "/demo", "/about")
-		seen = append(seen, page{path: "/login", status: http.StatusOK, shows: "How a job flows"}) // an open server has no login
+		// an open server has no login
+		seen = append(seen, page{path: "/login", status: http.StatusOK, shows: "How a job flows"})
 		look(t, s, b.Tab(t), seen, false)
 	})
 	t.Run("keys", func(t *testing.T) {

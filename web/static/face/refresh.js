@@ -1,4 +1,5 @@
-// A flow's and a batch's page is read again until its jobs have ended. Only what differs is changed, so focus, scroll and typed text stay.
+// The page of a flow or a batch is read again until its jobs have ended. Only what differs is changed, so focus, scroll
+// and typed text stay.
 import { ready, say } from "./core.js";
 
 const box = document.getElementById("refresh");
@@ -46,24 +47,35 @@ function swap(page, fresh) {
 // Attributes that scripts and people change themselves.
 const theirs = ["hidden", "open", "value"];
 
-// fit changes an element into what another one is.
+// fit changes an element into what another one is. Elements with the same data-key are the same.
 function fit(old, fresh) {
-  for (const { name, value } of fresh.attributes) if (!theirs.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
-  for (const name of old.getAttributeNames()) if (!theirs.includes(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) {
+    if (!theirs.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const name of old.getAttributeNames()) {
+    if (!theirs.includes(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
   if (old.localName === "progress") old.value = fresh.value;
   const key = (n) => n?.dataset?.key;
-  const known = new Map([...old.children].filter(key).map((c) => [key(c), c])), wanted = new Set([...fresh.children].map(key));
+  const known = new Map([...old.children].filter(key).map((c) => [key(c), c]));
+  const wanted = new Set([...fresh.children].map(key));
   let at = old.firstChild;
+  const drop = () => { const gone = at; at = at.nextSibling; gone.remove(); };
   for (const n of [...fresh.childNodes]) {
-    while (key(at) && !wanted.has(key(at))) { const gone = at; at = at.nextSibling; gone.remove(); }
-    const is = key(n) ? known.get(key(n)) : at && !key(at) && at.nodeName === n.nodeName ? at : null;
+    while (key(at) && !wanted.has(key(at))) drop();
+    const alike = at && !key(at) && at.nodeName === n.nodeName ? at : null;
+    const is = key(n) ? known.get(key(n)) : alike;
     if (!is) { old.insertBefore(n, at); continue; }
     if (is === at) at = at.nextSibling; else old.insertBefore(is, at);
-    if (is.nodeType !== Node.ELEMENT_NODE) { if (is.data !== n.data) is.data = n.data; } else if (!is.isEqualNode(n)) fit(is, n);
+    if (is.nodeType !== Node.ELEMENT_NODE) is.data = n.data;
+    else if (!is.isEqualNode(n)) fit(is, n);
   }
-  while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
+  while (at) drop();
 }
 
-document.addEventListener("visibilitychange", () => { wait = soon; if (!document.hidden && box.dataset.again) read(); });
+document.addEventListener("visibilitychange", () => {
+  wait = soon;
+  if (!document.hidden && box.dataset.again) read();
+});
 mark("following");
 later();
