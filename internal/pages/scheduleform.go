@@ -181,23 +181,12 @@ func readSchedule(v *web.ScheduleValues, s *client.Schedule) (wrong []web.FieldE
 	s.Cron, s.Timezone, s.Overlap, s.CatchUp = v.Cron, v.Timezone, client.Overlap(v.Overlap), client.CatchUp(v.CatchUp)
 	s.Every, s.Jitter = seconds("everySeconds", v.Every), seconds("jitterSeconds", v.Jitter)
 	s.Job.Tier, s.Job.Type, s.Job.Queue = client.Tier(v.Tier), v.Type, v.Queue
-	switch typed := []byte(v.Payload); {
-	case len(bytes.TrimSpace(typed)) == 0:
-		s.Job.Payload = nil
-	case !sameJSON(typed, s.Job.Payload): // else it stays as it is, byte for byte
-		var whole json.RawMessage
-		if err := json.Unmarshal(typed, &whole); err != nil {
+	if s.Job.Payload = nil; strings.TrimSpace(v.Payload) != "" {
+		if err := json.Unmarshal([]byte(v.Payload), &s.Job.Payload); err != nil {
 			wrong = append(wrong, web.FieldError{Field: "payload", Reason: "is not JSON: " + err.Error()})
 		}
-		s.Job.Payload = whole
 	}
 	return wrong
-}
-
-// sameJSON says whether two texts are the same JSON but for blanks.
-func sameJSON(a, b []byte) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 // previewOf returns what a schedule fires next, as the API has told it.
