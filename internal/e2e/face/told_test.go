@@ -46,8 +46,12 @@ func (s *site) told() film {
 // tells says how far the job is.
 func (f film) tells(progress string) {
 	f.s.t.Helper()
-	f.s.want(http.StatusOK, nil, http.MethodPost, "/api/worker/heartbeat",
+	var got struct{ Leases []struct{ Word string } }
+	f.s.want(http.StatusOK, &got, http.MethodPost, "/api/worker/heartbeat",
 		`{"worker":"film.1","leases":[{"lease":"`+f.lease+`","extendSeconds":600,"progress":`+progress+`}]}`)
+	if len(got.Leases) != 1 || got.Leases[0].Word != "OK" {
+		f.s.t.Fatalf("the heartbeat: %+v", got)
+	}
 }
 
 func (f film) completes() {
@@ -90,14 +94,15 @@ func progressAndFlowLive(t *testing.T, s *site, tab user) {
 	t.Helper()
 	f := s.told()
 	tab.Open(s.base + "/dashboard")
+	reads(t, tab, "#live-text", "live")
 	reads(t, tab, `#leases [data-f="howtext"]`, "50 %")
-	f.tells(`{"done":81000,"total":90000,"step":2}`)
+	f.tells(`{"done":81000,"total":90000}`)
 	reads(t, tab, `#leases [data-f="howtext"]`, "90 %")
 	var width string
 	if tab.Eval(`document.querySelector('#leases [data-f="howbar"]').getAttribute("width")`, &width); width != "90.0" {
 		t.Errorf("the bar is %s wide", width)
 	}
-	f.tells(`{"done":81000,"step":3}`)
+	f.tells(`{"done":81000}`)
 	reads(t, tab, `#leases [data-f="howtext"]`, "81,000 done")
 	f.completes()
 

@@ -14,7 +14,7 @@ function later() {
 function mark(word) {
   const el = document.getElementById("following");
   el.hidden = !box.dataset.again;
-  if (el.textContent !== word) el.textContent = word;
+  el.textContent = el.hidden ? "" : word;
 }
 
 const states = () => [...box.querySelectorAll(".st")].map((s) => s.textContent);
