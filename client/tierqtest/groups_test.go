@@ -68,6 +68,34 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// A batch comes with its first members as a whole or not at all, and a repeat gets the same ids.
+func TestBatches_InOneCall(t *testing.T) {
+	s := tierqtest.New(t)
+	s.Types("ROW", "NOTIFY")
+	s.Handle("ROW", func(tierqtest.Job) (any, error) { return nil, nil })
+	c := s.Client()
+	row := client.Submission{Type: "ROW"}
+	b := client.NewBatch{Name: "b", Tier: client.Public, Sealed: true, Then: &client.Then{Type: "NOTIFY"},
+		Jobs: []client.BatchJob{{Submission: row}, {Submission: row, Tier: client.Paid}}}
+	s.LoseAnswers(1)
+	got, err := c.CreateBatch(soon(t), b)
+	if err != nil || len(got.Jobs) != 2 || !got.Sealed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if first, second := s.Job(got.Jobs[0]), s.Job(got.Jobs[1]); first.Tier != client.Public ||
+		second.Tier != client.Paid || second.BatchID != got.BatchID {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	if done, err := c.WaitBatch(soon(t), got.BatchID); err != nil || done.Completed != 2 || len(s.Jobs()) != 3 {
+		t.Errorf("%+v, %v, %d jobs", done, err, len(s.Jobs()))
+	}
+	b.Jobs[1].Type, b.IdempotencyKey = "RWO", ""
+	_, err = c.CreateBatch(soon(t), b)
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Fields[0].Field != "jobs.1" || len(s.Batches()) != 1 {
+		t.Errorf("%v, %d batches", err, len(s.Batches()))
+	}
+}
+
 // An empty batch ends when it is sealed. A batch that wants all members COMPLETED is STUCK behind a failed one, and a
 // cancel seals.
 func TestBatches_Ends(t *testing.T) {

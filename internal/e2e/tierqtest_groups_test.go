@@ -165,6 +165,24 @@ func (g *groupsStory) stuckBatches(then *sdk.Then) {
 	g.complete(runs)
 	g.wait("a stuck batch", stuck.BatchID)
 
+	rows := []sdk.BatchJob{{Submission: sdk.Submission{Type: "RESIZE", Queue: "pictures"}}, {Tier: sdk.Paid,
+		Submission: sdk.Submission{Type: "RESIZE", Queue: "pictures", Delay: time.Hour}}}
+	whole := sdk.NewBatch{Name: "whole", Tier: sdk.Public, Sealed: true, Jobs: rows, IdempotencyKey: "whole"}
+	one, err := g.c.CreateBatch(g.ctx, whole)
+	g.say("a batch in one call", []any{g.shown(one), len(one.Jobs)}, err)
+	again, err := g.c.CreateBatch(g.ctx, whole)
+	g.say("a repeat", slices.Equal(one.Jobs, again.Jobs), err)
+	for i, id := range one.Jobs {
+		p, err := g.c.Poll(g.ctx, id)
+		g.say(fmt.Sprint("its member ", i), []any{p.Status, p.Tier, p.Type}, err)
+	}
+	whole.IdempotencyKey, whole.Jobs[1].Type = "", "RESIEZ"
+	_, err = g.c.CreateBatch(g.ctx, whole)
+	g.say("a wrong member", nil, err)
+	done, err = g.c.CancelBatch(g.ctx, one.BatchID)
+	g.say("a cancel", []any{done.Cancelled, done.Asked}, err)
+	g.wait("a cancelled batch", one.BatchID)
+
 	empty, err := g.c.CreateBatch(g.ctx, sdk.NewBatch{Name: "empty"})
 	g.say("another batch", g.shown(empty), err)
 	_, err = g.c.SealBatch(g.ctx, empty.BatchID)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,6 +18,7 @@ type batch struct {
 	members                     []*Job
 	sealed                      bool
 	then                        *Job // nil = it is not owed
+	with                        int  // how many members came with the call that made it
 	created, endedAt, cancelled time.Time
 }
 
@@ -25,6 +27,9 @@ type batchAsked struct {
 	Tier        string     `json:"tier"`
 	CallbackURL string     `json:"callbackUrl"`
 	Then        *thenAsked `json:"then"`
+
+	Jobs   []json.RawMessage `json:"jobs"`
+	Sealed bool              `json:"sealed"`
 }
 
 type thenAsked struct {
@@ -43,7 +48,7 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) {
 	body := read(r)
 	if id, found := s.known(w, "batch", r, body); found {
 		if id != "" {
-			JSON(w, http.StatusCreated, s.batchOf(id).data())
+			JSON(w, http.StatusCreated, s.batchOf(id).made())
 		}
 		return
 	}
@@ -63,9 +68,40 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) {
 		id: fmt.Sprintf("019de340-01fe-7a58-be6a-%012x", len(s.batches)+1), asked: of, created: time.Now(),
 		tier: strings.ToUpper(cmp.Or(of.Tier, "UNPAID")), trace: r.Header.Get("X-Trace-Id"),
 	}
+	for i, text := range of.Jobs {
+		j, asked, code := s.newJob("", b.trace, text)
+		if code == "" && (asked.Unique != nil || asked.Batch != "") {
+			code = "INVALID_REQUEST"
+		}
+		if code != "" {
+			refuseJob(w, code, strconv.Itoa(i))
+			return
+		}
+		j.Tier, j.BatchID = strings.ToUpper(cmp.Or(asked.Tier, b.tier)), b.id
+		b.members = append(b.members, j)
+	}
 	s.batches = append(s.batches, b)
 	s.remember("batch", r, b.id, body)
-	JSON(w, http.StatusCreated, b.data())
+	b.with, b.sealed = len(b.members), of.Sealed
+	for _, j := range b.members {
+		j.ID = s.newID()
+		s.add(j)
+	}
+	s.endRound(b) // it may be sealed, and have no member
+	JSON(w, http.StatusCreated, b.made())
+}
+
+// made returns the answer to the call that made the batch.
+func (b *batch) made() map[string]any {
+	d := b.data()
+	if b.with > 0 {
+		ids := []string{}
+		for _, j := range b.members[:b.with] {
+			ids = append(ids, j.ID)
+		}
+		d["jobs"] = ids
+	}
+	return d
 }
 
 func (s *Server) batchOf(id string) *batch {

@@ -51,7 +51,7 @@ func (s *Server) submitFlow(w http.ResponseWriter, r *http.Request) {
 			code = "INVALID_REQUEST"
 		}
 		if code != "" {
-			refuseFlow(w, code, name)
+			refuseJob(w, code, name)
 			return
 		}
 		j.Status, j.FlowID, j.Name, j.After = "WAITING", f.id, name, asked.After
@@ -59,7 +59,7 @@ func (s *Server) submitFlow(w http.ResponseWriter, r *http.Request) {
 		f.jobs = append(f.jobs, j)
 	}
 	if name := f.wrong(); name != "" {
-		refuseFlow(w, "INVALID_REQUEST", name)
+		refuseJob(w, "INVALID_REQUEST", name)
 		return
 	}
 	for _, j := range f.jobs {
@@ -73,8 +73,8 @@ func (s *Server) submitFlow(w http.ResponseWriter, r *http.Request) {
 	JSON(w, http.StatusCreated, f.accepted())
 }
 
-// refuseFlow refuses a flow because of one job.
-func refuseFlow(w http.ResponseWriter, code, name string) {
+// refuseJob refuses a flow, or a batch with its first members, because of one job.
+func refuseJob(w http.ResponseWriter, code, name string) {
 	refuseWith(w, statuses[code], code, map[string]any{
 		"errors": []map[string]any{{"field": "jobs." + name, "reason": "is refused"}},
 	})

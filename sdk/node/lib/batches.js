@@ -6,9 +6,9 @@ import { BatchStuck } from './errors.js';
 const pathOf = (batchId) => `/api/batches/${encodeURIComponent(batchId)}`;
 
 export const withBatches = (Base) => class extends Base {
-  createBatch({ name, tier, then, callbackUrl }, { idempotencyKey } = {}) {
+  createBatch({ name, tier, then, callbackUrl, jobs, sealed }, { idempotencyKey } = {}) {
     const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
-    const body = { name, tier, then, callbackUrl };
+    const body = { name, tier, then, callbackUrl, jobs, sealed };
     return this[ask]('create batch', { path: '/api/batches', body, changes: true, headers });
   }
 

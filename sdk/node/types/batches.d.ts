@@ -1,4 +1,5 @@
 import type { WaitOptions } from './client.js';
+import type { Submission, Tier } from './jobs.js';
 
 /** A batch to make. */
 export interface NewBatch {
@@ -10,6 +11,17 @@ export interface NewBatch {
     type: string; payload?: unknown; tier?: string; queue?: string; maxRetries?: number; on?: 'finished' | 'succeeded';
   };
   callbackUrl?: string;
+  /** The first members, 1000 at most: the server takes the batch with all of them, or not at all. */
+  jobs?: BatchJob[];
+  /** The batch takes no other members. */
+  sealed?: boolean;
+}
+
+/** A job that comes with the call that makes its batch. The key of that call covers it. */
+export interface BatchJob extends Omit<Submission, 'unique' | 'batch' | 'idempotencyKey'> {
+  /** By default the batch's. */
+  tier?: Tier;
+  traceId?: string;
 }
 
 /** A batch as the server has it. */
@@ -31,6 +43,8 @@ export interface Batch {
   progress: number;
   /** Of the last round; null until it is owed. */
   thenJobId: string | null;
+  /** The ids of the jobs that came with createBatch, in their order; only createBatch returns them. */
+  jobs?: string[];
   callbackUrl: string | null;
   createdAt: string;
   endedAt: string | null;
@@ -55,7 +69,10 @@ export interface BatchCancelled {
 }
 
 export interface BatchCalls {
-  /** Makes an open batch: a group of jobs with at most one job, then, when all of them have ended. */
+  /**
+   * Makes a batch: a group of jobs with at most one job, then, when all of them have ended. It is open, unless it is
+   * made sealed. Errors about a job name it, as jobs.<place>.
+   */
   createBatch(batch: NewBatch, options?: { idempotencyKey?: string }): Promise<Batch>;
   /** Returns a batch with its counts. */
   batch(batchId: string): Promise<Batch>;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional, Sequence
 from urllib.parse import quote
 
 from .caller import Caller, query_of, until
@@ -14,14 +14,22 @@ class Batches(Caller):
     """The calls of a client about batches."""
 
     def create_batch(self, name: str, *, tier: Optional[str] = None, then: Optional[Dict[str, Any]] = None,
-                     callback_url: Optional[str] = None, idempotency_key: Optional[str] = None) -> Dict[str, Any]:
-        """Makes an open batch, and returns a dict with batchId, state and the counts.
+                     callback_url: Optional[str] = None, jobs: Optional[Sequence[Dict[str, Any]]] = None,
+                     sealed: bool = False, idempotency_key: Optional[str] = None) -> Dict[str, Any]:
+        """Makes a batch, and returns a dict with batchId, state and the counts. It is open, unless it is made sealed.
 
         then is the job that runs when all members have ended: a dict with type, payload, tier, queue, maxRetries and
         on (finished, or succeeded if it runs only when all are COMPLETED). Submits add members with the option batch.
+        jobs are its first members, 1000 at most: dicts with the members of POST /jobs, but unique and batch. The server
+        takes the batch with all of them, or not at all. Errors name the job, as jobs.<place>, and the answer has their
+        ids as jobs, in their order.
         """
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        body = {"name": name, "tier": tier, "then": then, "callbackUrl": callback_url}
+        body: Dict[str, Any] = {"name": name, "tier": tier, "then": then, "callbackUrl": callback_url}
+        if jobs is not None:
+            body["jobs"] = list(jobs)
+        if sealed:
+            body["sealed"] = True
         return self._call("create batch", "POST", "/api/batches", body, headers, changes=True)
 
     def batch(self, batch_id: str) -> Dict[str, Any]:
