@@ -28,14 +28,21 @@ func (l life) compare(other life) int {
 }
 
 // toldOfEnds is S21. Each generation that ended without a cancel, and whose submit asked for a callback, has one
-// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks. The
-// violations of the same evidence always come in the same order.
+// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks. A
+// job that never ran, and of which only the trace id of several submits is known, may be one that asked for a callback.
+// The violations of the same evidence always come in the same order.
 func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
 	}
 	of := keys(e)
-	rounds := batchNames(e)                          // toldOfRounds has their callbacks
+	rounds := batchNames(e)      // toldOfRounds has their callbacks
+	unnamed := map[string]bool{} // trace ids of submits that asked for a callback, and whose job no client learned
+	for i := range e.Ops {
+		if op := &e.Ops[i]; op.Kind == "submit" && op.Fate == Unknown && op.ID == "" && w.Asked[op.Key].Call {
+			unnamed[op.Trace] = true
+		}
+	}
 	owed, made := map[string]int{}, map[string]int{} // callbacks by trace id
 	told := map[life][]*Call{}
 	for i := range w.Calls {
@@ -51,6 +58,11 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 			continue
 		}
 		this := life{o.ID, o.Generation}
+		if some := told[this]; of[o.ID] == "" && unnamed[o.Trace] && len(some) > 0 && some[0].Status == o.Outcome {
+			delete(told, this)
+			owed[o.Trace]++
+			continue
+		}
 		if o.Outcome == job.Cancelled || !w.Asked[of[o.ID]].Call {
 			continue
 		}

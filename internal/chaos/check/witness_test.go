@@ -82,6 +82,28 @@ func TestSoundWitness(t *testing.T) {
 	}
 }
 
+// A member of a batch of submits without an answer expired before it ran: nobody knows which of the submits made it, and
+// its callback is no invention. It is one if none of these submits asked for a callback.
+func TestSoundWitness_Unnamed(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []bool{true, false} {
+		e, w := witnessed()
+		for n := range 2 {
+			op := submitted(20+n, 6)
+			op.Trace, op.ID, op.Fate = "batch", "", Unknown
+			e.Ops = append(e.Ops, op)
+		}
+		w.Asked["k20"] = Asked{"ann", asked}
+		o, c := ended(30, 1, 0, job.Expired, 6, 6.5), ended(31, 1, 1, job.Completed, 6.5, 7)
+		o.Trace, c.Type, c.Trace = "batch", job.CallbackType, CallbackTrace("batch")
+		e.Outcomes = append(e.Outcomes, o, c)
+		w.Calls = append(w.Calls, Call{ID: id(30), Generation: 1, Status: job.Expired, HTTP: 200, At: at(7), Attempt: 1})
+		if got := broken(Report{Violations: CheckWitness(e, w)}); (got == "") != asked {
+			t.Errorf("asked %t: %q", asked, got)
+		}
+	}
+}
+
 var seedsOfWitness = []struct {
 	invariant, name string
 	plant           func(*Evidence, *Witness)
