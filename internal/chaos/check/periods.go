@@ -10,13 +10,14 @@ import (
 const (
 	// fireSlack is how much the clock that a schedule is fired by may differ from that of the operators.
 	fireSlack = 300 * time.Millisecond
-	// stillActs is how long after its client gave up, or after the fault that held it up, a change may still be executed.
+	// stillActs is how long after its client gave up, or after the fault that held it up, a request may still be executed.
 	stillActs = 8 * time.Second
 	// catchesUp is how long after its time an occurrence has to be decided at the latest when all faults are over.
 	catchesUp = 10 * time.Second
 )
 
-// period is a time in which it is certain what a schedule was: no request that may change it was under way.
+// period is a time in which it is certain what a schedule was. The versions in the answers before and after it show
+// that no request without an answer was executed in it.
 type period struct {
 	from, to time.Time
 	wish     *ScheduleWish // nil = there was no such schedule
@@ -109,35 +110,43 @@ func (b *book) schedules() []*schedule {
 	return all
 }
 
-// certainties finds the periods of a schedule. A change without an answer may be executed for a while. The next period
-// begins with the answer to a change that was sent after that while.
+// certainties finds the periods of a schedule. Each begins with the answer to a change, and ends when the next change
+// is sent, whether that one has an answer or not.
 func (b *book) certainties(t *schedule) {
-	now, unsure := &period{}, time.Time{}
-	life := 0
-	for _, c := range t.changes {
-		if c.Fate == Fail {
+	known, life, from := &ScheduleChange{Verb: "delete", Fate: OK}, 0, 0
+	for i, next := range t.changes {
+		if next.Fate != OK {
 			continue
 		}
-		if now != nil {
-			now.to, now.last = c.Sent, c.Final
-			t.periods = append(t.periods, *now)
-			now = nil
+		sent := slices.IndexFunc(t.changes[from:i+1], func(c *ScheduleChange) bool { return c.Fate != Fail })
+		if first := t.changes[from+sent]; b.nothingBetween(t, known, next) {
+			t.periods = append(t.periods, period{from: known.Answered, to: first.Sent, wish: b.wish(known.Now),
+				paused: known.Paused, life: life, last: first.Final})
 		}
-		if c.Verb == "delete" {
+		if next.Now == "" {
 			life++
 		}
-		if c.Fate == Unknown {
-			if until := b.actsUntil(c.Sent, c.Answered, c.Server); until.After(unsure) {
-				unsure = until
-			}
-		} else if !c.Sent.Before(unsure) {
-			now = &period{from: c.Answered, wish: b.wish(c.Now), paused: c.Paused, life: life}
-		}
+		known, from = next, i+1
 	}
-	if now != nil {
-		now.to = b.last()
-		t.periods = append(t.periods, *now)
+}
+
+// nothingBetween says whether the answers to two changes, of which the second is the next one with an answer, show that
+// no other change was executed after the first answer: the second change has made the next version, or it has found
+// the schedule as it should be. Each put asks for another payload, and so makes a version. Two pauses make one version:
+// if an earlier one has no answer, it may have come between.
+func (b *book) nothingBetween(t *schedule, known, next *ScheduleChange) bool {
+	was := known.Version
+	if known.Now == "" {
+		was = 0
 	}
+	if next.Verb == "put" {
+		return next.Version == was+1
+	}
+	late := slices.ContainsFunc(t.changes, func(c *ScheduleChange) bool {
+		return c.Fate == Unknown && c.Verb == next.Verb && c.Sent.Before(known.Sent) &&
+			b.actsUntil(c.Sent, c.Answered, c.Server).After(known.Answered)
+	})
+	return !late && (next.Version == was || next.Version == was+1 && next.Verb != "delete")
 }
 
 // actsUntil returns until when a request without an answer may be executed: some time after its client gave up, and

@@ -38,12 +38,13 @@ type ScheduleChange struct {
 	Fate           Fate
 	Status         int
 	Asked          string // of a put: the key of the wish
-	// After an answer of 2xx: the key of the wish that the schedule fulfils now, "" = it is deleted; and whether it is
-	// paused.
-	Now    string
-	Paused bool
-	Read   time.Time // of a delete, which deletes the runs too: when these were read last before it
-	Final  bool      // the load ends the schedule, when all faults are over
+	// After an answer of 2xx: the key of the wish that the schedule fulfils now, "" = it is deleted; whether it is paused;
+	// and its version, which each change raises by one. A deletion says which version it deleted; 0 = there was none.
+	Now     string
+	Paused  bool
+	Version int
+	Read    time.Time // of a delete, which deletes the runs too: when these were read last before it
+	Final   bool      // the load ends the schedule, when all faults are over
 }
 
 // OccurrenceRun is a row of schedule_runs: a job, or occurrences that were missed.

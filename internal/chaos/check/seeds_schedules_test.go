@@ -64,9 +64,13 @@ func (e *Evidence) scheduled() {
 		return ScheduleWish{Name: "s", Key: key, Every: every, Overlap: job.OverlapSkip, Tier: job.Public, Sum: "sum " + key}
 	}
 	e.Schedules.Wishes = []ScheduleWish{wish("w1", time.Second), wish("w2", 2*time.Second), wish("w3", time.Second)}
+	version := 0
 	change := func(verb string, sent float64, now string) *ScheduleChange {
+		if version++; verb == "delete" {
+			version--
+		}
 		e.Schedules.Changes = append(e.Schedules.Changes, ScheduleChange{Name: "s", Verb: verb, Sent: at(sent),
-			Answered: at(sent + 0.1), Fate: OK, Asked: now, Now: now, Paused: verb == "pause"})
+			Answered: at(sent + 0.1), Fate: OK, Asked: now, Now: now, Paused: verb == "pause", Version: version})
 		return &e.Schedules.Changes[len(e.Schedules.Changes)-1]
 	}
 	change("put", 20.1, "w1")
@@ -74,6 +78,7 @@ func (e *Evidence) scheduled() {
 	change("resume", 35.1, "w1")
 	change("put", 40.1, "w2")
 	change("delete", 50.1, "").Read = at(50.05)
+	version = 0
 	change("put", 55.1, "w3")
 	change("pause", 75.1, "w3").Final = true
 	for second := 21.0; second <= 75; second++ {
@@ -110,8 +115,8 @@ func TestSoundSchedules(t *testing.T) {
 	}
 }
 
-// While a change without an answer may be executed, nothing is certain; what a deletion has deleted proves nothing; and
-// a request without an answer may have made a job.
+// Where a change without an answer may have been executed, nothing is certain; what a deletion has deleted proves
+// nothing; and a request without an answer may have made a job.
 func TestSchedulesInDoubt(t *testing.T) {
 	for name, plant := range map[string]func(*Evidence){
 		"a pause without an answer": func(e *Evidence) {
@@ -125,6 +130,7 @@ func TestSchedulesInDoubt(t *testing.T) {
 			c := &e.Schedules.Changes[0]
 			late := *c
 			late.Sent, late.Answered, late.Fate, late.Server = at(20.1), at(20.2), Unknown, "a"
+			e.Schedules.Changes[1].Version = 3 // late was the second one
 			e.Schedules.Changes = append([]ScheduleChange{late}, e.Schedules.Changes...)
 			e.Faults = append(e.Faults, Fault{Kind: "F10", Froze: "a", From: at(20), To: at(27)})
 			e.unfire(23, 24)
@@ -160,6 +166,13 @@ func planted(invariant, name string, plant func(*Evidence)) seed {
 
 var seedsOfSchedules = []seed{
 	planted("S28", "an occurrence is passed over", func(e *Evidence) {
+		e.unfire(23, 24)
+		e.forget(23)
+	}),
+	planted("S28", "an occurrence is passed over before a change whose first answer is lost", func(e *Evidence) {
+		lost := e.Schedules.Changes[1]
+		lost.Sent, lost.Answered, lost.Fate = at(30.01), at(30.02), Unknown
+		e.Schedules.Changes = slices.Insert(e.Schedules.Changes, 1, lost)
 		e.unfire(23, 24)
 		e.forget(23)
 	}),

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +80,7 @@ func (o *operator) act(ctx context.Context) {
 	case draw < 7:
 		o.change(ctx, "pause", http.MethodPost, "/pause", []byte(`{"reason":"chaos"}`), nil)
 	case draw < 8:
-		o.change(ctx, "delete", http.MethodDelete, "", nil, nil)
+		o.change(ctx, "delete", http.MethodDelete, "", nil, map[string]string{"If-Match": o.tag})
 	default:
 		o.run(ctx)
 	}
@@ -120,9 +122,10 @@ func (o *operator) put(ctx context.Context, times bool, header map[string]string
 }
 
 // change sends a change up to ten times until a definite answer comes, and records each request. What it asks for is
-// the same each time, but a precondition is sent only once.
+// the same each time, but after a lost answer only a deletion has its precondition.
 func (o *operator) change(ctx context.Context, verb, method, path string, body []byte, header map[string]string) (
 	made bool) {
+	lost := false // an answer
 	for range 10 {
 		c := check.ScheduleChange{Name: o.name, Verb: verb, Server: o.base(o.dice), Sent: time.Now(), Final: o.final}
 		switch verb {
@@ -132,6 +135,7 @@ func (o *operator) change(ctx context.Context, verb, method, path string, body [
 			c.Read = o.readOccurrences(ctx)
 			c.Sent = time.Now()
 		}
+		asked := version(header["If-Match"])
 		a := o.call(ctx, method, c.Server+"/admin/schedules/"+o.name+path, o.Schedules.Key.Text, body, header)
 		c.Answered, c.Fate, c.Status = time.Now(), a.fate(), a.status
 		var now struct {
@@ -139,23 +143,31 @@ func (o *operator) change(ctx context.Context, verb, method, path string, body [
 			Paused *struct{}
 		}
 		switch {
-		case a.status == http.StatusNotFound, a.status == http.StatusNoContent:
+		case a.status == http.StatusNoContent, a.status == http.StatusNotFound && lost && verb == "delete":
+			c.Fate, c.Version, o.there, o.paused = check.OK, asked, false, false
+		case a.status == http.StatusNotFound:
 			c.Fate, o.there, o.paused = check.OK, false, false
 		case c.Fate == check.OK:
 			_ = json.Unmarshal(a.text, &now) // call has decoded the whole body before
 			c.Now, c.Paused = now.Job.Payload.Key, now.Paused != nil
-			o.there, o.paused, o.tag = true, c.Paused, a.tag
+			o.there, o.paused, o.tag, c.Version = true, c.Paused, a.tag, version(a.tag)
 		}
 		o.changed(c)
 		refused := a.status >= 400 && a.status < 500 && c.Fate == check.Fail
 		if c.Fate == check.OK || refused || !wait(ctx, time.Duration(50+o.dice.IntN(500))*time.Millisecond) {
 			return c.Fate == check.OK
 		}
-		if c.Fate == check.Unknown {
+		if lost = lost || c.Fate == check.Unknown; lost && verb != "delete" {
 			header = nil
 		}
 	}
 	return false
+}
+
+// version returns the version in an ETag; 0 = it has none.
+func version(tag string) int {
+	n, _ := strconv.Atoi(strings.Trim(tag, `"`))
+	return n
 }
 
 // run asks for a job now, under an Idempotency-Key and up to four times until an answer comes; some requests are sent
