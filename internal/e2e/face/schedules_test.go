@@ -66,7 +66,7 @@ func changeASchedule(t *testing.T, s *site, tab user, preview func(), look func(
 	tab.WaitText("#wrong-jitterSeconds", "must be a whole number", alive)
 	look("wrong fields")
 	tab.Type("#payload", `{"steps":[{"type":"LOG","message":"<b>"}]}`)
-	tab.Type("#jitterSeconds", "")
+	tab.Type("#jitterSeconds", "0")
 	tab.Click(store)
 	tab.WaitText("#wrong-cron", "cron", alive)
 	tab.Type("#cron", "30 * * * *")

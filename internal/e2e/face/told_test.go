@@ -117,7 +117,7 @@ func progressAndFlowLive(t *testing.T, s *site, tab user) {
 	const place = `(() => { const p = document.querySelector("[data-key=drawing]"); return [document.activeElement.name,
 		document.activeElement.value, p.scrollLeft, scrollY].join(); })()`
 	var was, now string
-	tab.Eval(`document.querySelector("[data-key=drawing]").scrollLeft = 70; scrollTo(0, 90); 0`, nil)
+	tab.Eval(`(document.querySelector("[data-key=drawing]").scrollLeft = 70, scrollTo(0, 90), 0)`, nil)
 	tab.Eval(place, &was)
 	if was != "reason,a reason,70,90" {
 		t.Fatalf("before: %s", was)
@@ -145,7 +145,7 @@ func progressAndFlowLive(t *testing.T, s *site, tab user) {
 	var before, after int
 	tab.Eval(asked, &before)
 	// A flow that lives is asked for at once when its page comes to the front.
-	tab.Eval(`document.dispatchEvent(new Event("visibilitychange")); fetch("/livez").then(() => 0)`, nil)
+	tab.Eval(`(document.dispatchEvent(new Event("visibilitychange")), fetch("/livez").then(() => 0))`, nil)
 	if tab.Eval(asked, &after); before == 0 || after != before {
 		t.Errorf("the page of an ended flow asked %d times, then %d", before, after)
 	}
