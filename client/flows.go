@@ -22,8 +22,9 @@ const (
 	FlowWaits   OnFailure = "wait"   // it waits on, until the failed one was requeued and has completed
 )
 
-// FlowJob is a job of a flow to submit. Of the Submission, Unique, BatchID, ExpiresIn, ExpiresAt, IdempotencyKey and
-// TraceID must be empty; Delay counts from the end of the last job that it waits for.
+// FlowJob is a job of a flow to submit. Of the Submission, BatchID, IdempotencyKey and TraceID must be empty. Delay and
+// ExpiresIn count from the end of the last job that it waits for. A Unique key counts among the jobs of flows, with
+// WhileWaiting or WhileLiving and OnAfter: the job waits until the holder of the key has ended.
 type FlowJob struct {
 	Submission
 	Tier      Tier      // "" = UNPAID
@@ -143,10 +144,8 @@ func (c *Client) submitFlow(ctx context.Context, body []byte, own Submission) (F
 func (f *NewFlow) encode() ([]byte, error) {
 	jobs := make(map[string]map[string]any, len(f.Jobs))
 	for name, j := range f.Jobs {
-		if j.Unique != nil || j.BatchID != "" || j.ExpiresIn > 0 ||
-			!j.ExpiresAt.IsZero() || j.IdempotencyKey != "" || j.TraceID != "" {
-			return nil, fmt.Errorf("job %s: a job of a flow has no unique key, no batch, no expiry, no key and no trace of "+
-				"its own", name)
+		if j.BatchID != "" || j.IdempotencyKey != "" || j.TraceID != "" {
+			return nil, fmt.Errorf("job %s: a job of a flow has no batch, no key and no trace of its own", name)
 		}
 		one, err := j.members(j.Tier)
 		if err != nil {

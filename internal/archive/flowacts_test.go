@@ -360,3 +360,32 @@ func TestFlowEndsRace(t *testing.T) {
 		}
 	})
 }
+
+// A released job's time to be claimed counts from its release, or is the time that was said. Its unique key and the time
+// are in its row, for restore.lua.
+func TestFlowExpiry(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		a, w := s.Archive, start(t, s.Archive, &redis{}, archive.WriterOptions{})
+		in, at, none := flowJob("in", job.FlowCancels, "a"), flowJob("at", job.FlowCancels, "a"), flowJob("none", job.FlowCancels, "a")
+		in.ExpiresIn, at.ExpiresMs = 1500*time.Millisecond, flowTime.Add(time.Hour).UnixMilli()
+		in.Unique = job.Unique("0123456789abcdef0123456789abcdef", job.WhileLiving)
+		createFlow(t, a, flowJob("a", job.FlowCancels), in, at, none)
+		endAs(t, a, w, map[string]job.Status{"a": job.Completed})
+		rows := flowRowsOf(t, a)
+		for name, want := range map[string]int64{
+			"in": flowTime.Add(time.Minute + 1500*time.Millisecond).UnixMilli(), "at": at.ExpiresMs, "none": 0,
+		} {
+			if got := rows[name].ExpiresMs; got != want {
+				t.Errorf("%s expires at %d instead of %d", name, got, want)
+			}
+		}
+		if rows["in"].Unique != in.Unique || rows["in"].UniqueHash() == "" {
+			t.Errorf("the row has the unique key %q", rows["in"].Unique)
+		}
+		endAs(t, a, w, map[string]job.Status{"in": job.Expired, "at": job.Completed, "none": job.Completed})
+		if f, err := a.Flow(t.Context(), flowID); err != nil || f.State != job.FlowFailed {
+			t.Errorf("%+v, %v", f, err)
+		}
+	})
+}

@@ -47,8 +47,8 @@ func (a *Archive) lockFlow() string {
 }
 
 func flowRows() string {
-	return "SELECT name, tier, type, owner, queue, priority, max_retries, delay_ms, run_at, trace_id, options, payload " +
-		"FROM flow_jobs WHERE flow_id = ? AND name IN " + database.Marks(flowParts)
+	return "SELECT name, tier, type, owner, queue, priority, max_retries, delay_ms, run_at, expires_in_ms, " +
+		"trace_id, options, payload FROM flow_jobs WHERE flow_id = ? AND name IN " + database.Marks(flowParts)
 }
 
 func (a *Archive) endFlow(ended bool) string {
@@ -177,7 +177,7 @@ func (a *Archive) readNodes(ctx context.Context, conn gorm.ConnPool, f *lockedFl
 			var r flowJobRow
 			var runAt sql.NullTime
 			err := scan(&r.Name, &r.Tier, &r.Type, &r.Owner, &r.Queue, &r.Priority, &r.MaxRetries, &r.DelayMs, &runAt,
-				&r.TraceID, &r.Options, &r.Payload)
+				&r.ExpiresInMs, &r.TraceID, &r.Options, &r.Payload)
 			if err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func (a *Archive) releaseNodes(ctx context.Context, conn gorm.ConnPool, f *locke
 		if j == nil {
 			return nil, fmt.Errorf("read the jobs of a flow: %w", errNodeGone)
 		}
-		j.RunAt = j.DueAt(at)
+		j.RunAt, j.ExpiresMs = j.DueAt(at), j.ExpiryFrom(at)
 		rows = append(rows, &job.JournalRow{Job: j.Job, Priority: j.Priority})
 	}
 	slices.SortFunc(rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })

@@ -63,6 +63,7 @@ type flowJobRow struct {
 	MaxRetries       int        `gorm:"type:int;not null"`
 	DelayMs          int64      `gorm:"type:bigint;not null"`
 	RunAt            *time.Time `gorm:"type:datetime(6)"`
+	ExpiresInMs      int64      `gorm:"type:bigint;not null;default:0"`
 	TraceID          string     `gorm:"type:varchar(100);not null"`
 	Content          string     `gorm:"type:char(32);not null"`
 	WaitsFor         string     `gorm:"type:mediumtext;not null"`
@@ -81,7 +82,8 @@ func (r *flowJobRow) flowJob() (j job.FlowJob, err error) {
 			RunAt: database.OrZero(r.RunAt),
 		},
 		Flow: job.ID(r.FlowID), Name: r.Name, OnFailure: job.OnFailure(r.OnFailure), Priority: r.Priority,
-		Delay: time.Duration(r.DelayMs) * time.Millisecond, DependencyFailed: r.DependencyFailed,
+		Delay: time.Duration(r.DelayMs) * time.Millisecond, ExpiresIn: time.Duration(r.ExpiresInMs) * time.Millisecond,
+		DependencyFailed: r.DependencyFailed,
 	}
 	if j.After, err = readAfter(r.WaitsFor); err != nil {
 		return j, err
@@ -136,6 +138,7 @@ var flowJobTable = table[offeredJob]{"flow_jobs", []column[offeredJob]{
 	{"max_retries", func(j offeredJob) any { return j.MaxRetries }},
 	{"delay_ms", func(j offeredJob) any { return j.Delay.Milliseconds() }},
 	{"run_at", func(j offeredJob) any { return database.OrNull(j.RunAt) }},
+	{"expires_in_ms", func(j offeredJob) any { return j.ExpiresIn.Milliseconds() }},
 	{"trace_id", func(j offeredJob) any { return j.TraceID }},
 	{"content", func(j offeredJob) any { return j.content }},
 	{"waits_for", func(j offeredJob) any { return writeAfter(j.After) }},

@@ -68,16 +68,13 @@ var (
 	}, others: func(*flowJobAsked, string, jsontext.Value) error { return nil }}
 )
 
-// newFlowJobBody returns the members of a submit that a job of a flow has too. It leaves out the members that decide
-// about the arrival, because a job of a flow arrives with the flow.
+// newFlowJobBody returns the members of a submit that a job of a flow has too.
 func newFlowJobBody() *submitBody {
 	ignored := func(*asked, jsontext.Value) error { return nil }
 	b := newSubmitBody(ours, map[string]member[asked]{
-		"tier": (*asked).setTier, "after": ignored, "onFailure": ignored,
+		"tier": (*asked).setTier, "after": ignored, "onFailure": ignored, "unique": (*asked).setFlowUnique,
 	})
-	for _, name := range []string{"unique", "expiresIn", "expiresAt", "batch"} {
-		delete(b.members, name)
-	}
+	delete(b.members, "batch")
 	return b
 }
 
@@ -184,6 +181,7 @@ func (a *api) flowJobs(c *gin.Context, asked *flowAsked) (jobs []job.FlowJob, co
 		if err == nil {
 			err = mayTier(c, plan.Tier)
 		}
+		plan.MaxWait = 0 // it counts from the arrival, which is the flow's
 		var s job.Submission
 		if err == nil {
 			s, err = a.submission(caller, &of.asked, plan, traceOf(c))
@@ -196,7 +194,10 @@ func (a *api) flowJobs(c *gin.Context, asked *flowAsked) (jobs []job.FlowJob, co
 				Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, MaxRetries: s.MaxRetries, Options: s.Options,
 				Payload: bytes.Clone(s.Payload), RunAt: s.RunAt,
 			},
-			Name: of.name, After: of.after, OnFailure: of.onFailure, Delay: s.Delay,
+			Name: of.name, After: of.after, OnFailure: of.onFailure, Delay: s.Delay, ExpiresIn: of.asked.expiresIn,
+		}
+		if j.ExpiresIn > 0 { // it counts from the release
+			j.ExpiresMs = 0
 		}
 		if !s.RunAt.After(now) {
 			j.RunAt = time.Time{}

@@ -44,21 +44,27 @@ func TestSubmitFlow(t *testing.T) {
 func TestSubmitFlow_Refusals(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		``:                                      `400 jobs: is missing`,
-		`{}`:                                    `400 jobs: is missing`,
-		`{"jobs":{}}`:                           `400 jobs: is missing`,
-		`{"jobs":[]}`:                           `400 jobs: must be an object`,
-		`{"jobs":{"a":1}}`:                      `400 jobs.a: must be an object`,
-		`{"jobs":{"a b":{}}}`:                   `400 jobs.a b: a job's name`,
-		`{"jobs":{"a/":{}}}`:                    `400 jobs.a/: a job's name`,
-		`{"jobs":{"a":{},"a":{}}}`:              `400 jobs.a: is there twice`,
-		`{"jobs":{"a":{"unique":{"key":"k"}}}}`: `400 jobs.a.unique: unknown field`,
-		`{"jobs":{"a":{"expiresIn":5}}}`:        `400 jobs.a.expiresIn: unknown field`,
-		`{"jobs":{"a":{"after":"b"}}}`:          `400 jobs.a.after: must be a list`,
-		`{"jobs":{"a":{"after":["*"]}}}`:        `400 jobs.a.after: has an entry`,
-		`{"jobs":{"a":{"onFailure":"die"}}}`:    `400 jobs.a.onFailure: is none of`,
-		`{"jobs":{"a":{"tier":"GOLD"}}}`:        `404 jobs.a: known tiers`,
-		`{"jobs":{"a":{"type":"NOPE"}}}`:        `422 jobs.a: known types`,
+		``:                         `400 jobs: is missing`,
+		`{}`:                       `400 jobs: is missing`,
+		`{"jobs":{}}`:              `400 jobs: is missing`,
+		`{"jobs":[]}`:              `400 jobs: must be an object`,
+		`{"jobs":{"a":1}}`:         `400 jobs.a: must be an object`,
+		`{"jobs":{"a b":{}}}`:      `400 jobs.a b: a job's name`,
+		`{"jobs":{"a/":{}}}`:       `400 jobs.a/: a job's name`,
+		`{"jobs":{"a":{},"a":{}}}`: `400 jobs.a: is there twice`,
+		`{"jobs":{"a":{"unique":{"key":"k","on":"replace"}}}}`:             `400 jobs.a.unique.on: must be after`,
+		`{"jobs":{"a":{"unique":{"key":"k","while":5}}}}`:                  `400 jobs.a.unique.while: must be waiting or living`,
+		`{"jobs":{"a":{"unique":{"key":"k","maxWait":5}}}}`:                `400 jobs.a.unique.maxWait: goes with`,
+		`{"jobs":{"a":{"unique":{}}}}`:                                     `400 jobs.a.unique.key: is missing`,
+		`{"jobs":{"a":{"unique":"k"}}}`:                                    `400 jobs.a.unique: must be an object`,
+		`{"jobs":{"a":{"batch":"` + string(knownID) + `"}}}`:               `400 jobs.a.batch: unknown field`,
+		`{"jobs":{"a":{"expiresIn":5,"delaySeconds":9}}}`:                  `400 jobs.a: expiresIn: is not after`,
+		`{"jobs":{"a":{"expiresAt":"2020-01-01T00:00:00Z"}}}`:              `400 jobs.a: expiresAt: is in the past`,
+		`{"jobs":{"a":{"after":"b"}}}`:                                     `400 jobs.a.after: must be a list`,
+		`{"jobs":{"a":{"after":["*"]}}}`:                                   `400 jobs.a.after: has an entry`,
+		`{"jobs":{"a":{"onFailure":"die"}}}`:                               `400 jobs.a.onFailure: is none of`,
+		`{"jobs":{"a":{"tier":"GOLD"}}}`:                                   `404 jobs.a: known tiers`,
+		`{"jobs":{"a":{"type":"NOPE"}}}`:                                   `422 jobs.a: known types`,
 		`{"jobs":{"a":{"type":"PAIR","payload":{"A":1},"maxRetries":99}}}`: `400 jobs.a: maxRetries: may lower`,
 		`{"jobs":{"a":{"key":"k"}}}`:                                       `400 jobs.a: key: the tier UNPAID has no lines`,
 		`{"jobs":{"a":{}},"name":"\n"}`:                                    `400 name: must be one line`,
@@ -186,4 +192,36 @@ func TestGetJob_SlowFlows(t *testing.T) {
 			t.Errorf("%d after %s: %s", rec.Code, took, rec.Body)
 		}
 	})
+}
+
+// A unique key of a job of a flow is another than that of a submit, and expiresIn waits for the release; a tier's
+// longest wait does not hold.
+func TestSubmitFlow_UniqueAndExpiry(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	plan, _ := r.plans.Plan(job.Paid)
+	plan.MaxWait = time.Second
+	r.plans.Set([]job.Plan{plan})
+	at := aMoment.Add(time.Hour).Truncate(time.Second)
+	rec := r.json("POST", "/api/flows", `{"jobs":{"a":{"tier":"PAID","unique":{"key":"k"},"expiresIn":90},"b":{"tier":"PAID",
+		"unique":{"key":"k","while":"waiting","on":"after"},"expiresAt":"`+at.Format(time.RFC3339)+`"}}}`)
+	if rec.Code != 201 || len(r.flows.offered) != 1 {
+		t.Fatalf("%d %s", rec.Code, rec.Body)
+	}
+	jobs := map[string]job.FlowJob{}
+	for _, j := range r.flows.offered[0].Jobs {
+		jobs[j.Name] = j
+	}
+	a, b := jobs["a"], jobs["b"]
+	if a.ExpiresIn != 90*time.Second || a.ExpiresMs != 0 || b.ExpiresIn != 0 || b.ExpiresMs != at.UnixMilli() {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	r.json("POST", "/paid/submit", `{"unique":{"key":"k"}}`)
+	plain := r.submitted[len(r.submitted)-1].UniqueHash()
+	if a.UniqueHash() == "" || a.UniqueHash() != b.UniqueHash() || plain == "" || plain == a.UniqueHash() {
+		t.Errorf("the keys are %q, %q and of a submit %q", a.Unique, b.Unique, plain)
+	}
+	if !strings.HasSuffix(a.Unique, ".l") || !strings.HasSuffix(b.Unique, ".w") {
+		t.Errorf("%q, %q", a.Unique, b.Unique)
+	}
 }

@@ -125,8 +125,8 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	if s.ExpiresMs, err = asked.expiry(a.Clock(), &s, plan); err != nil {
 		return s, err
 	}
-	if u := asked.unique; u.key != "" {
-		s.Unique, s.UniqueOn, s.MaxWait = job.Unique(uniqueHash(caller, u.key), u.while), u.on, u.maxWait
+	if u := &asked.unique; u.key != "" {
+		s.Unique, s.UniqueOn, s.MaxWait = job.Unique(uniqueHash(caller, u), u.while), u.on, u.maxWait
 	}
 	if asked.lineKey != "" {
 		switch {

@@ -24,6 +24,7 @@ type uniqueAsked struct {
 	while   job.UniqueWhile
 	on      job.UniqueOn
 	maxWait time.Duration // 0 = not said
+	inFlow  bool          // the key counts among the jobs of flows
 }
 
 var uniqueShape = shape[uniqueAsked]{members: map[string]member[uniqueAsked]{
@@ -85,9 +86,38 @@ func (a *asked) setUnique(v jsontext.Value) error {
 	return nil
 }
 
+// setFlowUnique reads the member unique of a job of a flow. Such a job always runs, so it waits for the holder of its
+// key to end.
+func (a *asked) setFlowUnique(v jsontext.Value) error {
+	if v.Kind() != '{' {
+		return reason("must be an object such as {\"key\": \"report 7\"}")
+	}
+	u := uniqueAsked{while: job.WhileLiving, on: job.UniqueAfter, inFlow: true}
+	if err := uniqueShape.readObject(v, &u); err != nil {
+		return err
+	}
+	switch {
+	case u.key == "":
+		return invalid("key", "is missing")
+	case u.while.Timed():
+		return invalid("while", "must be waiting or living for a job of a flow, which waits for the holder's end")
+	case u.on != job.UniqueAfter:
+		return invalid("on", "must be after for a job of a flow, because each job of a flow runs")
+	case u.maxWait > 0:
+		return invalid("maxWait", "goes with on replace only")
+	}
+	a.unique = u
+	return nil
+}
+
 // uniqueHash returns the hash of a caller's unique key. It contains the caller, so that the same key of two callers
-// gives two hashes, and differs from the name of the same Idempotency-Key.
-func uniqueHash(caller *job.Caller, key string) string {
-	sum := sha256.Sum256([]byte("unique\x00" + namespace(caller) + "\x00" + key))
+// gives two hashes, and differs from the name of the same Idempotency-Key. The keys of jobs of flows are others than
+// those of submits: a submit that replaces the payload of a job would take the job out of its flow.
+func uniqueHash(caller *job.Caller, u *uniqueAsked) string {
+	of := "unique"
+	if u.inFlow {
+		of = "unique in flows"
+	}
+	sum := sha256.Sum256([]byte(of + "\x00" + namespace(caller) + "\x00" + u.key))
 	return hex.EncodeToString(sum[:16])
 }

@@ -47,7 +47,8 @@ func TestUnique_IsRead(t *testing.T) {
 	}
 	ann := &job.Caller{Key: job.Key{ID: "ann"}}
 	bob := &job.Caller{Address: netip.MustParseAddr("192.0.2.7")}
-	if uniqueHash(ann, "report 7") == uniqueHash(bob, "report 7") || ownKey("ann", "x") == uniqueHash(ann, "x") {
+	report, x := &uniqueAsked{key: "report 7"}, &uniqueAsked{key: "x"}
+	if uniqueHash(ann, report) == uniqueHash(bob, report) || ownKey("ann", "x") == uniqueHash(ann, x) {
 		t.Error("two callers, or two kinds of keys, have one hash")
 	}
 }

@@ -74,6 +74,7 @@ type FlowJob struct {
 	OnFailure OnFailure
 	Priority  int           // of the tier when the flow was made
 	Delay     time.Duration // from the release
+	ExpiresIn time.Duration // from the release; 0 = not said. Options.ExpiresMs is a time that was said
 	// DependencyFailed says that the job was cancelled because of a job that it waited for.
 	DependencyFailed bool
 }
@@ -146,6 +147,9 @@ func FlowJobID(flow ID, name string, partition int) ID {
 func FlowHome(s *Submission, flow ID, name string) string {
 	if home := homeOfLine(s.Line); home != "" {
 		return home
+	}
+	if hash := s.UniqueHash(); hash != "" {
+		return hash
 	}
 	sum := sha256.Sum256([]byte("flow " + string(flow) + " " + name))
 	return hex.EncodeToString(sum[16 : 16+HomeDigits])

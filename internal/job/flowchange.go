@@ -52,3 +52,12 @@ func (j *FlowJob) DueAt(released time.Time) time.Time {
 	}
 	return j.RunAt
 }
+
+// ExpiryFrom returns the option ExpiresMs of a job that its flow releases at a time: the time that was said, or that
+// which counts from the release; 0 = none.
+func (j *FlowJob) ExpiryFrom(released time.Time) int64 {
+	if j.ExpiresIn > 0 {
+		return released.Add(j.ExpiresIn).UnixMilli()
+	}
+	return j.ExpiresMs
+}
