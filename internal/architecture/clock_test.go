@@ -120,6 +120,7 @@ var numbers = map[string]string{
 	"internal/archive/cursor.go":     "SQL's",
 	"internal/archive/tally.go":      "given by the request",
 	"internal/httpapi/expiry.go":     "Redis': Deps.Clock, and what a request gives",
+	"internal/job/flowchange.go":     "the expiry of a released job: of a time by Redis' clock",
 	"internal/job/pause.go":          "Redis': Queue.Now, and what a request gives",
 	"internal/job/plan.go":           "Redis': Queue.Now, and what a request gives",
 	"internal/ledger/batches.go":     "the host's, in a new batch's id",

@@ -367,7 +367,8 @@ func TestFlowExpiry(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		a, w := s.Archive, start(t, s.Archive, &redis{}, archive.WriterOptions{})
-		in, at, none := flowJob("in", job.FlowCancels, "a"), flowJob("at", job.FlowCancels, "a"), flowJob("none", job.FlowCancels, "a")
+		in, at := flowJob("in", job.FlowCancels, "a"), flowJob("at", job.FlowCancels, "a")
+		none := flowJob("none", job.FlowCancels, "a")
 		in.ExpiresIn, at.ExpiresMs = 1500*time.Millisecond, flowTime.Add(time.Hour).UnixMilli()
 		in.Unique = job.Unique("0123456789abcdef0123456789abcdef", job.WhileLiving)
 		createFlow(t, a, flowJob("a", job.FlowCancels), in, at, none)
