@@ -248,14 +248,21 @@ func (c *Client) Schedule(ctx context.Context, name string) (Schedule, error) {
 // none.
 // What is stored already keeps its version, so a call may be repeated.
 func (c *Client) PutSchedule(ctx context.Context, s Schedule, etag string) (Schedule, error) {
+	return c.putSchedule(ctx, s, etag, call{verb: "put schedule", changes: true, once: etag != ""})
+}
+
+// TrySchedule checks a schedule as PutSchedule does, with its errors, and stores nothing. It returns the schedule that
+// PutSchedule would store, with what that would fire next.
+func (c *Client) TrySchedule(ctx context.Context, s Schedule, etag string) (Schedule, error) {
+	return c.putSchedule(ctx, s, etag, call{verb: "try schedule", query: url.Values{"dryRun": {"true"}}})
+}
+
+func (c *Client) putSchedule(ctx context.Context, s Schedule, etag string, k call) (Schedule, error) {
 	body, err := textOf(s.Wanted())
 	if err != nil {
-		return s, fmt.Errorf("put schedule: %w", err)
+		return s, fmt.Errorf("%s: %w", k.verb, err)
 	}
-	k := call{
-		verb: "put schedule", method: http.MethodPut, path: schedulePath(s.Name), header: http.Header{}, body: body,
-		changes: true, once: etag != "",
-	}
+	k.method, k.path, k.header, k.body = http.MethodPut, schedulePath(s.Name), http.Header{}, body
 	switch etag {
 	case "":
 	case "*":

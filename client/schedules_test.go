@@ -78,6 +78,7 @@ func TestSchedules(t *testing.T) {
 	check(all[0], nil)
 	check(c.Schedule(ctx, "nightly"))
 	check(c.PutSchedule(ctx, want, want.ETag()))
+	check(c.TrySchedule(ctx, want, want.ETag()))
 	check(c.PutSchedule(ctx, client.Schedule{Name: "a", Every: time.Hour, End: at,
 		Job: client.ScheduledJob{Type: "A"}}, "*"))
 	check(c.PauseSchedule(ctx, "nightly", "a fire"))
@@ -105,10 +106,11 @@ func TestSchedules(t *testing.T) {
 		`"jitterSeconds":60,"overlap":"one",` +
 		`"catchUp":"all","job":{"tier":"PAID","type":"REPORT","payload":{"a":1},"queue":"films","key":"a b","maxRetries":2,` +
 		`"maxProcessingSeconds":90,"callbackUrl":"https://x.example/","expiresIn":1.5}}`
-	asked[6] = asked[6][:len("POST /admin/schedules/nightly/run mine")-1]
-	asked[7] = asked[7][:len("POST /admin/schedules/nightly/run ")]
+	asked[7] = asked[7][:len("POST /admin/schedules/nightly/run mine")-1]
+	asked[8] = asked[8][:len("POST /admin/schedules/nightly/run ")]
 	if got := []string{
 		"GET /admin/schedules", "GET /admin/schedules/nightly", `PUT /admin/schedules/nightly "3" ` + body,
+		`PUT /admin/schedules/nightly?dryRun=true "3" ` + body,
 		`PUT /admin/schedules/a * {"everySeconds":3600,"end":"2026-05-01T11:31:57Z","job":{"type":"A"}}`,
 		`POST /admin/schedules/nightly/pause {"reason":"a fire"}`, "POST /admin/schedules/nightly/resume",
 		"POST /admin/schedules/nightly/run min", "POST /admin/schedules/nightly/run ",

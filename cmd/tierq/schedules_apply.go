@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +22,8 @@ func (p program) schedulesApplyCommand() *cobra.Command {
 		Use: "apply", Short: "Store the schedules of files", Args: noArgs,
 		Long: "Store the schedules of files in YAML or JSON, each with one schedule: the members of PUT\n" +
 			"/admin/schedules/{name}, and name, which is the file's own if it is not there. Those that are as a file says\n" +
-			"stay as they are. --prune deletes all schedules that no file has.",
+			"stay as they are. The server checks all of them before it stores one. --prune deletes all schedules that no file\n" +
+			"has.",
 		Example: "  tierq schedules apply -f schedules/ --dry-run\n  tierq schedules apply -f schedules/ --prune",
 	}
 	from := cmd.Flags().StringArrayP("file", "f", nil,
@@ -46,12 +44,17 @@ func (p program) schedulesApplyCommand() *cobra.Command {
 			column[applied]{head: "SCHEDULE", cell: func(a applied) string { return a.Name }},
 			column[applied]{head: "CHANGE", cell: func(a applied) string { return a.Change }},
 		)
-		for _, one := range asked {
-			change, err := s.applySchedule(ctx, one, there, *dry)
-			if err != nil {
-				return errors.Join(l.end(nil), fmt.Errorf("schedule %s: %w", one.Name, err))
+		changes, err := s.trySchedules(ctx, asked, there)
+		if err != nil {
+			return err
+		}
+		for i, one := range asked {
+			if !*dry && changes[i].Change != "unchanged" {
+				if _, err := s.client.PutSchedule(ctx, one, ""); err != nil {
+					return errors.Join(l.end(nil), fmt.Errorf("schedule %s: %w", one.Name, err))
+				}
 			}
-			if err := l.add(applied{one.Name, change}); err != nil {
+			if err := l.add(changes[i]); err != nil {
 				return err
 			}
 		}
@@ -76,61 +79,22 @@ func (p program) schedulesApplyCommand() *cobra.Command {
 	return cmd
 }
 
-// applySchedule stores a schedule, and says what that changed. A dry run compares it with what is there.
-func (s *session) applySchedule(ctx context.Context, asked client.Schedule, there []client.Schedule, dry bool) (string,
-	error) {
-	at := slices.IndexFunc(there, func(is client.Schedule) bool { return is.Name == asked.Name })
-	if dry {
-		if at < 0 {
-			return "created", nil
-		}
-		is, err := s.client.Schedule(ctx, asked.Name)
+// trySchedules asks the server what storing each schedule would change. The first schedule that the server would refuse
+// ends it with the reason.
+func (s *session) trySchedules(ctx context.Context, asked, there []client.Schedule) ([]applied, error) {
+	var all []applied
+	for _, one := range asked {
+		would, err := s.client.TrySchedule(ctx, one, "")
 		if err != nil {
-			return "", err
+			return nil, fmt.Errorf("schedule %s: %w", one.Name, err)
 		}
-		if alike(is, asked) {
-			return "unchanged", nil
+		change := "changed"
+		if at := slices.IndexFunc(there, func(is client.Schedule) bool { return is.Name == one.Name }); at < 0 {
+			change = "created"
+		} else if there[at].Version == would.Version {
+			change = "unchanged"
 		}
-		return "changed", nil
+		all = append(all, applied{one.Name, change})
 	}
-	stored, err := s.client.PutSchedule(ctx, asked, "")
-	switch {
-	case err != nil:
-		return "", err
-	case at < 0:
-		return "created", nil
-	case stored.Version == there[at].Version:
-		return "unchanged", nil
-	}
-	return "changed", nil
-}
-
-// alike says whether a server's schedule is as a file says. It compares neither the owner nor the queue that a server
-// chooses for a type.
-func alike(is, asked client.Schedule) bool {
-	asked.Overlap, asked.CatchUp = cmp.Or(asked.Overlap, client.OverlapSkip), cmp.Or(asked.CatchUp, client.CatchUpLast)
-	asked.Job.Tier, asked.Job.Queue = cmp.Or(asked.Job.Tier, client.Unpaid), cmp.Or(asked.Job.Queue, client.MainQueue)
-	if asked.Cron != "" {
-		asked.Timezone = cmp.Or(asked.Timezone, "UTC")
-	}
-	retries := func(j *client.ScheduledJob) int {
-		if j.MaxRetries == nil {
-			return -1
-		}
-		return *j.MaxRetries
-	}
-	x, y := is.Job, asked.Job
-	return is.Cron == asked.Cron && is.Every == asked.Every && is.Timezone == asked.Timezone &&
-		is.Start.Equal(asked.Start) && is.End.Equal(asked.End) && is.Jitter == asked.Jitter && is.Overlap == asked.Overlap &&
-		is.CatchUp == asked.CatchUp && x.Tier == y.Tier && x.Type == y.Type && sameJSON(x.Payload, y.Payload) &&
-		x.Queue == y.Queue && x.Key == y.Key && retries(&x) == retries(&y) && x.MaxRun == y.MaxRun &&
-		x.Callback == y.Callback && x.ExpiresIn == y.ExpiresIn
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y bytes.Buffer
-	if len(a) == 0 || len(b) == 0 {
-		return len(a) == len(b)
-	}
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+	return all, nil
 }

@@ -44,6 +44,8 @@ func scheduleServer(f *fake) *[]string {
 			reply(w, http.StatusAccepted, obj{"jobId": doneID, "status": "PENDING", "schedule": "nightly"})
 		case strings.HasSuffix(name, "/next"):
 			reply(w, http.StatusOK, obj{"items": []string{"2026-05-02T02:30:00.000000Z"}})
+		case strings.Contains(body, "REFUSED"):
+			w.WriteHeader(http.StatusBadRequest)
 		case r.Method == http.MethodPut && strings.Contains(body, `"0 0 * * *"`):
 			reply(w, http.StatusOK, aNightly(name, 4))
 		default:
@@ -122,7 +124,10 @@ func TestSchedulesApply(t *testing.T) {
 	if want := "SCHEDULE CHANGE nightly unchanged other created old deleted"; end.code != 0 || change(end.stdout) != want {
 		t.Errorf("%+v", end)
 	}
-	if want := []string{"GET", "GET /nightly"}; !slices.Equal(*asked, want) {
+	const nightly, other = `{"cron":"30 2 * * *","job":{"type":"REPORT","payload":{"kind":"jobs"}}}`,
+		`{"cron":"0 0 * * *","job":{"tier":"PAID","type":"A"}}`
+	tried := []string{"GET", "PUT /nightly dryRun=true " + nightly, "PUT /other dryRun=true " + other}
+	if !slices.Equal(*asked, tried) {
 		t.Errorf("a dry run asked %q", *asked)
 	}
 	*asked = nil
@@ -130,10 +135,7 @@ func TestSchedulesApply(t *testing.T) {
 	if want := "SCHEDULE CHANGE nightly unchanged other created old deleted"; end.code != 0 || change(end.stdout) != want {
 		t.Errorf("%+v", end)
 	}
-	if want := []string{
-		"GET", `PUT /nightly  {"cron":"30 2 * * *","job":{"type":"REPORT","payload":{"kind":"jobs"}}}`,
-		`PUT /other  {"cron":"0 0 * * *","job":{"tier":"PAID","type":"A"}}`, "DELETE /old",
-	}; !slices.Equal(*asked, want) {
+	if want := append(tried, "PUT /other  "+other, "DELETE /old"); !slices.Equal(*asked, want) {
 		t.Errorf("asked %q", *asked)
 	}
 	write("nightly.yaml", "cron: 0 0 * * *\njob: {type: REPORT, payload: {kind: jobs}}\n")
@@ -142,6 +144,20 @@ func TestSchedulesApply(t *testing.T) {
 		if want := "SCHEDULE CHANGE nightly changed"; end.code != 0 || change(end.stdout) != want {
 			t.Errorf("%v: %+v", more, end)
 		}
+	}
+	*asked = nil
+	write("z.json", `{"cron":"0 0 * * *","job":{"type":"REFUSED"}}`)
+	end = f.cli(t, world{}, "schedules", "apply", "-f", dir, "--prune")
+	if end.code == 0 || end.stdout != "" || !strings.Contains(end.stderr, "schedule z: ") {
+		t.Errorf("the server refuses one: %+v", end)
+	}
+	for _, a := range *asked {
+		if strings.HasPrefix(a, "DELETE") || strings.HasPrefix(a, "PUT") && !strings.Contains(a, "dryRun=true") {
+			t.Errorf("the server refuses one, and is asked %s", a)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "z.json")); err != nil {
+		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"c.yaml": "cron: x\nnope: 1\n", "d.json": `{"name":"other"}`, "e.json": "{", "f.yml": "a: b: c", "g.json": "{}{}",
