@@ -109,9 +109,10 @@ func TestCreateBatch_WithJobs(t *testing.T) {
 	}))
 	defer server.Close()
 	c := client.New(server.URL)
-	b, err := c.CreateBatch(t.Context(), client.NewBatch{Name: "n", Sealed: true, IdempotencyKey: "k", Jobs: []client.BatchJob{
+	jobs := []client.BatchJob{
 		{Submission: client.Submission{Type: "ROW", Payload: 1, TraceID: "t"}, Tier: client.Paid}, {},
-	}})
+	}
+	b, err := c.CreateBatch(t.Context(), client.NewBatch{Name: "n", Sealed: true, IdempotencyKey: "k", Jobs: jobs})
 	if err != nil || !reflect.DeepEqual(b.Jobs, []string{"a", "b"}) {
 		t.Errorf("%+v, %v", b, err)
 	}

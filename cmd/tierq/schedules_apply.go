@@ -21,9 +21,9 @@ func (p program) schedulesApplyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "apply", Short: "Store the schedules of files", Args: noArgs,
 		Long: "Store the schedules of files in YAML or JSON, each with one schedule: the members of PUT\n" +
-			"/admin/schedules/{name}, and name, which is the file's own if it is not there. Those that are as a file says\n" +
-			"stay as they are. The server checks all of them before it stores one. --prune deletes all schedules that no file\n" +
-			"has.",
+			"/admin/schedules/{name}, and name, which is the file's own if it is not there. A schedule that is as its file\n" +
+			"says stays as it is. The server checks all of them before it stores one. --prune deletes all schedules that\n" +
+			"no file has.",
 		Example: "  tierq schedules apply -f schedules/ --dry-run\n  tierq schedules apply -f schedules/ --prune",
 	}
 	from := cmd.Flags().StringArrayP("file", "f", nil,

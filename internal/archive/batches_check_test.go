@@ -163,7 +163,7 @@ func TestBatchRetention(t *testing.T) {
 	})
 }
 
-// A batch that is being deleted takes no late member, and a requeue of a member that is not deleted yet begins no round:
+// A batch that is being deleted takes no late member. A requeue of a member that is not deleted yet begins no round:
 // the requeued job lives alone.
 func TestDeleteBatches_TakesNothingMore(t *testing.T) {
 	t.Parallel()

@@ -361,8 +361,8 @@ func TestFlowEndsRace(t *testing.T) {
 	})
 }
 
-// A released job's time to be claimed counts from its release, or is the time that was said. Its unique key and the time
-// are in its row, for restore.lua.
+// The time by which a worker must claim a released job counts from its release, or is the time that the submit named.
+// The job's row has that time and the unique key, for restore.lua.
 func TestFlowExpiry(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

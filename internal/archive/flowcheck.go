@@ -11,12 +11,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// withoutRowOfFlow reads the jobs of a flow that it has released and that have no journal row. Such a job has a row until
-// its outcome, whose transaction also tells the flow. So a released job without a row is wrong: its flow was not told of
-// the outcome, or the row is lost. The status is compared as an expression: otherwise SQLite reads the index of all
-// released jobs of all flows.
-const withoutRowOfFlow = "SELECT j.job_id FROM flow_jobs j WHERE j.flow_id = ? AND COALESCE(j.status, '') = 'PENDING' " +
-	"AND NOT EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = j.job_id AND a.generation >= j.generation)"
+// withoutRowOfFlow reads the released jobs of a flow that have no journal row. A released job has a row until its
+// outcome, whose transaction also changes the flow. So a released job without a row is wrong: its flow does not know
+// the outcome, or the row is lost. The query compares the status as an expression: otherwise SQLite reads the index of
+// all released jobs of all flows.
+const withoutRowOfFlow = "SELECT j.job_id FROM flow_jobs j " +
+	"WHERE j.flow_id = ? AND COALESCE(j.status, '') = 'PENDING' AND NOT EXISTS " +
+	"(SELECT 1 FROM accepted_jobs a WHERE a.job_id = j.job_id AND a.generation >= j.generation)"
 
 // openFlows reads the next flows that have not ended. There are few of them among all flows.
 func openFlows(d *database.Dialect) string {

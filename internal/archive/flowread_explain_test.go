@@ -35,8 +35,8 @@ func fillFlows(t *testing.T, a *Archive, n int) {
 	a.db.Write.Exec("UPDATE flows SET ended_at = created_at WHERE id NOT LIKE '%000'")
 }
 
-// No list of flows and of WAITING jobs reads more than its window, or sorts it, for any filter; the audit of a flow reads
-// that flow's jobs only.
+// No list of flows and of WAITING jobs reads more than its window, or sorts the window, for any filter. The audit of a
+// flow reads that flow's jobs only.
 func TestFlowListsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
@@ -52,7 +52,8 @@ func TestFlowListsUseTheirIndexes(t *testing.T) {
 			"audit of a flow": {withoutRowOfFlow, []any{before}, ""},
 			"open flows":      {openFlows(&a.db.Dialect), []any{"", 20}, "flows_ended"},
 		}
-		for _, f := range []job.FlowFilter{{}, {Owner: &owner}, {State: job.FlowRunning}, {Owner: &owner, State: job.FlowRunning}} {
+		filters := []job.FlowFilter{{}, {Owner: &owner}, {State: job.FlowRunning}, {Owner: &owner, State: job.FlowRunning}}
+		for _, f := range filters {
 			end, page, args := flowsPage(&a.db.Dialect, &f)
 			index := "" // the primary key
 			if f.Owner != nil {

@@ -103,7 +103,8 @@ func TestBatchInOneCall(t *testing.T) {
 		t.Errorf("%d then jobs for %d batches", len(marks), batches)
 	}
 	wantProblemWithoutTrace(l)
-	t.Logf("evidence: %d batches of %d jobs in one call each, %d servers killed, Redis emptied", batches, jobs, l.killed.Load())
+	t.Logf("evidence: %d batches of %d jobs in one call each, %d servers killed, Redis emptied", batches, jobs,
+		l.killed.Load())
 }
 
 // wantProblemWithoutTrace checks that a batch with one bad job is refused and leaves nothing behind.
@@ -111,7 +112,8 @@ func wantProblemWithoutTrace(l *batchLoad) {
 	l.t.Helper()
 	var before, after int
 	l.row("SELECT COUNT(*) FROM batches", &before)
-	a := l.asks(http.MethodPost, "/api/batches", `{"name":"a","jobs":[{},{"type":"NOPE"}]}`, http.StatusUnprocessableEntity)
+	a := l.asks(http.MethodPost, "/api/batches", `{"name":"a","jobs":[{},{"type":"NOPE"}]}`,
+		http.StatusUnprocessableEntity)
 	l.row("SELECT COUNT(*) FROM batches", &after)
 	if !strings.Contains(string(a.body), "jobs.1.type") || before != after {
 		l.t.Errorf("%s; %d batches, %d before", a.body, after, before)

@@ -47,7 +47,7 @@ func TestBatches_CreateWithJobs(t *testing.T) {
 	}
 }
 
-// One bad job refuses the whole batch, and is named.
+// One bad job refuses the whole batch, and the refusal names the job.
 func TestBatches_OneBadJob(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)
@@ -88,7 +88,8 @@ func TestBatches_JobsRefused(t *testing.T) {
 		code int
 		kind string
 	}{
-		{job.ErrQueueFull, 503, "QUEUE_FULL"}, {job.ErrUnhealthy, 503, "SYSTEM_UNHEALTHY"}, {job.ErrQuota, 429, "RATE_LIMITED"},
+		{job.ErrQueueFull, 503, "QUEUE_FULL"}, {job.ErrUnhealthy, 503, "SYSTEM_UNHEALTHY"},
+		{job.ErrQuota, 429, "RATE_LIMITED"},
 		{job.ErrMismatch, 422, "IDEMPOTENCY_MISMATCH"}, {job.ErrAmbiguous, 504, "OUTCOME_UNKNOWN"},
 	} {
 		r := newRooms(t)

@@ -53,7 +53,7 @@ func TestSubmitFlow_Refusals(t *testing.T) {
 		`{"jobs":{"a/":{}}}`:       `400 jobs.a/: a job's name`,
 		`{"jobs":{"a":{},"a":{}}}`: `400 jobs.a: is there twice`,
 		`{"jobs":{"a":{"unique":{"key":"k","on":"replace"}}}}`:             `400 jobs.a.unique.on: must be after`,
-		`{"jobs":{"a":{"unique":{"key":"k","while":5}}}}`:                  `400 jobs.a.unique.while: must be waiting or living`,
+		`{"jobs":{"a":{"unique":{"key":"k","while":5}}}}`:                  `400 jobs.a.unique.while: must be waiting`,
 		`{"jobs":{"a":{"unique":{"key":"k","maxWait":5}}}}`:                `400 jobs.a.unique.maxWait: goes with`,
 		`{"jobs":{"a":{"unique":{}}}}`:                                     `400 jobs.a.unique.key: is missing`,
 		`{"jobs":{"a":{"unique":"k"}}}`:                                    `400 jobs.a.unique: must be an object`,
@@ -203,8 +203,9 @@ func TestSubmitFlow_UniqueAndExpiry(t *testing.T) {
 	plan.MaxWait = time.Second
 	r.plans.Set([]job.Plan{plan})
 	at := aMoment.Add(time.Hour).Truncate(time.Second)
-	rec := r.json("POST", "/api/flows", `{"jobs":{"a":{"tier":"PAID","unique":{"key":"k"},"expiresIn":90},"b":{"tier":"PAID",
-		"unique":{"key":"k","while":"waiting","on":"after"},"expiresAt":"`+at.Format(time.RFC3339)+`"}}}`)
+	rec := r.json("POST", "/api/flows", `{"jobs":{
+		"a":{"tier":"PAID","unique":{"key":"k"},"expiresIn":90},
+		"b":{"tier":"PAID","unique":{"key":"k","while":"waiting","on":"after"},"expiresAt":"`+at.Format(time.RFC3339)+`"}}}`)
 	if rec.Code != 201 || len(r.flows.offered) != 1 {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}

@@ -15,7 +15,8 @@ func TestBatchJobID(t *testing.T) {
 	var ids []job.ID
 	for n := range job.MaxBatchJobs {
 		id := job.BatchJobID(batch, n, n%7)
-		if again, err := job.ParseID(string(id)); err != nil || again != id || id.Partition() != n%7 || id[:13] != batch[:13] {
+		again, err := job.ParseID(string(id))
+		if err != nil || again != id || id.Partition() != n%7 || id[:13] != batch[:13] {
 			t.Fatalf("job %d: %s, %v", n, id, err)
 		}
 		ids = append(ids, id)

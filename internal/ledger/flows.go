@@ -123,7 +123,8 @@ func (l *Ledger) FlowWaits(ctx context.Context, id job.ID, limit int) (waits []j
 	return waits, open, len(parents), nil
 }
 
-// giveReleased gives Redis what a flow has released, or the members that came with a batch. The end of the caller's ctx does not stop it.
+// giveReleased gives Redis the jobs that a flow has released, or the members that came with a batch. The end of the
+// caller's ctx does not stop it.
 func (l *Ledger) giveReleased(ctx context.Context, rows []job.JournalRow, since time.Time) {
 	if len(rows) == 0 {
 		return

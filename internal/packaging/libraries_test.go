@@ -117,7 +117,7 @@ func TestNodeLibrary_Installs(t *testing.T) {
 	}
 }
 
-// typedClasses returns the classes that the types of the library for Node have: those of the files that index.d.ts names.
+// typedClasses returns the classes in the types of the library for Node: those of the files that index.d.ts names.
 func typedClasses(t *testing.T, dir string) (typed []string) {
 	t.Helper()
 	index, err := os.ReadFile(filepath.Join(dir, "index.d.ts"))

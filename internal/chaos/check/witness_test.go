@@ -82,8 +82,8 @@ func TestSoundWitness(t *testing.T) {
 	}
 }
 
-// A member of a batch of submits without an answer expired before it ran: nobody knows which of the submits made it, and
-// its callback is no invention. It is one if none of these submits asked for a callback.
+// A member of a batch of submits without an answer expired before it ran, so the evidence does not show which of the
+// submits made it. Its callback breaks a rule only if none of these submits asked for a callback.
 func TestSoundWitness_Unnamed(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{true, false} {

@@ -80,14 +80,14 @@ func TestSeeBatch(t *testing.T) {
 		l.seeBatch(t.Context(), l.Bases()[0], madeBatch{id: "b"})
 	}
 	seen := l.BatchesSeen()
-	if len(seen) != 2 || seen[1].State != job.BatchFinished || seen[1].Round != 2 || !seen[1].Sealed || seen[1].Total != 5 ||
-		seen[1].Finished != 5 || seen[1].Then != anID || seen[1].ID != "b" || len(l.known.all()) != 1 {
+	if len(seen) != 2 || seen[1].State != job.BatchFinished || seen[1].Round != 2 || !seen[1].Sealed ||
+		seen[1].Total != 5 || seen[1].Finished != 5 || seen[1].Then != anID || seen[1].ID != "b" || len(l.known.all()) != 1 {
 		t.Errorf("%+v, known %v", seen, l.known.all())
 	}
 }
 
-// The receiver records the callback of a batch with its counts. One whose id is not that of its round has no type that
-// a batch sends.
+// The receiver records the callback of a batch with its counts. A callback whose id is not that of its round gets a
+// type that no batch sends.
 func TestReceiver_Rounds(t *testing.T) {
 	t.Parallel()
 	l := newLoad(t, Options{})

@@ -81,7 +81,7 @@ func TestReadSQL(t *testing.T) {
 	})
 }
 
-// What became of occurrences is read from both databases, and a reading keeps what the database has forgotten since.
+// The rows of occurrences are read from both databases, and a reading keeps what the database has forgotten since.
 func TestReadOccurrences(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -112,8 +112,9 @@ func TestReadOccurrences(t *testing.T) {
 			{Name: "s", Occurrence: at(250), Through: at(250), JobID: fired, At: at(300)},
 			{Name: "s", Occurrence: at(1000), Through: at(3000), Missed: 3, Reason: job.MissedGate, At: at(2000)},
 		}
-		if diff := cmp.Diff(want, e.Schedules.Runs); diff != "" || len(e.Schedules.Owned) != 1 || e.Schedules.Owned[0] != own {
-			t.Errorf("owned are %v; rows (-want +got):\n%s", e.Schedules.Owned, diff)
+		owned := e.Schedules.Owned
+		if diff := cmp.Diff(want, e.Schedules.Runs); diff != "" || len(owned) != 1 || owned[0] != own {
+			t.Errorf("owned are %v; rows (-want +got):\n%s", owned, diff)
 		}
 	})
 }
