@@ -1,17 +1,12 @@
 package pages
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/tierq/tierq/client"
 	"github.com/tierq/tierq/internal/job"
@@ -98,7 +93,7 @@ var (
 func (p *Pages) showScheduleForm(w http.ResponseWriter, r *http.Request, status int, v *web.ScheduleFormView) {
 	v.Tiers, v.Types, v.Overlaps, v.CatchUps = p.openTiers(r), p.openTypes(r), overlapChoices, catchUpChoices
 	if t := v.Values.Tier; t != "" && !slices.ContainsFunc(v.Tiers, func(is web.Plan) bool { return is.Tier == t }) {
-		v.Tiers = append(v.Tiers, web.Plan{Tier: t}) // the API says what is wrong with it
+		v.Tiers = append(v.Tiers, web.Plan{Tier: t}) // the API says why it refuses this tier
 	}
 	if t := v.Values.Type; t != "" &&
 		!slices.ContainsFunc(v.Types, func(known web.JobType) bool { return known.Name == t }) {
@@ -110,101 +105,9 @@ func (p *Pages) showScheduleForm(w http.ResponseWriter, r *http.Request, status 
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.ScheduleForm(w, *v) })
 }
 
-// scheduleValues returns a schedule as the form shows it.
-func scheduleValues(s *client.Schedule) web.ScheduleValues {
-	v := web.ScheduleValues{
-		Name: s.Name, Cron: s.Cron, Timezone: s.Timezone, Overlap: string(s.Overlap), CatchUp: string(s.CatchUp),
-		Tier: string(s.Job.Tier), Type: s.Job.Type, Queue: s.Job.Queue, Payload: indented(s.Job.Payload),
-	}
-	if v.Timezone == "UTC" {
-		v.Timezone = ""
-	}
-	if s.Every > 0 {
-		v.Every = strconv.FormatInt(int64(s.Every/time.Second), 10)
-	}
-	if s.Jitter > 0 {
-		v.Jitter = strconv.FormatInt(int64(s.Jitter/time.Second), 10)
-	}
-	return v
-}
-
-func indented(payload json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, present(payload), "", "  ") != nil {
-		return string(present(payload))
-	}
-	return b.String()
-}
-
-// otherMembers names what a schedule has beside the form's fields.
-func otherMembers(s *client.Schedule) (list []string) {
-	for _, m := range []struct {
-		name string
-		has  bool
-	}{
-		{"start", !s.Start.IsZero()}, {"end", !s.End.IsZero()}, {"the key of its line", s.Job.Key != ""},
-		{"the number of retries", s.Job.MaxRetries != nil}, {"the maximum time", s.Job.MaxRun > 0},
-		{"the callback", s.Job.Callback != ""}, {"when its jobs expire", s.Job.ExpiresIn > 0},
-	} {
-		if m.has {
-			list = append(list, m.name)
-		}
-	}
-	return list
-}
-
-// typedSchedule returns what was typed into the form.
-func typedSchedule(form url.Values) web.ScheduleValues {
-	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	return web.ScheduleValues{
-		Name: text("name"), Cron: text("cron"), Every: text("everySeconds"), Timezone: text("timezone"),
-		Jitter: text("jitterSeconds"), Overlap: text("overlap"), CatchUp: text("catchUp"), Tier: text("tier"),
-		Type: text("type"), Queue: text("queue"), Payload: form.Get("payload"),
-	}
-}
-
-// readSchedule changes a schedule as the form says. The reasons say what is wrong with what was typed.
-func readSchedule(v *web.ScheduleValues, s *client.Schedule) (wrong []web.FieldError) {
-	seconds := func(field, text string) time.Duration {
-		if text == "" {
-			return 0
-		}
-		n, reason := wholeNumber(text)
-		if reason == "" && field == "everySeconds" && n == 0 {
-			reason = "must be 1 or more"
-		}
-		if reason != "" {
-			wrong = append(wrong, web.FieldError{Field: field, Reason: reason})
-		}
-		return time.Duration(n) * time.Second
-	}
-	s.Cron, s.Timezone, s.Overlap, s.CatchUp = v.Cron, v.Timezone, client.Overlap(v.Overlap), client.CatchUp(v.CatchUp)
-	s.Every, s.Jitter = seconds("everySeconds", v.Every), seconds("jitterSeconds", v.Jitter)
-	s.Job.Tier, s.Job.Type, s.Job.Queue = client.Tier(v.Tier), v.Type, v.Queue
-	if s.Job.Payload = nil; strings.TrimSpace(v.Payload) != "" {
-		if err := json.Unmarshal([]byte(v.Payload), &s.Job.Payload); err != nil {
-			wrong = append(wrong, web.FieldError{Field: "payload", Reason: "is not JSON: " + err.Error()})
-		}
-	}
-	return wrong
-}
-
-// previewOf returns what a schedule fires next, as the API has told it.
-func previewOf(s *client.Schedule, jitter string) *web.SchedulePreview {
-	v := &web.SchedulePreview{Jitter: jitter, Paused: s.Paused != nil}
-	zone, err := time.LoadLocation(cmp.Or(s.Timezone, "UTC"))
-	for _, at := range s.Next {
-		one := web.Occurrence{At: at}
-		if err == nil && zone.String() != "UTC" {
-			one.Local = at.In(zone).Format("Mon 15:04:05 MST")
-		}
-		v.Next = append(v.Next, one)
-	}
-	return v
-}
-
-// postScheduleForm says what the schedule of a form would fire, or stores it in place of the version that was shown. If
-// another version was stored meanwhile, nothing is stored, and the form shows the typed values beside what is stored.
+// postScheduleForm shows the occurrences that the schedule of a form would fire, or stores the schedule in place of the
+// version that was shown. If another version was stored meanwhile, postScheduleForm stores nothing, and the form shows
+// the typed values beside the stored ones.
 func (p *Pages) postScheduleForm(w http.ResponseWriter, r *http.Request) {
 	if err := p.mayChangeSchedules(r); err != nil {
 		p.fail(w, r, err)
@@ -235,8 +138,8 @@ func (p *Pages) postScheduleForm(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tryScheduleForm stores the schedule of a form, or only asks the API what it would fire. The status is OK, or that of
-// what is wrong, which the view then says. The error is what leaves the form no place on a page.
+// tryScheduleForm stores the schedule of a form, or only asks the API for the occurrences that it would fire. status is
+// OK, or that of a refusal whose reasons are then in the view. After an error the page cannot show the form.
 func (p *Pages) tryScheduleForm(r *http.Request, v *web.ScheduleFormView, store bool) (status int, err error) {
 	if !job.IsScheduleName(v.Name) {
 		v.Errors = append(v.Errors, web.FieldError{Field: "name",
@@ -261,8 +164,8 @@ func (p *Pages) tryScheduleForm(r *http.Request, v *web.ScheduleFormView, store 
 	return p.putSchedule(r, v, &s, store)
 }
 
-// storedMeanwhile reads the schedule that a form changes. If that is not the version that the form was based on, it
-// says so in the view, with what is stored, and returns true.
+// storedMeanwhile reads the schedule that a form changes into s. If the form was based on another version, it returns
+// true, and the view shows the stored schedule.
 func (p *Pages) storedMeanwhile(r *http.Request, v *web.ScheduleFormView, s *client.Schedule) (changed bool,
 	err error) {
 	err = p.ask(r, http.MethodGet, scheduleAt(v.Name), nil, s)
@@ -282,7 +185,7 @@ func (p *Pages) storedMeanwhile(r *http.Request, v *web.ScheduleFormView, s *cli
 	return true, nil
 }
 
-// putSchedule sends a schedule to the API. What the API says is wrong stands beside its field.
+// putSchedule sends a schedule to the API. The reasons of a refusal are in the view, each at its field.
 func (p *Pages) putSchedule(r *http.Request, v *web.ScheduleFormView, s *client.Schedule, store bool) (int, error) {
 	based, path := with(r, "If-None-Match", "*"), scheduleAt(v.Name)
 	if !v.Fresh {
@@ -291,14 +194,12 @@ func (p *Pages) putSchedule(r *http.Request, v *web.ScheduleFormView, s *client.
 	if !store {
 		path += "?dryRun=true"
 	}
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // leaves the payload's text unchanged
-	if err := e.Encode(s.Wanted()); err != nil {
+	body, err := s.Wanted().MarshalJSON() // leaves the payload's text unchanged
+	if err != nil {
 		return 0, err
 	}
 	var now client.Schedule
-	err := p.ask(based, http.MethodPut, path, body.Bytes(), &now)
+	err = p.ask(based, http.MethodPut, path, body, &now)
 	if err == nil {
 		if v.Preview = previewOf(&now, v.Values.Jitter); store {
 			v.Version = now.Version
@@ -323,25 +224,4 @@ func (p *Pages) putSchedule(r *http.Request, v *web.ScheduleFormView, s *client.
 		v.Trouble = refusal.Detail
 	}
 	return refusal.Status, nil
-}
-
-// scheduleFields are the names of the form's fields.
-var scheduleFields = []string{"name", "cron", "everySeconds", "timezone", "jitterSeconds", "overlap", "catchUp", "tier",
-	"type", "queue", "payload"}
-
-// scheduleErrors returns what the API says is wrong by the form's fields.
-func scheduleErrors(e *apiError) (list []web.FieldError) {
-	for _, f := range e.Fields {
-		f.Field = strings.TrimPrefix(f.Field, "job.")
-		field, _, _ := strings.Cut(f.Field, ".")
-		field, _, _ = strings.Cut(field, "[")
-		if !slices.Contains(scheduleFields, field) {
-			f = web.FieldError{Reason: f.Field + " " + f.Reason}
-		}
-		list = append(list, f)
-	}
-	if len(list) == 0 && e.Code == "UNKNOWN_TIER" {
-		list = append(list, web.FieldError{Field: "tier", Reason: "there is no such tier"})
-	}
-	return list
 }
