@@ -5,7 +5,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// batchFacts adds to the report what became of the batches.
+// batchFacts adds the numbers of batches, rounds and members to the report.
 func batchFacts(report *check.Report, e *check.Evidence) {
 	sealed, members, rounds, again := 0, 0, 0, 0
 	ends := map[job.Status]int{}

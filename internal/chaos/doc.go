@@ -10,9 +10,9 @@
 //	lane.go                injects the faults, in an order and with pauses from the seed
 //	outside.go             the queue of the workers of other programs, which claim and report over HTTP
 //	faktory.go             the clients that speak Faktory's protocol, which share that queue
-//	batches.go             what became of the batches, for the report
+//	batches.go             the numbers of batches, rounds and members in the report
 //	lines.go               the limits of the keys of lines, and the fault that changes them
-//	schedules.go   the API key of the operators of schedules, whose changes go on while everything breaks
+//	schedules.go           the API key of the operators of schedules, whose changes go on while everything breaks
 //	doors.go, looks.go     API keys and the receiver of callbacks; audits of the running Redis, and passes of the
 //	                       servers' own audit
 //	run.go                 load and faults together, rest, evidence, verdict

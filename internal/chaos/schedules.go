@@ -24,7 +24,7 @@ func (c *cluster) makeScheduleKey(ctx context.Context) error {
 	return nil
 }
 
-// occurrenceFacts adds what the schedules did to the report.
+// occurrenceFacts adds the numbers of changes and occurrences of schedules to the report.
 func (c *cluster) occurrenceFacts(report *check.Report, e *check.Evidence) {
 	fates, missed := map[check.Fate]int{}, map[string]int{}
 	for i := range e.Schedules.Changes {

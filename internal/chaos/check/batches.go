@@ -25,7 +25,7 @@ type Batch struct {
 	Members                                      []job.BatchMember
 }
 
-// batchOps is what clients asked of one batch.
+// batchOps has the requests of clients about one batch.
 type batchOps struct {
 	name  string
 	then  *submit // the submit of its then jobs: the op that made the batch, and its repeats
@@ -80,9 +80,9 @@ func (b *book) hasRow(j *entry) bool {
 }
 
 // batchRounds is S30: the members of a batch are the jobs that were accepted into it, and their ends and its counts
-// those of the jobs' outcomes. No job is accepted after the seal. Each round that owes a then job has one, which is
-// claimed and runs after the last member's end; a batch that nobody sealed has none. SQL has all of this, whatever
-// Redis forgot; so there is no excuse.
+// those of the jobs' outcomes. No job is accepted after the seal. Each round that owes a then job has a then job, which
+// is claimed and runs after the last member's end; a batch that no request sealed has no then job. SQL has all of this,
+// whatever Redis forgot; so there is no excuse.
 func batchRounds(b *book) {
 	stored := map[string][]*Batch{}
 	for i := range b.Batches {
@@ -153,7 +153,7 @@ func (b *book) members(of *batchOps, r *Batch) {
 	}
 }
 
-// counts compares the counts and rounds of a batch with its members and with what was asked of it.
+// counts compares the counts and rounds of a batch with its members and with the requests about it.
 func (b *book) counts(of *batchOps, r *Batch) {
 	sent, answered := of.sealed()
 	switch {
@@ -191,7 +191,7 @@ func (b *book) counts(of *batchOps, r *Batch) {
 }
 
 // owed returns how many then jobs the ended rounds of a batch owe. If the then job waits for all members to succeed,
-// that is the last round at most: the next one would need a member that failed.
+// that is the last round at most: the next round would need a member that failed.
 func (r *Batch) owed(on job.ThenOn) int {
 	switch {
 	case on == job.ThenFinished:
@@ -238,7 +238,7 @@ func (b *book) thens(of *batchOps, r *Batch) {
 	}
 }
 
-// told checks what the payload of a then job says of its round.
+// told checks the counts that the payload of a then job has of its round.
 func (b *book) told(r *Batch, id job.ID, n *job.BatchCounts) {
 	ended := n.Completed + n.Failed + n.Cancelled + n.Expired
 	switch {

@@ -89,7 +89,7 @@ func batchNames(e Evidence) map[string]bool {
 	return names
 }
 
-// toldOfRounds is S30 for callbacks: of each round that ended, if the batch asked for it, one CALLBACK job tells, at
+// toldOfRounds is S30 for callbacks: if the batch asked for it, one CALLBACK job tells of each round that ended, at
 // least once, with the counts of the round. There are no other callbacks of batches.
 func toldOfRounds(e Evidence, w Witness) (all []Violation) {
 	b := &book{}
@@ -143,7 +143,7 @@ func toldOfRounds(e Evidence, w Witness) (all []Violation) {
 	return b.report.Violations
 }
 
-// spoke checks what a callback said of a round.
+// spoke checks the counts that a callback has of its round.
 func (b *book) spoke(r *Batch, c *RoundCall, on job.ThenOn) {
 	want := "batch.finished"
 	if on == job.ThenSucceeded && c.Counts.Completed < c.Counts.Total {

@@ -29,7 +29,7 @@ func (l life) compare(other life) int {
 
 // toldOfEnds is S21. Each generation that ended without a cancel, and whose submit asked for a callback, has one
 // CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks. A
-// job that never ran, and of which only the trace id of several submits is known, may be one that asked for a callback.
+// job that never ran, and of which only the trace id of several submits is known, may have asked for a callback.
 // The violations of the same evidence always come in the same order.
 func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {

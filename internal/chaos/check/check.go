@@ -39,7 +39,7 @@ type Counts struct {
 	Unexplained int // of these, how many no fault and no rule explains
 	Occurred    int // jobs that schedules made, as SQL has noted them
 	Missed      int // occurrences of schedules that became no job
-	Judged      int // occurrences at times when it was certain what their schedule was
+	Judged      int // occurrences at times when the values of their schedule were certain
 }
 
 // Delays are how long something took, over all times it happened. Quiet counts the times without another fault in

@@ -81,7 +81,7 @@ type Run struct {
 	Ended      time.Time        // zero: the handler did not reach its end
 	Result     string           // SHA-256 of the result; "" if the handler failed
 	Why        string           // why the handler's context had ended when it failed; "" = it had not
-	Batch      *job.BatchCounts // what the payload of a then job says of its round; nil = another job
+	Batch      *job.BatchCounts // the counts in the payload of a then job; nil = another job
 	// These are set for a run by a worker of another program, whose name is in Worker. Lease is the number of its lease;
 	// 0 = a server's handler ran. The lease lives until Held at least, as the servers told the worker. The servers tell a
 	// Faktory worker nothing: they extend its lease until Lives at most; zero = Held.

@@ -7,10 +7,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// onTime is S28. Each occurrence of a schedule is one job, whose id has its time, or is missed with a reason: none is
-// passed over, and none comes twice. From the answer to a pause, a deletion or a change on, no occurrence of the
-// earlier schedule comes; the answer shows the change. Each job of a schedule is one of its occurrences, or an operator
-// asked for it.
+// onTime is S28. Each occurrence of a schedule is one job, whose id has its time, or is missed with a reason: no
+// occurrence is passed over, and none comes twice. From the answer to a pause, a deletion or a change on, no occurrence
+// of the earlier schedule comes; the answer shows the change. Each job of a schedule is one of its occurrences, or an
+// operator asked for it.
 func onTime(b *book) {
 	all := b.schedules()
 	for _, t := range all {
@@ -103,8 +103,9 @@ func (b *book) may(op *Op, at time.Time) bool {
 	return at.After(op.Sent.Add(-fireSlack)) && at.Before(b.actsUntil(op.Sent, op.Answered, op.Server))
 }
 
-// everyOccurrence checks that no occurrence was passed over, and none came twice, while a schedule fired. What was
-// due and not decided when the schedule was changed is not judged. At the end of the run nothing may be behind.
+// everyOccurrence checks that no occurrence was passed over, and none came twice, while a schedule fired. An occurrence
+// that was due and not decided when the schedule was changed is not judged. At the end of the run no due occurrence may
+// be undecided.
 func (b *book) everyOccurrence(t *schedule, s *period) {
 	decided := time.Time{} // the last occurrence that was decided in this time
 	for _, r := range t.rows {

@@ -16,7 +16,7 @@ const (
 	catchesUp = 10 * time.Second
 )
 
-// period is a time in which it is certain what a schedule was. The versions in the answers before and after it show
+// period is a time in which the values of a schedule are certain. The versions in the answers before and after it show
 // that no request without an answer was executed in it.
 type period struct {
 	from, to time.Time
@@ -58,7 +58,7 @@ func (w *ScheduleWish) after(at time.Time) time.Time {
 	return at.Add(w.Every - at.Sub(w.anchor())%w.Every)
 }
 
-// schedule is what is known of one schedule.
+// schedule has the evidence about one schedule.
 type schedule struct {
 	name    string
 	periods []period
@@ -111,7 +111,7 @@ func (b *book) schedules() []*schedule {
 }
 
 // certainties finds the periods of a schedule. Each begins with the answer to a change, and ends when the next change
-// is sent, whether that one has an answer or not.
+// is sent, whether that change has an answer or not.
 func (b *book) certainties(t *schedule) {
 	known, life, from := &ScheduleChange{Verb: "delete", Fate: OK}, 0, 0
 	for i, next := range t.changes {
@@ -130,10 +130,10 @@ func (b *book) certainties(t *schedule) {
 	}
 }
 
-// nothingBetween says whether the answers to two changes, of which the second is the next one with an answer, show that
-// no other change was executed after the first answer: the second change has made the next version, or it has found
-// the schedule as it should be. Each put asks for another payload, and so makes a version. Two pauses make one version:
-// if an earlier one has no answer, it may have come between.
+// nothingBetween says whether the answers to a change and to the next change with an answer show that no other change
+// was executed after the first answer: the second change has made the next version, or it has found the schedule as it
+// should be. Each put asks for another payload, and so makes a version. Two pauses make one version: if an earlier
+// pause has no answer, it may have come between.
 func (b *book) nothingBetween(t *schedule, known, next *ScheduleChange) bool {
 	was := known.Version
 	if known.Now == "" {

@@ -10,15 +10,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Schedules is what a run leaves behind about its schedules.
+// Schedules is the evidence of a run about its schedules.
 type Schedules struct {
-	Wishes  []ScheduleWish   // what operators asked for, each once
+	Wishes  []ScheduleWish   // of the operators, each once
 	Changes []ScheduleChange // by schedule in the order of sending; one operator changes a schedule
 	Runs    []OccurrenceRun  // the rows of schedule_runs, each as it was read last
 	Owned   []job.ID         // the jobs with an outcome that belong to the API key of the schedules
 }
 
-// ScheduleWish is what an operator asked a schedule to be. No two wishes have the same key in the payload.
+// ScheduleWish has the values that an operator asked for in a put of a schedule. No two wishes have the same key in the
+// payload.
 type ScheduleWish struct {
 	Name    string // of the schedule
 	Key     string // of the payload

@@ -86,7 +86,7 @@ func (e *Evidence) made() (ops []*Op) {
 	return ops
 }
 
-// A batch with two rounds breaks no rule; nor does one that waits for the success of all members, has only been sealed
+// A batch with two rounds breaks no rule. Nor does a batch that waits for the success of all members, was sealed only
 // by a request without an answer, or was never made.
 func TestSoundBatches(t *testing.T) {
 	for name, change := range map[string]func(*Evidence, *Batch){
@@ -122,8 +122,8 @@ func TestSoundBatches(t *testing.T) {
 	}
 }
 
-// Without the journal the members of batches have rows all the same: one that was refused in the end may have been
-// cancelled, and one without an answer may have the arrival of its row.
+// Without the journal the members of batches have rows all the same: a member that was refused in the end may have been
+// cancelled, and a member without an answer may have the arrival of its row.
 func TestSoundBatches_Rows(t *testing.T) {
 	e := sound()
 	e.batching()
@@ -286,7 +286,7 @@ var seedsOfBatches = []seed{
 	{"S18", "a then job got another payload", inBatch(func(e *Evidence, _ *Batch) { e.run(thenFirst, 1).Sum = "other" })},
 }
 
-// Of each round one callback tells, with its counts; a batch without a callbackUrl has none.
+// One callback tells of each round, with its counts; a batch without a callbackUrl has no callback.
 func TestRoundsTold(t *testing.T) {
 	t.Parallel()
 	sound := func() (Evidence, Witness) {

@@ -43,7 +43,7 @@ func (e *Evidence) unfire(from, before float64) {
 	})
 }
 
-// forget removes the job of an occurrence from SQL and from what handlers noted.
+// forget removes the job of an occurrence from SQL and from the handlers' notes.
 func (e *Evidence) forget(second float64) {
 	of := occurrenceID(second)
 	e.Runs = without(e.Runs, func(r *Run) bool { return r.ID == of })
@@ -101,7 +101,7 @@ func (e *Evidence) scheduled() {
 	e.Quiet, e.Rested = at(60), at(76)
 }
 
-// A schedule of which each occurrence is one job, or missed, breaks no rule. Its jobs are accepted ones.
+// A schedule of which each occurrence is one job, or missed, breaks no rule. Its jobs count as accepted.
 func TestSoundSchedules(t *testing.T) {
 	before, e := Check(sound()).Counts, sound()
 	e.scheduled()

@@ -24,7 +24,7 @@ type Witness struct {
 	Starts    []Start
 }
 
-// Asked is what a submit, or the maker of a batch, asked for beside the job itself.
+// Asked has the options of a submit, or of the request that made a batch, beside the job itself.
 type Asked struct {
 	Owner string // the id of its API key; "" = the servers are open
 	Call  bool   // a callback when the job, or a round of the batch, ends

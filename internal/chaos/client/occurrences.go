@@ -12,13 +12,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Schedules says who changes schedules, and where their occurrences are read. The zero value has no schedules.
+// Schedules names the API key of the operators of schedules, and the database that has the occurrences. The zero value
+// has no schedules.
 type Schedules struct {
 	Key Key     // an admin's; it owns the schedules
-	DB  *sql.DB // the database itself: the servers forget old occurrences, and those of a deleted schedule
+	DB  *sql.DB // the servers themselves forget old occurrences, and the occurrences of a deleted schedule
 }
 
-// occurrences is what became of the occurrences of all schedules, as far as it was read, and what operators did.
+// occurrences has the rows of the occurrences of all schedules, as they were read last, and the operators' changes.
 type occurrences struct {
 	reading sync.Mutex
 	read    time.Time // when the last complete reading began
@@ -80,7 +81,7 @@ func (l *Load) behind(ctx context.Context) bool {
 	return late || err != nil
 }
 
-// wished records what an operator asks a schedule to be.
+// wished records the values that an operator asks for.
 func (h *history) wished(w check.ScheduleWish) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +97,7 @@ func (h *history) changed(c check.ScheduleChange) {
 	h.write(line{Changed: &c})
 }
 
-// ReadSchedules fills in what the run leaves behind of schedules. Operate and EndSchedules must have ended.
+// ReadSchedules fills in the evidence about schedules. Operate and EndSchedules must have ended.
 func (l *Load) ReadSchedules(ctx context.Context, e *check.Evidence) error {
 	if l.Schedules.DB == nil {
 		return nil

@@ -7,9 +7,10 @@
 //	outsiders.go  workers of other programs, which claim jobs over HTTP; outside.go what they did and were told
 //	faktory.go    workers that speak Faktory's protocol; faktoryconn.go their connections; faktorypush.go what is pushed
 //	              over it, and what the evidence lacks of it
-//	batches.go    batches with their members, and what clients see of them; batchrows.go: what SQL has of them at rest
+//	batches.go    batches with their members; batchlooks.go what clients see of them; batchrows.go what SQL has of them
+//	              at rest
 //	unique.go     submits with a unique key
-//	schedules.go  operators who store, change and pause schedules; occurrences.go what became of the occurrences
+//	schedules.go  operators who store, change and pause schedules; occurrences.go the rows of the occurrences
 //	strangers.go  requests for a job with another caller's key; the receiver of callbacks
 //	runs.go       the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers have at rest
 package client

@@ -32,7 +32,7 @@ type operator struct {
 	kind    int
 	name    string
 	dice    *rand.Rand
-	wish    check.ScheduleWish // the last one that was asked for
+	wish    check.ScheduleWish // of the last put
 	body    []byte             // its body
 	tag     string             // the ETag of the last answer
 	there   bool               // as far as the operator knows
@@ -41,7 +41,7 @@ type operator struct {
 	final   bool // the load ends the schedule
 }
 
-// Operate runs the operators of the schedules, and reads what became of the occurrences, until ctx ends. Without a
+// Operate runs the operators of the schedules, and reads the rows of the occurrences, until ctx ends. Without a
 // key for the schedules it does nothing.
 func (l *Load) Operate(ctx context.Context) {
 	if l.Schedules.Key.Text == "" {

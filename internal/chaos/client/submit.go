@@ -90,7 +90,7 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 	}
 }
 
-// several returns what is submitted in place of one job, a flow or a batch with its members; nil = one job.
+// several returns the function that submits a flow, or a batch with its members, in place of one job; nil = one job.
 func (l *Load) several(dice *rand.Rand) func(context.Context, job.Tier, *rand.Rand) (refused bool) {
 	switch roll := dice.Float64(); {
 	case roll < l.Mix.Flow:
