@@ -170,7 +170,8 @@ func textOf(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Wanted returns the schedule without what a server sets by itself: the body of a PUT, which PutSchedule sends.
+// Wanted returns the schedule without the fields that a server sets by itself: the body of a PUT, as PutSchedule sends
+// it.
 func (s Schedule) Wanted() Schedule {
 	s.Name, s.Owner, s.Paused, s.Last, s.Next, s.Version, s.Runs = "", "", nil, time.Time{}, nil, 0, nil
 	return s
@@ -252,7 +253,7 @@ func (c *Client) PutSchedule(ctx context.Context, s Schedule, etag string) (Sche
 }
 
 // TrySchedule checks a schedule as PutSchedule does, with its errors, and stores nothing. It returns the schedule that
-// PutSchedule would store, with what that would fire next.
+// PutSchedule would store, with its next occurrences.
 func (c *Client) TrySchedule(ctx context.Context, s Schedule, etag string) (Schedule, error) {
 	return c.putSchedule(ctx, s, etag, call{verb: "try schedule", query: url.Values{"dryRun": {"true"}}})
 }

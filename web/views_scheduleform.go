@@ -11,8 +11,8 @@ type ScheduleFormView struct {
 	Version  int64  // on which the change is based; 0 = there must be no such schedule
 	Values   ScheduleValues
 	Errors   []FieldError
-	Others   []string  // what the schedule has beside the form's fields, which stays as it is
-	Stored   *Schedule // what is stored, if another caller changed it after the form was shown; nil = nobody did
+	Others   []string  // the members for which the form has no field; they stay as they are
+	Stored   *Schedule // as another caller has stored it after the form was shown; nil = no other caller has
 	Preview  *SchedulePreview
 	Tiers    []Plan
 	Types    []JobType
@@ -20,12 +20,12 @@ type ScheduleFormView struct {
 	CatchUps []Choice
 }
 
-// ScheduleValues are what was typed; times are in seconds.
+// ScheduleValues are the values that were typed; times are in seconds.
 type ScheduleValues struct {
 	Name, Cron, Every, Timezone, Jitter, Overlap, CatchUp, Tier, Type, Queue, Payload string
 }
 
-// Choice is a word of a list, and what it means.
+// Choice is a word of a list, and its meaning.
 type Choice struct{ Word, Means string }
 
 // SchedulePreview says what the schedule of a form would fire.

@@ -23,8 +23,8 @@
 //     gives a waiting job its payload, or is HELD until the holder has ended.
 //   - A batch takes members until it is sealed. When it is sealed and its last member has ended, its then job is there,
 //     once, with the counts in its payload. With ThenSucceeded a failed member makes the batch STUCK.
-//   - A job of a flow is WAITING until the last job that it waits for has ended. OnFailure decides what becomes of it
-//     if one of these did not complete.
+//   - A job of a flow is WAITING until the last job that it waits for has ended. OnFailure decides whether
+//     it is cancelled, runs or waits on if one of these did not complete.
 //   - A job that waits is cancelled at once. A running job ends CANCELLED at its next Complete or Fail.
 //   - A call that the test makes on a Server has happened when it returns: the next poll shows it.
 //   - All methods may be called by several goroutines at once.

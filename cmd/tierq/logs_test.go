@@ -8,7 +8,8 @@ import (
 	"unicode"
 )
 
-// Lines are shown without what a terminal obeys, page after page, and a gap says how many lines are lost.
+// Lines are shown without the characters that a terminal obeys, page after page, and a gap says how many lines are
+// lost.
 func TestJobsLogs(t *testing.T) {
 	f := newFake(t)
 	var asked []string

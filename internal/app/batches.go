@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/telemetry"
 )
 
-// batchBook has the name of no method of its own, so that batches can embed it.
+// batchBook is another name of ledger.Batches: an embedded field with the name Batches would hide the method Batches.
 type batchBook = ledger.Batches
 
 // batches makes and reads batches for the API. A batch is in SQL only; Redis is asked for its capacity.

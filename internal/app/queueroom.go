@@ -13,8 +13,8 @@ type inQueue struct {
 	queue string
 }
 
-// queueRoom returns a job whose queue has no room for all of the jobs, and job.ErrOwnLimit; -1 if all queues have
-// room.
+// queueRoom says whether the queues have room for all of the jobs. If a queue has not, at is the place of its first
+// job, and the error is job.ErrOwnLimit; if all have, at is -1.
 func queueRoom(ctx context.Context, view *queue.View, jobs []inQueue) (at int, err error) {
 	type place struct {
 		queue     string

@@ -31,8 +31,8 @@ const countMembers = "SELECT status, COUNT(*) FROM batch_members WHERE batch_id 
 // CheckBatches checks some batches that have not ended, or ended less than a day ago, and repairs what it finds: a
 // member whose end was not counted (a process of an earlier version stored it), a member whose job neither store has
 // (only an edit by hand takes a job away), counts that differ from the members, a round that could not end because the
-// batch was broken. It leaves out a broken batch. It begins behind the id after; next is
-// where the next call goes on, "" at the end. missing returns those ids that Redis does not know.
+// batch was broken. It leaves out a broken batch. It begins behind the id after; next is where the next call goes on,
+// "" at the end. missing returns those ids that Redis does not know.
 func (a *Archive) CheckBatches(ctx context.Context, after job.ID, missing func(context.Context, []job.ID) ([]job.ID,
 	error)) (found []job.Finding, next job.ID, err error) {
 	var ids []job.ID

@@ -10,9 +10,8 @@ import (
 )
 
 // Batches reads batches, the latest first: those of an owner, or with all those of every owner. It leaves out a batch
-// that cannot be read. cursor is "" or the
-// next of an earlier call; limit is at most 1,000. next is "" at the end. job.ErrBadCursor: no Batches returned the
-// cursor.
+// that cannot be read. cursor is "" or the next of an earlier call; limit is at most 1,000. next is "" at the end.
+// job.ErrBadCursor: no Batches returned the cursor.
 func (a *Archive) Batches(ctx context.Context, owner string, all bool, cursor string, limit int) (page []job.Batch,
 	next string, err error) {
 	before, err := readListCursor(cursor)

@@ -24,10 +24,10 @@ func insertBatch(d *database.Dialect) string {
 }
 
 // SubmitBatch stores a batch together with its first members: all of it, or nothing. The members' journal rows, which
-// no Redis has yet, are in the same transaction; owed are these, and what the batch owes if it is sealed and has no
-// member. With an Idempotency-Key the first batch of the key stands, as with CreateBatch, and jobs are the ids of the
-// members that came with that batch, in their order. After job.ErrAmbiguous the batch may be stored: repeating the call
-// with the same ids tells, and then the reconciler gives Redis the members.
+// no Redis has yet, are in the same transaction; owed are these rows, and the rows of the jobs that the batch owes if
+// it is sealed and has no member. With an Idempotency-Key the first batch of the key stands, as with CreateBatch, and
+// jobs are the ids of the members that came with that batch, in their order. After job.ErrAmbiguous the batch may be
+// stored: repeating the call with the same ids tells, and then the reconciler gives Redis the members.
 func (a *Archive) SubmitBatch(ctx context.Context, b *job.Batch, members []job.JournalRow, key job.Idempotency) (
 	stored job.Batch, jobs []job.ID, owed []job.JournalRow, err error) {
 	spec, err := json.Marshal(b.BatchSpec)
@@ -82,8 +82,8 @@ func (a *Archive) SubmitBatch(ctx context.Context, b *job.Batch, members []job.J
 	return stored, jobs, nil, err
 }
 
-// earlierBatch reads the batch that an Idempotency-Key stands for, or else the one that an earlier call stored under
-// this id, and the ids of the members that came with it. job.ErrMismatch: the key came with another body.
+// earlierBatch reads the batch that an Idempotency-Key stands for, or without a key the batch that an earlier call
+// stored under this id, and the ids of the members that came with it. job.ErrMismatch: the key came with another body.
 func (a *Archive) earlierBatch(ctx context.Context, id job.ID, key job.Idempotency) (b job.Batch, jobs []job.ID,
 	err error) {
 	query, arg := batchOfID, string(id)

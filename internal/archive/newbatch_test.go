@@ -106,7 +106,7 @@ func TestSubmitBatch_Key(t *testing.T) {
 	})
 }
 
-// A batch of which SQL does not take one row leaves nothing behind. The largest batch is taken.
+// A batch leaves nothing behind if SQL refuses one of its rows. SQL takes the largest batch.
 func TestSubmitBatch_AllOrNothing(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

@@ -157,8 +157,8 @@ func (a *Archive) StoreSchedule(ctx context.Context, s job.Schedule, next time.T
 	return nil
 }
 
-// addSchedule inserts a schedule, and then counts all. The count locks what it reads: of two transactions that insert
-// at the same time one waits for the other, or is made again after a deadlock.
+// addSchedule inserts a schedule, and then counts all. The count locks the rows that it reads: of two transactions that
+// insert at the same time one waits for the other, or is made again after a deadlock.
 func (a *Archive) addSchedule(ctx context.Context, s *job.Schedule, values []any) error {
 	count := "SELECT COUNT(*), COALESCE(SUM(CASE WHEN owner = ? THEN 1 ELSE 0 END), 0) FROM schedules" +
 		a.db.Dialect.ByPrimary + a.db.Dialect.LockRows

@@ -29,7 +29,7 @@ type chaos struct {
 	HangMs  int64  `json:"hangMs"`  // works this long and ignores its context
 	Crash   int    `json:"crash"`   // the first attempts, as many as this, kill their process
 	Pad     string `json:"pad"`     // makes the payload longer, nothing else
-	// Batch is what the then job of a batch is told of the round that ended; nil for any other job.
+	// Batch has the counts of the round for which the then job of a batch runs; nil for any other job.
 	Batch *job.BatchCounts `json:"batch"`
 
 	sum string // SHA-256 of the payload's bytes, as received, or of a then job's payload without the member batch

@@ -19,7 +19,7 @@ type Batches interface {
 	// with another body.
 	Create(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool, err error)
 	// Submit accepts a batch with its first members, as a whole, or refuses it with the errors of Submitter. It returns
-	// the ids of the members in their order. A repeat with the same key gets what Submit returned first, and replayed.
+	// the ids of the members in their order. A repeat with the same key gets the first answer of Submit, and replayed.
 	Submit(ctx context.Context, b job.Batch, jobs []job.Submission, key job.Idempotency) (stored job.Batch, ids []job.ID,
 		replayed bool, err error)
 	Batch(ctx context.Context, id job.ID) (job.Batch, error)

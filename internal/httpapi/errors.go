@@ -224,7 +224,7 @@ func aboutJob(err error, id job.ID) error {
 	return p
 }
 
-// mostTold is how many bytes told returns at most: the reason of a pause, whole, and what is said of it.
+// mostTold is how many bytes told returns at most: enough for the whole reason of a pause and the text about it.
 const mostTold = 1000
 
 // told returns the part of err's text that begins with the text of known. The part before it says which calls the error

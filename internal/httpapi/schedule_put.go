@@ -100,7 +100,7 @@ var putScheduleParams = params[putScheduleQuery]{
 	},
 }
 
-// trySchedule answers the schedule that would be stored. What it fires next is told for a paused schedule too.
+// trySchedule answers with the schedule that would be stored, and with its next occurrences even if it is paused.
 func (a *api) trySchedule(c *gin.Context, s *job.Schedule, version int64) error {
 	would, err := a.Schedules.TrySchedule(c.Request.Context(), *s, version)
 	if err != nil {
@@ -121,8 +121,8 @@ func (a *api) trySchedule(c *gin.Context, s *job.Schedule, version int64) error 
 }
 
 // putSchedule serves PUT /admin/schedules/{name}. With If-Match it replaces only that version, with If-None-Match: *
-// the schedule must be new. What it asks for already changes nothing, not even the version. With dryRun=true it only
-// answers what would be stored.
+// the schedule must be new. If the schedule is as asked already, nothing changes, not even the version. With
+// dryRun=true it stores nothing, and answers with the schedule that would be stored.
 func (a *api) putSchedule(c *gin.Context) error {
 	var q putScheduleQuery
 	if err := putScheduleParams.read(c.Request.URL.RawQuery, &q); err != nil {

@@ -24,7 +24,7 @@ type Schedules interface {
 	Next(s *job.Schedule, after time.Time, n int) ([]time.Time, error)
 	// StoreSchedule replaces a version: 0 = there must be none, -1 = any. was has version 0 if there was none.
 	StoreSchedule(ctx context.Context, s job.Schedule, version int64) (stored, was job.Schedule, err error)
-	// TrySchedule returns what StoreSchedule would store, and stores nothing.
+	// TrySchedule returns the schedule that StoreSchedule would store, and stores nothing.
 	TrySchedule(ctx context.Context, s job.Schedule, version int64) (would job.Schedule, err error)
 	DeleteSchedule(ctx context.Context, name string, version int64) error
 	PauseSchedule(ctx context.Context, name string, p job.SchedulePause) (stored, was job.Schedule, err error)

@@ -230,7 +230,8 @@ func TestSchedules_Put(t *testing.T) {
 	wantProblem(t, r.json("PUT", "/admin/schedules/n", aSchedule), 400, "INVALID_REQUEST", "cron")
 }
 
-// A PUT with dryRun=true checks everything, answers what would be stored, and stores and notes nothing.
+// A PUT with dryRun=true checks everything and answers with the schedule that would be stored. It stores and notes
+// nothing.
 func TestSchedules_PutTries(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)

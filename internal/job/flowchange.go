@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// What happens to the jobs of a flow changes the graph here; Settle then decides what goes on.
+// End, Requeue and Cancel change the graph of a flow; Settle then decides which jobs go on.
 
 // End marks a job as ended. It returns false, and changes nothing, for an unknown name, for the end of an earlier
 // generation, and for a job that has ended already.

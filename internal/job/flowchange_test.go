@@ -42,7 +42,7 @@ func TestFlowGraph_End(t *testing.T) {
 	}
 }
 
-// A requeue with cascade brings back what was cancelled because of the job, and one without leaves it.
+// A requeue with cascade brings back the jobs that were cancelled because of the job; a requeue without leaves them.
 func TestFlowGraph_Requeue(t *testing.T) {
 	for _, cascade := range []bool{false, true} {
 		g := graph(t, Pending, Waiting, Waiting, Waiting)
@@ -71,7 +71,7 @@ func TestFlowGraph_Requeue(t *testing.T) {
 	}
 }
 
-// A cancel of the flow ends what waits, names what lives, and leaves what has ended.
+// A cancel of the flow ends the jobs that wait, names the jobs that live, and leaves the jobs that have ended.
 func TestFlowGraph_Cancel(t *testing.T) {
 	g := graph(t, Completed, Pending, Waiting, Waiting)
 	waiting, living := g.Cancel()

@@ -63,8 +63,8 @@ func (b *Book) StoreSchedule(ctx context.Context, asked job.Schedule, version in
 	})
 }
 
-// TrySchedule returns what StoreSchedule would store, and stores nothing. It does not count the schedules. Its errors
-// are those of StoreSchedule.
+// TrySchedule returns the schedule that StoreSchedule would store, and stores nothing. It does not count the schedules.
+// Its errors are those of StoreSchedule.
 func (b *Book) TrySchedule(ctx context.Context, asked job.Schedule, version int64) (would job.Schedule, err error) {
 	t, err := New(&asked)
 	if err != nil {
@@ -81,8 +81,8 @@ func (b *Book) TrySchedule(ctx context.Context, asked job.Schedule, version int6
 	return *s, nil
 }
 
-// wanted returns a schedule as asked, in place of the stored one, which has version 0 if there is none. It returns nil
-// if the stored one is as asked already.
+// wanted returns the asked schedule s as it replaces the stored schedule is, which has version 0 if there is none. It
+// returns nil if the stored schedule is as asked already.
 func (b *Book) wanted(is *job.Schedule, s job.Schedule, t *Timetable, version int64) (*job.Schedule, error) {
 	if version >= 0 && is.Version != version {
 		return nil, job.ErrChanged
@@ -128,7 +128,7 @@ func (b *Book) change(ctx context.Context, name string, do func(is *job.Schedule
 		switch err := b.Rows.StoreSchedule(ctx, *s, was.Next); {
 		case err == nil:
 			stored, err := b.Schedule(ctx, name)
-			if err != nil && !errors.Is(err, job.ErrNoSchedule) { // a caller must not take it for a refusal
+			if err != nil && !errors.Is(err, job.ErrNoSchedule) { // the change is made, so this is no refusal
 				err = fmt.Errorf("%w: it was changed, and then: %w", job.ErrAmbiguous, err)
 			}
 			return stored, was, err

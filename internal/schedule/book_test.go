@@ -44,7 +44,8 @@ func TestBook_Store(t *testing.T) {
 	})
 }
 
-// A try answers what would be stored, and stores nothing. UTC is the zone of an expression that names none.
+// A try returns the schedule that would be stored, and stores nothing. UTC is the zone of an expression that names
+// none.
 func TestBook_Try(t *testing.T) {
 	t.Parallel()
 	each(t, job.Schedule{}, func(t *testing.T, w *world) {

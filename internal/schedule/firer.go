@@ -135,7 +135,7 @@ func (f *Firer) fire(ctx context.Context, s *job.Schedule, t *Timetable) (goesOn
 		Name: s.Name, Version: s.Version, Occurrence: s.Next, Last: s.Last, Living: s.Overlap.Living(),
 		Next: v.next, Due: t.Due(v.next),
 	}
-	if !s.Last.IsZero() && t.Next(s.Last).Equal(s.Next) { // else it was paused or changed between the two
+	if !s.Last.IsZero() && t.Next(s.Last).Equal(s.Next) { // else the schedule was paused or changed between the two
 		change.Before = s.Last
 	}
 	if v.missed != 0 {

@@ -316,7 +316,7 @@ func TestFirer_DeadKey(t *testing.T) {
 	})
 }
 
-// What passes in a pause is not missed: a note of what was missed before it does not go on after it.
+// An occurrence in a pause is not missed: a note of missed occurrences before the pause does not go on after it.
 func TestFirer_MissedBeforeAPause(t *testing.T) {
 	t.Parallel()
 	each(t, job.Schedule{}, func(t *testing.T, w *world) {

@@ -5,7 +5,7 @@
 //	snapshot.go   gauges, from the latest snapshot: a scrape never calls Redis
 //	audit.go      what the audit of Redis found
 //	retention.go  how many rows SQL has, and what was deleted for its age
-//	schedules.go  what became of the occurrences of schedules
+//	schedules.go  the occurrences of schedules that were fired or missed
 //	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: their
 //	              rates and percentiles
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set

@@ -12,14 +12,14 @@ const (
 	occurrenceMissed = "MISSED"
 )
 
-// occurrences holds what this instance made of the occurrences of schedules, by why they were missed; "" = they were
-// fired. No label names a schedule.
+// occurrences counts the occurrences of schedules that this instance decided, by the reason for which they were missed;
+// "" = they were fired. No label names a schedule.
 type occurrences map[job.MissedReason]prometheus.Counter
 
 func (o *occurrences) register(r *prometheus.Registry) {
 	family := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tierq_schedule_occurrences_total",
-		Help: "Occurrences of schedules that this instance fired or noted as missed, by outcome, and why they were missed; " +
+		Help: "Occurrences of schedules that this instance fired or noted as missed, by outcome and the reason of a miss; " +
 			"more than 10,000 in a row count as one.",
 	}, []string{"outcome", "reason"})
 	*o = occurrences{"": family.WithLabelValues(occurrenceFired, "")}

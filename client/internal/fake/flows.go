@@ -160,7 +160,7 @@ func (s *Server) settle(f *flow) {
 	}
 }
 
-// verdict returns what becomes of a job that waits: PENDING, CANCELLED, or still WAITING.
+// verdict returns the next status of a job that waits: PENDING, CANCELLED, or still WAITING.
 func (f *flow) verdict(j *Job) string {
 	parents, _ := f.parents(j)
 	open := slices.ContainsFunc(parents, func(p *Job) bool { return !p.Ended() })

@@ -63,7 +63,7 @@ func (s *Server) known(w http.ResponseWriter, kind string, r *http.Request, body
 	return f.id, true
 }
 
-// remember keeps what a key has made.
+// remember keeps the group that a key has made, and the body of its request.
 func (s *Server) remember(kind string, r *http.Request, id string, body []byte) {
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
 		s.firsts[kind+" "+key] = first{id, string(body)}
@@ -100,7 +100,7 @@ func list[T any](w http.ResponseWriter, r *http.Request, all []T) {
 	JSON(w, http.StatusOK, body)
 }
 
-// reversed returns what show makes of each entry, the last one first.
+// reversed shows the entries, the last one first, and leaves out those for which show returns nil.
 func reversed[T any](all []T, show func(T) map[string]any) []map[string]any {
 	shown := make([]map[string]any, 0, len(all))
 	for i := len(all) - 1; i >= 0; i-- {

@@ -28,7 +28,7 @@ type Job struct {
 
 	BatchID      string   // "" = it is no member of a batch
 	FlowID, Name string   // the flow, and the job's name in it; "" = it is of no flow
-	After        []string // what it waits for in its flow
+	After        []string // the names of the jobs that it waits for in its flow
 	OnFailure    string
 
 	Status                  string

@@ -61,7 +61,7 @@ export interface BatchMember {
   endedAt: string | null;
 }
 
-/** What a cancel of a batch did: members that waited have ended, and members that run are asked to stop. */
+/** The counts of a cancel of a batch: members that waited have ended, and members that run are asked to stop. */
 export interface BatchCancelled {
   batchId: string;
   cancelled: number;

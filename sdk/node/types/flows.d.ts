@@ -1,7 +1,7 @@
 import type { WaitOptions } from './client.js';
 import type { Status, Tier } from './jobs.js';
 
-/** A job of a flow: the members of POST /jobs without unique, expiresIn and expiresAt. */
+/** A job of a flow: the members of POST /jobs without batch. delaySeconds and expiresIn count from its release. */
 export interface FlowJob {
   type?: string;
   payload?: unknown;
@@ -16,7 +16,7 @@ export interface FlowJob {
   callbackUrl?: string;
   /** The names of the jobs that it waits for; 'split/*' is split and all that are named below it. */
   after?: string[];
-  /** What becomes of it when one of those does not complete; by default cancel. */
+  /** Its fate when one of those does not complete; by default cancel. */
   onFailure?: 'cancel' | 'run' | 'wait';
 }
 

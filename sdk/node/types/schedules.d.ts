@@ -1,6 +1,6 @@
 import type { Tier } from './jobs.js';
 
-/** What the jobs of a schedule are: the members of a submit. */
+/** The jobs of a schedule: the members of a submit. */
 export interface ScheduledJob {
   /** By default UNPAID. */
   tier?: Tier;
@@ -46,11 +46,11 @@ export interface Schedule extends NewSchedule {
   version: number;
   createdAt: string;
   changedAt: string;
-  /** What became of the last occurrences, the latest first; only schedule has it. */
+  /** The last occurrences, fired or missed, the latest first; only schedule has it. */
   runs?: ScheduleRun[];
 }
 
-/** What became of an occurrence, or of all missed ones from occurrence to through. */
+/** An occurrence that was fired, or all missed occurrences from occurrence to through. */
 export interface ScheduleRun {
   occurrence: string;
   through: string;
@@ -80,8 +80,8 @@ export interface ScheduleCalls {
   schedule(name: string): Promise<Schedule>;
   /**
    * Stores a schedule in place of one of this name, and returns it. It takes what schedule has returned, too, and sends
-   * only the members of NewSchedule. What is stored already keeps its version. With ifVersion the call is not repeated
-   * after a lost answer: the error is an OutcomeUnknown then.
+   * only the members of NewSchedule. A schedule that is stored as asked already keeps its version. With ifVersion the
+   * call is not repeated after a lost answer: the error is an OutcomeUnknown then.
    */
   putSchedule(name: string, schedule: NewSchedule, options?: VersionOptions): Promise<Schedule>;
   /** Deletes a schedule; jobs that it has made go on. After a lost answer the error is an OutcomeUnknown. */

@@ -17,8 +17,9 @@ class Flows(Caller):
                     idempotency_key: Optional[str] = None) -> Dict[str, Any]:
         """Submits jobs that wait for each other, all or none, and returns a dict with flowId and the ids by name.
 
-        A job is a dict with the members of POST /jobs (without unique, expiresIn and expiresAt), after (the names of
-        the jobs that it waits for) and onFailure (cancel, run or wait). The errors are those of submit.
+        A job is a dict with the members of POST /jobs (without batch), after (the names of the jobs that it waits for)
+        and onFailure (cancel, run or wait). delaySeconds and expiresIn count from its release. The errors are those of
+        submit.
         """
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         body = {"name": name, "jobs": jobs}

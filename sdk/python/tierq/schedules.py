@@ -26,7 +26,7 @@ class Schedules(Caller):
         return self._call("schedules", "GET", "/admin/schedules", None, {})["items"]
 
     def schedule(self, name: str) -> Dict[str, Any]:
-        """Returns a schedule with its runs: what became of the last occurrences, the latest first.
+        """Returns a schedule with its runs: the last occurrences, fired or missed, the latest first.
 
         A run has occurrence, through, status (FIRED or MISSED), jobId, living, asked, missed, reason, detail and at.
         """
@@ -36,9 +36,10 @@ class Schedules(Caller):
                      if_version: Optional[int] = None) -> Dict[str, Any]:
         """Stores a schedule in place of one of this name, and returns it.
 
-        It takes what schedule has returned, too, and sends only the members that may be stored. What is stored already
-        keeps its version. With if_version it replaces this version only, 0 being none: if the server has another one,
-        the error is a TierqError with status 412. After a lost answer the error is OutcomeUnknown then.
+        It takes what schedule has returned, too, and sends only the members that may be stored. A schedule that is
+        stored as asked already keeps its version. With if_version it replaces this version only, 0 being none: if the
+        server has another one, the error is a TierqError with status 412. After a lost answer the error is
+        OutcomeUnknown then.
         """
         body = {k: v for k, v in schedule.items() if k in MEMBERS}
         return self._call("put schedule", "PUT", _path(name), body, _if(if_version), changes=True,

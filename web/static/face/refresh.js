@@ -40,14 +40,14 @@ function swap(page, fresh) {
   document.title = page.title;
   const now = states();
   if (now[0] !== was[0]) say(`It is ${now[0]} now`);
-  wait = now.join() === was.join() ? Math.min(wait * 1.5, late) : soon; // one that moves is read more often
+  wait = now.join() === was.join() ? Math.min(wait * 1.5, late) : soon; // a page whose jobs move is read more often
   mark("following");
 }
 
 // Attributes that scripts and people change themselves.
 const theirs = ["hidden", "open", "value"];
 
-// fit changes an element into what another one is. Elements with the same data-key are the same.
+// fit makes an element like another one. Elements with the same data-key are the same.
 function fit(old, fresh) {
   for (const { name, value } of fresh.attributes) {
     if (!theirs.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);

@@ -1,4 +1,5 @@
-// What the form of a schedule would fire is asked for while somebody types. The button does the same without scripts.
+// The page asks for the next occurrences of the form's schedule while a user types. The button does the same without
+// scripts.
 const form = document.getElementById("schedule");
 const preview = document.getElementById("preview");
 let timer = 0, asked = 0;
