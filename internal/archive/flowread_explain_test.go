@@ -42,6 +42,7 @@ func TestFlowListsUseTheirIndexes(t *testing.T) {
 	everywhere(t, func(t *testing.T, a *Archive) {
 		fillFlows(t, a, 300)
 		databasetest.FreshStatistics(t, a.db, "accepted_jobs", "flows", "flow_jobs")
+		old := string(job.FlowJobID("019b0000-0000-7000-8000-000000000100", "a", 0))
 		owner, before := "key-1", "019b0000-0000-7000-8000-000000012c00"
 		type statement struct {
 			query string
@@ -51,6 +52,8 @@ func TestFlowListsUseTheirIndexes(t *testing.T) {
 		all := map[string]statement{
 			"audit of a flow": {withoutRowOfFlow, []any{before}, ""},
 			"open flows":      {openFlows(&a.db.Dialect), []any{"", 20}, "flows_ended"},
+			"flows of old jobs": {retentionOf(&a.db.Dialect, 1).flowsOf, []any{old},
+				"flow_jobs_job"},
 		}
 		filters := []job.FlowFilter{{}, {Owner: &owner}, {State: job.FlowRunning}, {Owner: &owner, State: job.FlowRunning}}
 		for _, f := range filters {

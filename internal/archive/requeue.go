@@ -41,7 +41,8 @@ const lettersAtOnce = job.MaxBatch
 // The answer is true if this request has the promise, from this call or from an earlier call with the same id. It
 // is false if another request has the promise, if the job was requeued without a promise, or if there is no such
 // letter. After job.ErrAmbiguous some of the promises may have been made: repeating the call tells which. After
-// job.ErrUnavailable none was made.
+// job.ErrUnavailable none was made, nor after a *job.StateError: with request.Cascade a job would run again that cannot
+// read the result of another any more.
 func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	if request.ID == "" || len(request.ID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")
@@ -52,6 +53,8 @@ func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, re
 		switch {
 		case err == nil:
 			mine = append(mine, some...)
+		case len(mine) == 0 && errors.Is(err, job.ErrWrongState):
+			return nil, fmt.Errorf("promise requeue: %w", err)
 		case len(mine) == 0 && !errors.Is(err, job.ErrAmbiguous):
 			return nil, database.Unavailable("promise requeue", err)
 		default:
@@ -75,7 +78,7 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)
 	flows := flowsOfRows(next)
 	if len(flows) > 0 {
-		queries = append(queries, a.flowQueries()...)
+		queries = append(queries, append(a.flowQueries(), a.keptResults()...)...)
 	}
 	all := make([]*job.JournalRow, len(next))
 	for i := range next {

@@ -54,6 +54,7 @@ type retention struct {
 	nextTier, old                                               string // of job_outcomes
 	nextCompleted, oldCompleted                                 string // of job_results
 	outcomes, results, letters, journal, keys, flows, attempts  string
+	flowsOf                                                     string
 	lockedLetters, deleteLetters, deleteResults, deleteAttempts string
 	deleteReasons, deleteLogs, deleteOutcomes                   string
 }
@@ -81,6 +82,7 @@ func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
 		journal: "SELECT job_id FROM accepted_jobs" + d.ByPrimary + " WHERE job_id IN " + database.Marks(2*size),
 		keys: "SELECT job_id FROM idempotency_keys" + d.By("idempotency_keys_job") + jobs +
 			" AND expires_at > " + d.Now,
+		flowsOf: "SELECT flow_id FROM flow_jobs" + d.By("flow_jobs_job") + jobs,
 		flows: "SELECT j.job_id FROM flow_jobs j" + d.By("flow_jobs_job") + " JOIN flows f ON f.id = j.flow_id" +
 			" WHERE j.job_id IN " + database.Marks(size) + " AND f.ended_at IS NULL",
 		attempts: read("job_id, COUNT(*)", "job_attempts") + " GROUP BY job_id",
@@ -177,17 +179,21 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 }
 
 // DeleteJobs deletes all rows of those of at most job.MaxBatch old jobs that SQL no longer needs, in one
-// transaction, and returns the number of deleted rows per table. It locks the jobs' dead letters first, so that no
-// request can promise to requeue a job that is being deleted.
+// transaction, and returns the number of deleted rows per table. It locks the jobs' flows first, as every change of a
+// flow does, so that no requeue can bring back a job that reads a result which is being deleted. Then it locks the
+// jobs' dead letters, so that no request can promise to requeue a job that is being deleted.
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
 	q := retentionOf(&a.db.Dialect, len(old))
 	queries := []string{
-		q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.flows, q.attempts,
+		q.flowsOf, a.lockFlow(), q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.flows, q.attempts,
 		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteLogs, q.deleteOutcomes,
 	}
 	var deleted job.DeletedRows
 	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
 		deleted = job.DeletedRows{}
+		if err := a.lockFlowsOf(ctx, conn, &q, old); err != nil {
+			return err
+		}
 		free, err := unneeded(ctx, conn, &q, q.lockedLetters, old)
 		if err != nil || len(free) == 0 {
 			return err
