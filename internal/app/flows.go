@@ -92,16 +92,21 @@ func roomFor(ctx context.Context, view *queue.View, door *admission.Admission, j
 		tier      job.Tier
 		partition int
 	}
-	at := map[place][]*job.Submission{}
+	at, in := map[place][]*job.Submission{}, map[int][]*job.Submission{}
 	for i := range jobs {
 		s := &jobs[i]
 		p := place{s.Tier, s.ID.Partition()}
-		at[p] = append(at[p], s)
+		at[p], in[p.partition] = append(at[p], s), append(in[p.partition], s)
+	}
+	for _, some := range in { // first, as in a submit: the owner's jobs of all tiers count together
+		s := some[0]
+		if err := view.QuotaRoom(ctx, s.ID, cmp.Or(s.Owner, s.From), s.Quota, len(some)); err != nil {
+			return door.Refused(s, err)
+		}
 	}
 	for p, some := range at {
-		s := some[0]
-		if err := view.RoomFor(ctx, s.ID, p.tier, cmp.Or(s.Owner, s.From), s.Quota, len(some)); err != nil {
-			return door.Refused(s, err)
+		if err := view.RoomFor(ctx, some[0].ID, p.tier, len(some)); err != nil {
+			return door.Refused(some[0], err)
 		}
 	}
 	return nil

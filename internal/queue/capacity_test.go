@@ -175,6 +175,12 @@ func TestRoom_AsASubmit(t *testing.T) {
 		room(job.Public, "ann", 3, nil)
 		room(job.Public, "ann", 0, nil)
 		room(job.Public, "bob", 1, nil)
+		for n, want := range map[int]error{1: nil, 2: nil, 3: job.ErrQuota} {
+			err := e.QuotaRoom(t.Context(), queuetest.NewID(0), "ann", 4, n)
+			if !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Errorf("%d more of ann's jobs: %v, want %v", n, err, want)
+			}
+		}
 		e.PutAll(t, queuetest.Job(job.Public))
 		room(job.Public, "bob", 1, job.ErrQueueFull) // 60 % of 5
 		room(job.Unpaid, "ann", 2, job.ErrQuota)

@@ -12,11 +12,14 @@ import (
 // of living jobs is used; job.ErrQuota if the owner has as many living jobs as quota allows (0 = any number); or
 // job.ErrUnknownTier. Room counts as submit.lua does and reserves nothing: concurrent callers get the same answer.
 func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
-	return v.RoomFor(ctx, id, tier, owner, quota, 1)
+	if err := v.RoomFor(ctx, id, tier, 1); err != nil {
+		return err
+	}
+	return v.QuotaRoom(ctx, id, owner, quota, 1)
 }
 
-// RoomFor is Room for n jobs of one partition.
-func (v *View) RoomFor(ctx context.Context, id job.ID, tier job.Tier, owner string, quota, n int) error {
+// RoomFor is Room for n jobs of one partition, without the quota.
+func (v *View) RoomFor(ctx context.Context, id job.ID, tier job.Tier, n int) error {
 	plan, ok := v.plans.Plan(tier)
 	if !ok {
 		return job.ErrUnknownTier
@@ -34,6 +37,12 @@ func (v *View) RoomFor(ctx context.Context, id job.ID, tier job.Tier, owner stri
 			return job.ErrLivingFull
 		}
 	}
+	return nil
+}
+
+// QuotaRoom says whether the partition of id would accept n more jobs of an owner: nil, or job.ErrQuota if the owner
+// would have more living jobs than the quota allows. The quota is one for all tiers. 0 and no owner are any number.
+func (v *View) QuotaRoom(ctx context.Context, id job.ID, owner string, quota, n int) error {
 	if quota <= 0 || owner == "" {
 		return nil
 	}
