@@ -96,8 +96,8 @@ func TestBatches_InOneCall(t *testing.T) {
 	}
 }
 
-// An empty batch ends when it is sealed. A batch that wants all members COMPLETED is STUCK behind a failed one, and a
-// cancel seals.
+// An empty batch ends when it is sealed. A batch that wants all members COMPLETED is STUCK behind a failed member. A
+// cancel seals a batch.
 func TestBatches_Ends(t *testing.T) {
 	s := tierqtest.New(t)
 	s.Handle("REPORT", func(j tierqtest.Job) (any, error) { return len(j.Payload), nil })
@@ -261,8 +261,8 @@ func TestFlows_Cancel(t *testing.T) {
 	}
 }
 
-// A flow or a batch that is wrong is refused, a repeat with its key gets the first one, and a test does not end a job
-// that waits for others.
+// A wrong flow or batch is refused. A repeat with a key gets the first flow or batch of the key. A test cannot end a
+// job that waits for others.
 func TestGroups_Refused(t *testing.T) {
 	r := &recorder{T: t}
 	s := tierqtest.New(r)
@@ -320,7 +320,7 @@ func TestGroups_Refused(t *testing.T) {
 	}
 }
 
-// A program's import, with one report at the end, in a test.
+// A test runs a program's import, which has one report at the end.
 func TestImport(t *testing.T) {
 	s := tierqtest.New(t)
 	s.Handle("ROW", func(j tierqtest.Job) (any, error) { return nil, nil })

@@ -102,7 +102,7 @@ func TestSubmitToABatch(t *testing.T) {
 	}
 }
 
-// A file makes a batch together with its jobs; with --wait the command waits for the end of a sealed one.
+// A file makes a batch together with its jobs; with --wait the command waits for the end of a sealed batch.
 func TestBatchSubmit(t *testing.T) {
 	f := newFake(t)
 	const id = "019de340-01fe-7a58-be69-567cd7d6b7d4"

@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The jobs that come with a batch get what a submit would get: an id in its partition, the plan's retries and longest
-// wait, a place, a due time. They are refused as a whole where a submit is.
+// The jobs that come with a batch get the values that a submit would give them: an id in its partition, the plan's
+// retries and longest wait, a place, a due time. They are refused as a whole where a submit is.
 func TestPrepareBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := journaled(t, &fakeQueue{}, &fakeJournal{}, 4)

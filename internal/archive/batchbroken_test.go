@@ -9,7 +9,7 @@ import (
 )
 
 // A batch that an edit by hand broke holds up no outcome, no list and no check of another batch. Its round ends once
-// somebody has mended its row.
+// its row is mended.
 func TestBrokenBatch(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

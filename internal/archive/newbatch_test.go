@@ -77,7 +77,7 @@ func TestSubmitBatch(t *testing.T) {
 	})
 }
 
-// An Idempotency-Key stands for the first batch and the members that came with that one, not for those that were added.
+// An Idempotency-Key stands for the first batch and the members that came with it, not for later members.
 func TestSubmitBatch_Key(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

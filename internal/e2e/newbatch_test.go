@@ -21,7 +21,7 @@ type madeBatch struct {
 	Jobs    []string `json:"jobs"`
 }
 
-// makes makes a batch under a key. A killed server, and a Redis that is away, are no answer.
+// makes makes a batch under a key. It asks again after a killed server, and while Redis is away.
 func (l *batchLoad) makes(body, key string) (b madeBatch) {
 	l.t.Helper()
 	testkit.Eventually(l.t, 90*time.Second, "the batch is made", func() (bool, string) {
@@ -120,7 +120,7 @@ func wantProblemWithoutTrace(l *batchLoad) {
 	}
 }
 
-// An embedded server makes a batch with its jobs in one call too.
+// An embedded server makes a batch with its jobs in one call, too.
 func TestBatchInOneCall_Embedded(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t)

@@ -25,7 +25,7 @@ func TestFakeAnswersAsAServer_Groups(t *testing.T) {
 	})
 }
 
-// groupsStory is a story of batches and flows: what the client learned, one line for each answer.
+// groupsStory is a story of batches and flows. It has one line for each answer that the client got.
 type groupsStory struct {
 	t     *testing.T
 	ctx   context.Context //nolint:containedctx // of one test
@@ -63,7 +63,7 @@ func (g *groupsStory) run(id string, end func(id string)) {
 func (g *groupsStory) complete(id string) { g.e.complete(id, "done") }
 func (g *groupsStory) fail(id string)     { g.e.fail(id, errors.New("boom")) }
 
-// shown is what both servers say of a batch.
+// shown has the values of a batch that both servers show.
 func (g *groupsStory) shown(b sdk.Batch) any {
 	return []any{b.Name, b.Tier, b.State, b.Round, b.Sealed, b.Total, b.Living, b.Completed, b.Failed, b.Cancelled,
 		b.Expired, b.Progress, b.ThenJobID != "", b.CreatedAt.IsZero(), b.EndedAt.IsZero(), b.CancelledAt.IsZero()}

@@ -29,7 +29,7 @@ func TestFakeAnswersAsAServer(t *testing.T) {
 	tellBoth(t, story)
 }
 
-// tellBoth tells a story to a server and to a fake one, and compares what the client learned.
+// tellBoth tells a story to a server and to a fake server, and compares the answers.
 func tellBoth(t *testing.T, story func(t *testing.T, c *sdk.Client, e ends) []string) {
 	s := startServer(t, testkit.BuildTierq(t), "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir())
 	s.changes(http.MethodPut, "/admin/queues/pictures", `{"types":["RESIZE"]}`, 200)

@@ -80,7 +80,7 @@ func TestBatches_OneBadJob(t *testing.T) {
 	}
 }
 
-// The errors of a whole batch are those of a submit; a doubt says how to repeat.
+// The errors of a whole batch are those of a submit. An outcome in doubt says how to repeat the call.
 func TestBatches_JobsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

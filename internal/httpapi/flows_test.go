@@ -194,8 +194,8 @@ func TestGetJob_SlowFlows(t *testing.T) {
 	})
 }
 
-// A unique key of a job of a flow is another than that of a submit, and expiresIn waits for the release; a tier's
-// longest wait does not hold.
+// The unique key of a job of a flow differs from the same key of a submit. expiresIn waits for the release, and a
+// tier's longest wait does not hold.
 func TestSubmitFlow_UniqueAndExpiry(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)

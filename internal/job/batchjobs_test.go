@@ -7,7 +7,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The ids of the jobs that came with a batch are in their order, have the partition asked for, and are told from all
+// The ids of the jobs that came with a batch are in their order, have the partition asked for, and differ from all
 // other ids.
 func TestBatchJobID(t *testing.T) {
 	t.Parallel()

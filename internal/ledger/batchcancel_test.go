@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// sealing is a store of batches that notes seals, and knows no cursor.
+// sealing is a store of batches that notes seals, and refuses every cursor.
 type sealing struct {
 	BatchStore
 	seals int

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// oneFlow has one job of a flow, or fails.
+// oneFlow is a store with one job of a flow, or a store that fails.
 type oneFlow struct {
 	Flows
 	job job.FlowJob

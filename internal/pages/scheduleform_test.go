@@ -81,7 +81,7 @@ func TestScheduleForm_IsShown(t *testing.T) {
 	}
 }
 
-// The form stores what it says in place of the version that was shown, and keeps what it has no field for.
+// The form stores its values in place of the version that was shown, and keeps the members that it has no field for.
 func TestScheduleForm_Stores(t *testing.T) {
 	const rest = `"job":{"tier":"UNPAID","type":"REPORT","payload":{"kind":"jobs"},"queue":"main"`
 	const nightly = `"cron":"30 2 * * *","timezone":"Europe/Berlin","jitterSeconds":60,"overlap":"skip","catchUp":"last",`
@@ -114,7 +114,7 @@ func TestScheduleForm_Stores(t *testing.T) {
 			o.did(t, getNightly, putNightly+`?dryRun=true if "7" {`+sent+`,"key":"acme","maxRetries":0}}`)
 		})
 	}
-	// A new one must be new.
+	// A new schedule must have a new name.
 	o := newScheduleForm()
 	fresh, put := "", o.replies[putNightly]
 	o.replies[putNightly] = func(r *http.Request, body string) (int, any) {

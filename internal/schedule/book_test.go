@@ -153,7 +153,7 @@ func TestBook_Run(t *testing.T) {
 	})
 }
 
-// unreadable is the rows of a database that goes away after a change.
+// unreadable has the schedules of a database that goes away after a change.
 type unreadable struct {
 	Rows
 	changed bool

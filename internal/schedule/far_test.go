@@ -32,8 +32,7 @@ func TestNext_Far(t *testing.T) {
 	}
 }
 
-// A zone whose meaning depends on the server, and a cron expression that cannot be read, are refused in words that say
-// what to write.
+// A zone whose meaning depends on the server, and a cron expression that cannot be read, are refused with an example.
 func TestNew_Refuses(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []string{"Local", "localtime", "posixrules", "right/Europe/Berlin", "posix/Europe/Berlin",

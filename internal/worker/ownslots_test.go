@@ -111,7 +111,7 @@ func TestOwnSlots_ALateAnswer(t *testing.T) {
 	})
 }
 
-// Jobs of a tier that a process does not know yet use its common slots, and never those that PAID has of its own.
+// Jobs of a tier that a process does not know yet use its common slots, and never the own slots of PAID.
 func TestOwnSlots_AnUnknownTier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(context.Context) (string, error) { <-time.After(10 * time.Second); return "", nil }, ownPlans(2))

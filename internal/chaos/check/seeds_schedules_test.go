@@ -36,7 +36,7 @@ func (e *Evidence) miss(from, through float64) *OccurrenceRun {
 	return &e.Schedules.Runs[len(e.Schedules.Runs)-1]
 }
 
-// unfire removes the rows of the occurrences from a second on, before another one.
+// unfire removes the rows of the occurrences from a second on, and before another second.
 func (e *Evidence) unfire(from, before float64) {
 	e.Schedules.Runs = without(e.Schedules.Runs, func(r *OccurrenceRun) bool {
 		return !r.Occurrence.Before(at(from)) && r.Occurrence.Before(at(before))

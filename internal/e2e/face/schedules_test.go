@@ -50,7 +50,7 @@ func TestWithoutScripts_ASchedule(t *testing.T) {
 	})
 }
 
-// changeASchedule makes a schedule with the form and changes it. preview asks what the form would fire, and look looks
+// changeASchedule makes a schedule with the form and changes it. preview asks for the next occurrences, and look looks
 // at the page.
 func changeASchedule(t *testing.T, s *site, tab user, preview func(), look func(what string)) {
 	t.Helper()

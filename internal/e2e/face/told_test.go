@@ -81,7 +81,7 @@ func TestProgressAndFlow_Live(t *testing.T) {
 	tab := testkit.StartBrowser(t).Tab(t)
 	progressAndFlowLive(t, s, tab)
 
-	// The form of a schedule says what it would fire while it is filled in.
+	// The form of a schedule shows the next occurrences while it is filled in.
 	tab.Open(s.base + "/dashboard/schedules/new")
 	tab.Type("#name", "hourly")
 	tab.Type("#cron", "30 * * * *")
@@ -144,7 +144,7 @@ func progressAndFlowLive(t *testing.T, s *site, tab user) {
 	const asked = `performance.getEntriesByType("resource").filter((e) => e.name === location.href).length`
 	var before, after int
 	tab.Eval(asked, &before)
-	// A flow that lives is asked for at once when its page comes to the front.
+	// The page of a living flow reads the flow at once when the page comes to the front.
 	tab.Eval(`(document.dispatchEvent(new Event("visibilitychange")), fetch("/livez").then(() => 0))`, nil)
 	if tab.Eval(asked, &after); before == 0 || after != before {
 		t.Errorf("the page of an ended flow asked %d times, then %d", before, after)
