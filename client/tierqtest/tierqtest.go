@@ -40,6 +40,7 @@
 //   - Fan-out and inputs. These are calls of a worker; a handler of the fake has the payload of its job only.
 //   - Checks. The fake takes every tier, queue, API key, payload and option; Types limits the job types. All callers
 //     share their unique keys.
+//   - Unique keys and expiry of the jobs of flows. The fake refuses them with 400; a server takes them.
 //   - Durability. The jobs are gone with the Server.
 //   - Callbacks. The fake calls no callbackUrl.
 //

@@ -121,23 +121,17 @@ func tally(jobs []*Job) map[string]int {
 }
 
 // Batches returns all batches as the API shows them, in order.
-func (s *Server) Batches() []json.RawMessage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []json.RawMessage
-	for _, b := range s.batches {
-		all = append(all, encoded(b.data()))
-	}
-	return all
-}
+func (s *Server) Batches() []json.RawMessage { return texts(s, &s.batches, (*batch).data) }
 
 // Flows returns all flows as the API shows them, in order.
-func (s *Server) Flows() []json.RawMessage {
+func (s *Server) Flows() []json.RawMessage { return texts(s, &s.flows, (*flow).whole) }
+
+// texts returns the JSON of the entries of one of the server's lists, in order.
+func texts[T any](s *Server, list *[]T, show func(T) map[string]any) (all []json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []json.RawMessage
-	for _, f := range s.flows {
-		all = append(all, encoded(f.whole()))
+	for _, one := range *list {
+		all = append(all, encoded(show(one)))
 	}
 	return all
 }
