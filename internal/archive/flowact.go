@@ -138,7 +138,7 @@ func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.F
 
 // flowsRequeued changes the flows of requeued jobs, in the transaction that promises the requeues: the jobs live again,
 // and their flows are no longer cancelled. With cascade the jobs that were cancelled because of them wait again, in
-// their next generation; a *job.StateError says that such a job waited for one whose result is gone.
+// their next generation; a *job.StateError says that such a job waited for a job whose result is gone.
 func (a *Archive) flowsRequeued(ctx context.Context, conn gorm.ConnPool, flows []string, rows []*job.JournalRow,
 	cascade bool) error {
 	for _, id := range flows {
