@@ -24,7 +24,7 @@ type logAnswer struct {
 	Error *refusal `json:"error"` // nil = it has them, or stores none of this queue
 }
 
-// sendLogs sends what waits, and comes again while lines wait.
+// sendLogs sends the lines that wait, and runs again later while lines wait.
 func (w *Worker) sendLogs() {
 	ctx, stop := context.WithTimeout(context.Background(), logTime)
 	defer stop()
@@ -90,8 +90,8 @@ func (w *Worker) linesAnswered(batch []logEntry, answers []logAnswer) (again boo
 	return again
 }
 
-// linesRefused takes note that the server refuses a call with lines. Of several jobs each one's lines go in a call of
-// their own, so that only the lines of the job that the server refuses are lost.
+// linesRefused takes note that the server refuses a call with lines. If the call had the lines of several jobs, each of
+// these jobs gets a call of its own, so that only the lines of the job that the server refuses are lost.
 func (w *Worker) linesRefused(batch []logEntry, why *refusal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *Worker) linesRefused(batch []logEntry, why *refusal) {
 	}
 }
 
-// sent takes lines off. Where the server takes none of the lease any more, all of them go.
+// sent drops the lines of a call. If the server takes no lines of the lease any more, lost is true, and all lines go.
 func (t *told) sent(e *logEntry, lost bool) {
 	t.alone = false
 	t.first += e.kept + e.lost
@@ -121,7 +121,7 @@ func (t *told) sent(e *logEntry, lost bool) {
 	}
 }
 
-// refused makes the lines that wait lost ones: the server understands none of them.
+// refused counts the lines that wait as lost: the server understands none of them.
 func (t *told) refused() {
 	t.dropped += len(t.lines)
 	t.lines, t.size, t.alone = nil, 0, false

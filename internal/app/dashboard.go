@@ -124,7 +124,7 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 			StartedAt:   r.StartedAt,
 			HeartbeatBy: r.HeartbeatBy, EndBy: r.EndBy,
 		}
-		if p := r.Progress; p != nil { // without its note, which may be hidden from callers who share the stream
+		if p := r.Progress; p != nil { // without the note, which may be hidden from other callers of the stream
 			list[i].Progress = &web.LeaseProgress{Done: p.Done, Total: p.Total}
 		}
 	}

@@ -35,7 +35,7 @@ func (a *Archive) Batches(ctx context.Context, owner string, all bool, cursor st
 	for i := range rows {
 		b, err := rows[i].batch()
 		if err != nil {
-			a.db.Log.Error("a batch cannot be read", "batch_id", rows[i].ID, "err", err) // it holds up no other
+			a.db.Log.Error("a batch cannot be read", "batch_id", rows[i].ID, "err", err) // a broken batch holds up no other
 			continue
 		}
 		page = append(page, *b)

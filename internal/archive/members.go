@@ -255,7 +255,7 @@ func (a *Archive) revived(ctx context.Context, conn gorm.ConnPool, groups []grou
 
 // endRound ends the round of a batch if the batch is sealed, no member lives, and the round has not ended yet. Then it
 // writes the journal rows of the jobs that the batch owes, which no Redis has yet, and returns them. The round of a
-// broken batch does not end: CheckBatches ends it once somebody has mended the batch.
+// broken batch does not end: CheckBatches ends it once the batch is mended.
 func (a *Archive) endRound(ctx context.Context, conn gorm.ConnPool, batch string) ([]job.JournalRow, error) {
 	r, err := conn.ExecContext(ctx, a.members.endRound, batch)
 	if err != nil {

@@ -64,7 +64,7 @@ type jobBatchBody struct {
 	EndedAt     *string        `json:"endedAt"`
 	CancelledAt *string        `json:"cancelledAt"`
 	TraceID     *string        `json:"traceId"`
-	Jobs        []job.ID       `json:"jobs,omitempty"` // those that came with the call that made the batch
+	Jobs        []job.ID       `json:"jobs,omitempty"` // the jobs that came with the call that made the batch
 }
 
 type thenBody struct {

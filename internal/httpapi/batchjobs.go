@@ -19,7 +19,7 @@ var newMemberBody = func() *submitBody {
 	return b
 }()
 
-// setJobs reads the first members of a new batch. The first bad job is named, as jobs.<its place>.
+// setJobs reads the first members of a new batch. The error names the first bad job, as jobs.<its place>.
 func (b *newBatch) setJobs(v jsontext.Value) error {
 	entries, err := splitArray(v)
 	switch {

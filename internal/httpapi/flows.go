@@ -181,7 +181,7 @@ func (a *api) flowJobs(c *gin.Context, asked *flowAsked) (jobs []job.FlowJob, co
 		if err == nil {
 			err = mayTier(c, plan.Tier)
 		}
-		plan.MaxWait = 0 // it counts from the arrival, which is the flow's
+		plan.MaxWait = 0 // a tier's longest wait counts from the arrival, which is the flow's
 		var s job.Submission
 		if err == nil {
 			s, err = a.submission(caller, &of.asked, plan, traceOf(c))

@@ -225,7 +225,7 @@ func shorten(s string) string {
 	return shortenTo(100, s)
 }
 
-// shortenTo returns a text of which most bytes are left, and says that it is cut.
+// shortenTo cuts a text to most bytes, and marks the cut.
 func shortenTo(most int, s string) string {
 	if len(s) <= most {
 		return s

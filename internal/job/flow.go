@@ -74,7 +74,7 @@ type FlowJob struct {
 	OnFailure OnFailure
 	Priority  int           // of the tier when the flow was made
 	Delay     time.Duration // from the release
-	ExpiresIn time.Duration // from the release; 0 = not said. Options.ExpiresMs is a time that was said
+	ExpiresIn time.Duration // from the release; 0 = not named. Options.ExpiresMs is a fixed time
 	// DependencyFailed says that the job was cancelled because of a job that it waited for.
 	DependencyFailed bool
 }

@@ -203,7 +203,7 @@ func (s *Server) newJob(tier, trace string, body []byte) (j *Job, of asked, code
 // newID returns the id of the next job.
 func (s *Server) newID() string { return fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1) }
 
-// due says when a job may run that was accepted, or released by its flow, now.
+// due sets the time at which a job may run that is accepted, or released by its flow, now.
 func (j *Job) due() {
 	now := time.Now()
 	if j.Delay > 0 {
