@@ -53,7 +53,7 @@ type Schedule struct {
 	Last    time.Time      // the last occurrence; zero = there was none
 	Next    []time.Time    // the next five
 	Version int64          // grows with each change
-	Runs    []ScheduleRun  // what became of the last occurrences, the latest first; only Schedule fills it
+	Runs    []ScheduleRun  // the last occurrences, fired or missed, the latest first; only Schedule fills it
 }
 
 // ScheduledJob describes the jobs of a schedule, with the members of a submit.
@@ -75,7 +75,7 @@ type SchedulePause struct {
 	By, Reason string
 }
 
-// ScheduleRun says what became of an occurrence, or of all missed occurrences from Occurrence to Through.
+// ScheduleRun is an occurrence that was fired, or all missed occurrences from Occurrence to Through.
 type ScheduleRun struct {
 	Occurrence, Through time.Time
 	JobID               string // "" = missed

@@ -31,7 +31,7 @@ type SchedulePause struct {
 	Reason string
 }
 
-// ScheduleRun says what became of an occurrence, or of all missed occurrences from Occurrence to Through.
+// ScheduleRun is an occurrence that was fired, or all missed occurrences from Occurrence to Through.
 type ScheduleRun struct {
 	Occurrence, Through time.Time
 	JobID               string // "" = missed

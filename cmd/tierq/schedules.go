@@ -84,7 +84,7 @@ func (s *session) showOneSchedule(c client.Schedule) error {
 
 func (p program) schedulesShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show SCHEDULE", Short: "Show a schedule, what comes, and what became of its last occurrences",
+		Use: "show SCHEDULE", Short: "Show a schedule, its next and its last occurrences",
 		Args: wants(1, 1, "a SCHEDULE"), Example: "  tierq schedules show nightly-report",
 	}
 	runs := cmd.Flags().Int("runs", 10, "show the last `n` runs")

@@ -192,7 +192,7 @@ func (a *api) schedules(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// getSchedule serves GET /admin/schedules/{name}: the schedule, what became of its last occurrences, and what comes.
+// getSchedule serves GET /admin/schedules/{name}: the schedule, its next and its last occurrences.
 func (a *api) getSchedule(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

@@ -106,7 +106,7 @@ type FlowFilter struct {
 	JobID ID // the flow of this job
 }
 
-// FlowAnswer is what became of a flow that was offered.
+// FlowAnswer is the answer to a flow that was offered.
 type FlowAnswer struct {
 	ID       ID
 	Jobs     map[string]ID

@@ -142,7 +142,7 @@ const (
 var MissedReasons = []MissedReason{MissedDown, MissedGate, MissedPaused, MissedFull, MissedQuota, MissedOverlap,
 	MissedInvalid}
 
-// ScheduleRun says what became of an occurrence, or of several missed occurrences in a row.
+// ScheduleRun is an occurrence that was fired, or several missed occurrences in a row.
 type ScheduleRun struct {
 	Occurrence time.Time
 	Request    string // of a run that an operator asked for: the hash of the request; "" = the schedule's own

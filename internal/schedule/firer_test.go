@@ -117,7 +117,7 @@ func (w *world) at(t *testing.T, f *Firer, seconds int) {
 	}
 }
 
-// runs returns what became of the occurrences, the first one first: the minute, and why it was missed, if it was.
+// runs returns the occurrences, the first one first: the minute, and the reason if the occurrence was missed.
 func (w *world) runs(t *testing.T) string {
 	t.Helper()
 	all, err := w.ScheduleRuns(t.Context(), "s", 1000)
