@@ -49,6 +49,24 @@ func TestPrepareBatch(t *testing.T) {
 		if err != nil || rows[0].ExpiresMs < rows[0].ArrivedAt.Add(time.Minute).UnixMilli() {
 			t.Errorf("with a longest wait: %+v, %v", rows, err)
 		}
+		line := job.Submission{Tier: job.Paid, Owner: "key-1", Options: job.Options{Line: job.LineOf("a key")}}
+		rows, err = a.PrepareBatch(t.Context(), b, []job.Submission{line, line, line, line})
+		for i := range rows { // a line has one partition
+			if rows[i].ID.Partition() != job.Home(line.Home(), 4) {
+				t.Errorf("job %d of the line is in partition %d, %v", i, rows[i].ID.Partition(), err)
+			}
+		}
+		paid.Lines = job.LinesOwner
+		a.plans.Set([]job.Plan{paid})
+		rows, err = a.PrepareBatch(t.Context(), b, []job.Submission{{Tier: job.Paid, Owner: "key-1"}})
+		if err != nil || rows[0].Line != job.LineOfOwner("key-1") {
+			t.Errorf("in a tier with a line per owner: %+v, %v", rows, err)
+		}
+		a.pauses.Set(job.Pauses{List: []job.Pause{{Scope: job.PauseTier(job.Paid), Refuse: true}}, Version: 1})
+		if _, err := a.PrepareBatch(t.Context(), b, jobs[:1]); !errors.Is(err, job.ErrPaused) {
+			t.Errorf("a paused tier: %v", err)
+		}
+		a.pauses.Set(job.Pauses{Version: 2})
 		if _, err := a.PrepareBatch(t.Context(), b, jobs); !errors.Is(err, job.ErrUnknownTier) {
 			t.Errorf("a tier without a plan: %v", err)
 		}

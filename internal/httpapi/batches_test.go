@@ -17,6 +17,7 @@ type fakeBatches struct {
 	batch    job.Batch
 	made     job.Batch
 	jobs     []job.Submission
+	whole    bool // the batch was made by Submit
 	key      job.Idempotency
 	replayed bool
 	members  []job.BatchMember
@@ -36,7 +37,7 @@ func (f *fakeBatches) Create(_ context.Context, b job.Batch, key job.Idempotency
 
 func (f *fakeBatches) Submit(_ context.Context, b job.Batch, jobs []job.Submission, key job.Idempotency) (job.Batch,
 	[]job.ID, bool, error) {
-	f.jobs = jobs
+	f.jobs, f.whole = jobs, true
 	b, replayed, err := f.Create(context.Background(), b, key)
 	ids := make([]job.ID, len(jobs))
 	for i := range ids {
