@@ -16,14 +16,26 @@ import (
 // time that counts from its release ends EXPIRED, and its flow goes on as onFailure says.
 func TestFlowUniqueAndExpiry(t *testing.T) {
 	t.Parallel()
-	e := newEmbedded(t)
-	e.start()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		e := newEmbedded(t)
+		e.start()
+		flowsWithOneKey(t, e.server)
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		flowsWithOneKey(t, newCluster(t).start())
+	})
+}
+
+func flowsWithOneKey(t *testing.T, s *server) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "runs")
 	step := func(sleepMs int) string {
 		return fmt.Sprintf(`"type":"COUNT","payload":{"file":%q,"sleepMs":%d}`, file, sleepMs)
 	}
 	flow := func(n int) string {
-		a := do(t, "POST", e.server.base+"/api/flows", fmt.Sprintf(`{"name":"flow %d","jobs":{"a":{%s},
+		a := do(t, "POST", s.base+"/api/flows", fmt.Sprintf(`{"name":"flow %d","jobs":{"a":{%s},
 			"b":{%s,"after":["a"],"unique":{"key":"shop 7"}},
 			"late":{%s,"after":["a"],"expiresIn":0.001},
 			"then":{%s,"after":["late"],"onFailure":"run"},"not":{%s,"after":["late"]}}}`,
@@ -42,7 +54,7 @@ func TestFlowUniqueAndExpiry(t *testing.T) {
 	testkit.Eventually(t, 60*time.Second, "the flows have ended", func() (bool, string) {
 		ended := 0
 		for _, id := range ids {
-			f := e.server.flow(id)
+			f := s.flow(id)
 			if f.State == "FAILED" {
 				ended++
 			}
@@ -55,7 +67,7 @@ func TestFlowUniqueAndExpiry(t *testing.T) {
 		return ended == len(ids), fmt.Sprint(ended, " have ended")
 	})
 	for _, id := range ids {
-		for _, j := range e.server.flow(id).Jobs {
+		for _, j := range s.flow(id).Jobs {
 			want := map[string]string{"a": "COMPLETED", "b": "COMPLETED", "late": "EXPIRED", "then": "COMPLETED",
 				"not": "CANCELLED"}[j.Name]
 			if j.Status != want {
