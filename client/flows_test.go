@@ -76,7 +76,7 @@ func TestFlows(t *testing.T) {
 	}
 	for _, wrong := range []client.FlowJob{
 		{Submission: client.Submission{BatchID: id}}, {Submission: client.Submission{IdempotencyKey: "k"}},
-		{Submission: client.Submission{Delay: -1}},
+		{Submission: client.Submission{TraceID: "t"}}, {Submission: client.Submission{Delay: -1}},
 	} {
 		if _, err := c.SubmitFlow(t.Context(), client.NewFlow{Jobs: map[string]client.FlowJob{"a": wrong}}); err == nil {
 			t.Errorf("%+v is sent", wrong)

@@ -147,7 +147,8 @@ func TestBatchSubmit(t *testing.T) {
 	if end := f.cli(t, world{}, "batch", "submit", "-f", file, "--wait"); end.code != exitUsage || len(asked) != 4 {
 		t.Errorf("%+v", end)
 	}
-	if end := f.cli(t, world{}, "batch", "submit"); end.code != exitUsage {
+	if end := f.cli(t, world{}, "batch", "submit"); end.code != exitUsage ||
+		!strings.Contains(end.stderr, "--file is missing") {
 		t.Errorf("%+v", end)
 	}
 }
