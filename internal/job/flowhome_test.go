@@ -6,7 +6,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Jobs of all flows with one unique key are in one partition, where the key is. Without one, a job's name decides. A
+// Jobs of all flows with one unique key are in one partition, where the key is. Without a key, a job's name decides. A
 // line comes before both.
 func TestFlowHome(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,8 @@ func TestFlowHome(t *testing.T) {
 		t.Error("a line is in the partition of a unique key")
 	}
 	plain := home(job.Options{}, one, "a")
-	if plain == home(job.Options{}, two, "a") || plain == home(job.Options{}, one, "b") || plain == home(unique, one, "a") {
+	if plain == home(job.Options{}, two, "a") || plain == home(job.Options{}, one, "b") ||
+		plain == home(unique, one, "a") {
 		t.Error("two jobs without a key have one partition by construction")
 	}
 	same := job.Submission{Options: unique}
