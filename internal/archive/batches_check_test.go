@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -216,4 +217,38 @@ func TestDeleteBatches_TakesNothingMore(t *testing.T) {
 			t.Errorf("the requeued job has %d rows", n)
 		}
 	})
+}
+
+// A batch that a requeue brings back while the deletion waits for its row is not deleted.
+func TestDeleteBatches_WaitsForARequeue(t *testing.T) {
+	t.Parallel()
+	s := archivetest.New(t, databasetest.MariaDB(t))
+	s.OwesOfBatches(owesThen)
+	b, _ := wholeBatch(1, 0, true) // it has ended
+	if _, _, _, err := s.SubmitBatch(t.Context(), b, nil, job.Idempotency{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "UPDATE batches SET created_at = '2020-01-01 00:00:00.000000', ended_at = '2020-01-01 00:00:00.000000'")
+	tx, err := s.DB.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	execute(t, tx, "UPDATE batches SET ended_at = CURRENT_TIMESTAMP(6) WHERE id = ?", string(b.ID))
+	before := innodb(t, s, "lock_row_lock_waits")
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.DeleteBatches(t.Context(), time.Minute)
+		done <- err
+	}()
+	waits(t, s, before, 1)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Count(t, "batches"); n != 1 {
+		t.Error("the batch is deleted")
+	}
 }
