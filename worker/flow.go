@@ -29,11 +29,21 @@ type FlowJob struct {
 	Key                  string    `json:"key,omitempty"` // of its line
 	DelaySeconds         float64   `json:"delaySeconds,omitempty"`
 	RunAt                time.Time `json:"runAt,omitzero"`
+	ExpiresIn            float64   `json:"expiresIn,omitempty"` // seconds after its release
+	ExpiresAt            time.Time `json:"expiresAt,omitzero"`
+	Unique               *Unique   `json:"unique,omitempty"` // nil = none
 	MaxRetries           *int      `json:"maxRetries,omitempty"`
 	MaxProcessingSeconds float64   `json:"maxProcessingSeconds,omitempty"`
 	CallbackURL          string    `json:"callbackUrl,omitempty"`
 	After                []string  `json:"after,omitempty"`     // names of jobs of the flow
 	OnFailure            string    `json:"onFailure,omitempty"` // cancel, run or wait; "" = cancel
+}
+
+// Unique gives a job of a flow a unique key: of the caller's jobs of flows with one key only one lives at a time.
+type Unique struct {
+	Key   string `json:"key"`
+	While string `json:"while"` // living: until the job has ended; waiting: until it is claimed
+	On    string `json:"on"`    // after: the job waits until its key is free
 }
 
 // ErrNoInput means that the running job waited for no job of that name, or is of no flow.

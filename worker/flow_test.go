@@ -42,7 +42,7 @@ func TestFlow(t *testing.T) {
 			}
 			ids, err := AddToFlow(ctx, map[string]FlowJob{"j/1": {
 				Type: "PART", After: []string{"j"}, RunAt: time.Unix(0, 0).UTC(), MaxProcessingSeconds: 1.5,
-				CallbackURL: "http://c",
+				CallbackURL: "http://c", ExpiresIn: 60, Unique: &Unique{"shop 7", "living", "after"},
 			}})
 			return string(one.Result) + ids["j/1"], err
 		})
@@ -51,7 +51,8 @@ func TestFlow(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	want := []string{`{"lease":"lease-j"}`, `{"lease":"lease-j","name":"b"}`,
-		`{"lease":"lease-j","jobs":{"j/1":{"type":"PART","runAt":"1970-01-01T00:00:00Z","maxProcessingSeconds":1.5,` +
+		`{"lease":"lease-j","jobs":{"j/1":{"type":"PART","runAt":"1970-01-01T00:00:00Z","expiresIn":60,` +
+			`"unique":{"key":"shop 7","while":"living","on":"after"},"maxProcessingSeconds":1.5,` +
 			`"callbackUrl":"http://c","after":["j"]}}}`}
 	if !slices.Equal(s.asked, want) {
 		t.Errorf("asked %q", s.asked)

@@ -193,7 +193,7 @@ type scheduleRow struct {
 	ChangedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
-// scheduleRunRow says what became of an occurrence of a schedule, or of several missed ones.
+// scheduleRunRow is an occurrence of a schedule that was fired, or several that were missed.
 type scheduleRunRow struct {
 	Name       string    `gorm:"type:varchar(80);primaryKey"`
 	Occurrence time.Time `gorm:"type:datetime(6);primaryKey"`

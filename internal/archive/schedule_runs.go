@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The table schedule_runs has what became of the occurrences of a schedule.
+// The table schedule_runs says which occurrences of a schedule were fired, and why others were missed.
 
 // livingRuns are the jobs of a schedule that have not ended: such a job has a journal row, with the journal off too.
 const livingRuns = "FROM schedule_runs r JOIN accepted_jobs a ON a.job_id = r.job_id WHERE r.name = ? AND " +
@@ -204,7 +204,7 @@ func (a *Archive) LivingRuns(ctx context.Context, name string, before time.Time)
 	return ids, nil
 }
 
-// ScheduleRuns reads what became of the last occurrences of a schedule, the latest first, at most limit.
+// ScheduleRuns reads the last occurrences of a schedule, fired or missed, the latest first, at most limit.
 func (a *Archive) ScheduleRuns(ctx context.Context, name string, limit int) ([]job.ScheduleRun, error) {
 	var rows []scheduleRunRow
 	if err := a.db.Read.WithContext(ctx).Raw(runsOf, name, limit).Scan(&rows).Error; err != nil {

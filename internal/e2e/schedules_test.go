@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// became is what became of an occurrence, as the API shows it.
+// became is an occurrence, fired or missed, as the API shows it.
 type became struct {
 	Occurrence, Through time.Time
 	Status              string
@@ -45,7 +45,7 @@ func (s *server) schedules(name, body string) {
 	s.changes(http.MethodPut, "/admin/schedules/"+name, body, http.StatusOK)
 }
 
-// ledgerOfRuns has what became of each second's occurrence of some schedules: a job's id, or a reason. A schedule
+// ledgerOfRuns has a job's id for each second's occurrence of some schedules, or why it was missed. A schedule
 // remembers its last hundred jobs, so the ledger is filled while the schedules run.
 type ledgerOfRuns map[string]map[int64]string
 

@@ -18,7 +18,7 @@ import (
 type Schedules interface {
 	Schedules(ctx context.Context) ([]job.Schedule, error)
 	Schedule(ctx context.Context, name string) (job.Schedule, error)
-	// ScheduleRuns returns what became of the last occurrences, the latest first.
+	// ScheduleRuns returns the last occurrences, fired or missed, the latest first.
 	ScheduleRuns(ctx context.Context, name string, limit int) ([]job.ScheduleRun, error)
 	// Next returns the next n occurrences after a time, or fewer.
 	Next(s *job.Schedule, after time.Time, n int) ([]time.Time, error)
@@ -80,7 +80,7 @@ type scheduledBody struct {
 	ExpiresIn  *float64       `json:"expiresIn"`
 }
 
-// runBody says what became of an occurrence, or of the occurrences from occurrence to through.
+// runBody is an occurrence that was fired, or those from occurrence to through that were missed.
 type runBody struct {
 	Occurrence *string           `json:"occurrence"`
 	Through    *string           `json:"through"`

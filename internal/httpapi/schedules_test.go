@@ -124,7 +124,7 @@ func storedSchedule() job.Schedule {
 	}
 }
 
-// A schedule is shown with what comes, and with what became of its occurrences.
+// A schedule is shown with what comes, and with the occurrences that were fired or missed.
 func TestSchedules_Read(t *testing.T) {
 	t.Parallel()
 	r := newRooms(t)

@@ -81,7 +81,7 @@ func TestUnique_IsChecked(t *testing.T) {
 	}
 }
 
-// The answers say which job stands for the submit, and what became of it.
+// The answers say which job stands for the submit, and whether that job runs already.
 func TestUnique_Answers(t *testing.T) {
 	t.Parallel()
 	other := job.ID("019de340-01fe-7a58-be69-567cd7d6b700")
