@@ -74,8 +74,8 @@ func (a *Archive) resultsThere(ctx context.Context, conn gorm.ConnPool, f *locke
 	for _, id := range read {
 		if !kept[id] {
 			return &job.StateError{Status: job.Failed, Reason: "with cascade a job would run again that reads the result of " +
-				f.names[id] + " (" + string(id) + "), which was deleted after its retention; the failed job can be requeued without " +
-				"cascade"}
+				f.names[id] + " (" + string(id) + "), which was deleted after its retention; the failed job can be requeued " +
+				"without cascade"}
 		}
 	}
 	return nil
