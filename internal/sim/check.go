@@ -133,13 +133,13 @@ func (w *World) settled() {
 			if !ok {
 				w.fail("S1 S2", "%s: generation %d has no outcome", k, g)
 			}
-			if g < k.generation && o.Status != job.Failed {
+			if g < k.generation && o.Status != job.Failed && !w.sql.ofFlow(life{k.id, g}) {
 				w.fail("S2", "%s: generation %d ended %s, and yet there is another", k, g, o.Status)
 			}
 		}
 	}
 	for l := range w.sql.outcomes {
-		if w.shadow.of(l.id) == nil {
+		if w.shadow.of(l.id) == nil && !w.sql.ofFlow(l) {
 			w.fail("S3", "%s has an outcome, and nobody submitted it", l.id)
 		}
 	}
@@ -156,7 +156,8 @@ func (w *World) settled() {
 			w.fail("S1", "%s: it does not exist", c)
 		case c.what == "submit" && c.fate == refused && k != nil && !w.sql.outliving[c.id]:
 			w.fail("S3", "%s: it ran all the same", c)
-		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled && w.shadow.lost[c.id] == nil:
+		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled && w.shadow.lost[c.id] == nil &&
+			!w.sql.wasCancelled(c.id):
 			w.fail("S2", "%s: it ended %s", c, last.Status)
 		case c.what == "kill" && c.fate == taken && !w.sql.killed(c.id):
 			w.fail("S2", "%s: it has no dead letter that says so; it ended %s", c, last.Status)
@@ -173,6 +174,8 @@ func (w *World) settled() {
 		}
 	}
 	w.onTime()
+	w.batchesEnded()
+	w.flowsEnded()
 	w.shadow.lastInputs()
 	w.forgotten()
 }

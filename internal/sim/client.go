@@ -41,7 +41,7 @@ func (c *client) run() {
 		switch {
 		case c.expires > 0 && c.key == "": // the rules say nothing of jobs with both
 			c.by = c.world.ms() + c.expires.Milliseconds()
-		case c.what == "requeue":
+		case c.what == "requeue" && c.in == "":
 			c.id = c.world.sql.dead(c.id)
 		case c.running:
 			c.id = c.world.shadow.running(c.id)
@@ -54,7 +54,7 @@ func (c *client) run() {
 	}
 	switch c.what {
 	case "submit":
-		if c.world.plan.journal {
+		if c.world.plan.journal || c.batch != "" {
 			c.submitFirst(p)
 		} else {
 			c.submit(p)
@@ -82,10 +82,31 @@ func (c *client) run() {
 		c.work()
 	case "forget":
 		c.forget(p)
+	case "make a batch", "seal", "cancel a batch":
+		c.inBatches(p)
+	case "submit a flow", "cancel a flow":
+		c.inFlows(p)
 	case "requeue":
-		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
+		c.waitForDead()
+		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request, Cascade: c.cascade}))
 	}
 	c.step("answered", func() { c.done, c.ended = true, time.Now() })
+}
+
+// waitForDead waits for a while until the batch or flow of a requeue has a dead letter, and requeues the first.
+func (c *client) waitForDead() {
+	found := false
+	for range 20 {
+		if c.in == "" || found {
+			return
+		}
+		c.step("looks for a dead letter", func() {
+			if id := c.world.sql.deadIn(c.in); id != "" {
+				c.id, found = id, true
+			}
+		})
+		<-time.After(5 * grid)
+	}
 }
 
 // step executes do at the gate, so that no two goroutines touch the world at once.
@@ -111,7 +132,7 @@ func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
 		Quota: o.quota, Idempotency: o.once, Options: job.Options{Queue: o.queue, Unique: o.key, ExpiresMs: o.by,
-			Line: o.line},
+			Line: o.line, Batch: string(o.batch)},
 		UniqueOn: o.on, MaxWait: o.maxWait}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {

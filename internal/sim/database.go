@@ -29,6 +29,9 @@ type database struct {
 	outliving map[job.ID]bool           // see client.outliving
 	limits    map[string]job.LineLimits // of keys of lines
 	times     *times                    // the schedules; nil = there are none
+	batches   *batches                  // nil = there are none
+	flows     map[job.ID]*flow          // nil = there are none
+	cascades  map[life]bool             // whether the requeue that began a generation of a flow's job has cascade
 }
 
 // row is a journal row: a job that has not ended and that Redis must have.
@@ -64,8 +67,10 @@ func (d *database) dead(id job.ID) job.ID {
 	return cmp.Or(found, id)
 }
 
-// record writes outcomes to SQL. The first outcome of a generation stands.
-func (w *World) record(batch []job.Outcome) {
+// record writes outcomes to SQL. The first outcome of a generation stands. It returns the rows of the jobs that flows
+// release, and that batches owe, because of the outcomes.
+func (w *World) record(batch []job.Outcome) (released []job.JournalRow) {
+	var fresh, again []job.Outcome
 	for _, o := range batch {
 		l := life{o.ID, o.Generation}
 		if held, there := w.sql.outcomes[l]; there {
@@ -73,8 +78,10 @@ func (w *World) record(batch []job.Outcome) {
 				w.fail("S12", "%s generation %d: SQL has %s of attempt %d and is told %s of %d", o.ID, o.Generation, held.Status,
 					held.Attempt, o.Status, o.Attempt)
 			}
+			again = append(again, o)
 			continue
 		}
+		fresh = append(fresh, o)
 		w.shadow.recorded(&o)
 		w.sql.outcomes[l] = o
 		if o.Status == job.Failed {
@@ -84,17 +91,21 @@ func (w *World) record(batch []job.Outcome) {
 			delete(w.sql.rows, o.ID)
 		}
 	}
+	return append(w.flowsTold(fresh, again), w.counted(fresh, again)...)
 }
 
 // archive is SQL as one process sees it. Every statement goes through the gate.
 type archive struct{ p *process }
+
+// answersOfSQL are errors that SQL's part answers itself.
+var answersOfSQL = []error{job.ErrNotFound, job.ErrWrongState, job.ErrNoBatch, job.ErrFlowNotFound}
 
 func ask[T any](ctx context.Context, p *process, name, what string, do func(d *database) (T, error)) (T, error) {
 	c := &call{proc: p, kind: toSQL, name: name, args: []string{what}, line: name}
 	c.do = func() (any, error) { return do(p.world.sql) }
 	reply, err := p.world.gate.pass(ctx, c)
 	v, _ := reply.(T)
-	if err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrWrongState) {
+	if err != nil && !slices.ContainsFunc(answersOfSQL, func(said error) bool { return errors.Is(err, said) }) {
 		word := job.ErrUnavailable
 		if (name == "sql promise" || c.ofJournal()) && !errors.Is(err, errDial) && !errors.Is(err, errDead) {
 			word = job.ErrAmbiguous
@@ -135,6 +146,8 @@ func (a archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, req
 			if l != nil && l.Open() {
 				l.RequestedAt, l.RequeuedAt, l.RequestID = time.Now(), time.Now(), request.ID
 				d.rows[next[i].ID] = &row{JournalRow: next[i], recorded: time.Now()}
+				a.p.world.revived(&next[i])
+				a.p.world.flowRequeued(&next[i], request.Cascade)
 			}
 			mine[i] = l != nil && l.RequestID == request.ID
 		}

@@ -82,6 +82,9 @@ func (h *attempt) act(ctx context.Context) error {
 	case what < 19:
 		h.wait(ctx, ticks(r, 0, 5))
 		return handler.Permanent(errHandler)
+	case what >= 85 && (w.Batches || w.Flows): // more dead letters, so that more jobs are requeued
+		h.wait(ctx, ticks(r, 0, 5))
+		return handler.Permanent(errHandler)
 	case what < 25:
 		h.wait(ctx, ticks(r, 0, 15))
 		return handler.LaterBecause(ticks(r, 1, 12), fmt.Sprint("not before attempt ", run.Attempt+1))

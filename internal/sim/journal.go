@@ -61,9 +61,15 @@ const (
 // sqlLate is a transaction of the journal that commits after its caller gave up.
 const sqlLate = "SQL executed late"
 
-// ofJournal says whether a call is one of the journal's transactions.
+// ofJournal says whether a call is one of the transactions of the journal, of batches or of flows that may commit after
+// their callers gave up.
 func (c *call) ofJournal() bool {
-	return c.name == "sql submit" || c.name == "sql take back" || c.name == "sql replace"
+	switch c.name {
+	case "sql submit", "sql take back", "sql replace", "sql batch", "sql seal", "sql flow", "sql cancel flow",
+		"sql cancel waiting":
+		return true
+	}
+	return false
 }
 
 // writeSubmit is the transaction of a submit: it writes the row, and the key unless another job holds it. It
@@ -84,6 +90,14 @@ func (w *World) writeSubmit(r *job.JournalRow) job.KeyHolder {
 			}
 		}
 	}
+	if r.Batch != "" {
+		if err := w.join(r); err != nil {
+			if h := d.keys[r.Idempotency.Key]; h != nil && h.id == r.ID {
+				delete(d.keys, r.Idempotency.Key)
+			}
+			return job.KeyHolder{Refused: err}
+		}
+	}
 	if d.rows[r.ID] == nil {
 		d.rows[r.ID] = &row{JournalRow: *r, recorded: now}
 	}
@@ -100,6 +114,7 @@ func (w *World) takeBack(r *job.JournalRow) (gone bool) {
 		return false
 	}
 	delete(d.rows, r.ID)
+	w.leave(r)
 	if h := d.keys[r.Idempotency.Key]; h != nil && h.id == r.ID && !w.Journal.KeepsKeys {
 		delete(d.keys, r.Idempotency.Key)
 	}

@@ -81,6 +81,8 @@ func (c *client) submitFirst(p *process) {
 			c.fate = refused
 		case err != nil:
 			c.fate = unknown
+		case holder.Refused != nil:
+			c.fate = refused
 		case holder.ID == "":
 			if !c.world.Journal.RowLast {
 				c.send(ctx, p, r)

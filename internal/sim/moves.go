@@ -236,6 +236,7 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	if k.first == 0 {
 		k.first = now
 	}
+	s.w.inOrder(k)
 	k.attempt++
 	k.costs++
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))

@@ -67,8 +67,10 @@ type storm struct {
 
 // order is one task of a client.
 type order struct {
-	at      time.Duration
-	what    string // submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, limit, damage, forget, work
+	at time.Duration
+	// submit, cancel, kill, hasten, requeue, poll, audit, plans, pause, own, limit, damage, forget, work, or one of those
+	// of batches and flows
+	what    string
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -94,6 +96,11 @@ type order struct {
 	maxWait time.Duration
 	line    string         // of a submit: the name of its line; "" = none
 	limits  job.LineLimits // of a key of lines
+	batch   job.ID         // of a submit: the batch of which the job is a member; "" = none
+	then    *job.Then      // of a batch
+	jobs    []job.FlowJob  // of a flow
+	in      job.ID         // of a requeue: the batch or flow whose first dead letter it is about; "" = any job's
+	cascade bool           // of a requeue
 
 	// The fields below belong to a submit with the journal.
 	turned   bool          // admission refuses it after its row was written

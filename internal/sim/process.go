@@ -103,6 +103,10 @@ func newProcess(w *World, slot int) *process {
 	if w.plan.lines != nil {
 		p.limits = &ledger.Lines{SQL: sql, Redis: p.queue, Partitions: partitions, Log: log}
 	}
+	var flows ledger.Flows
+	if w.Flows {
+		flows = flowTable{p}
+	}
 	given := p.limits
 	if w.NoLimits {
 		given = nil
@@ -110,7 +114,7 @@ func newProcess(w *World, slot int) *process {
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
 		Journal: journal, Journaled: w.plan.journal, Lines: given,
-		Plans: plans, Queues: queues, Partitions: partitions, Log: log,
+		Plans: plans, Queues: queues, Partitions: partitions, Log: log, Flows: flows,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue

@@ -121,7 +121,12 @@ func (w *World) execute(c *call) (any, error) {
 		if c.do == nil {
 			return nil, nil
 		}
-		return c.do()
+		reply, err := c.do()
+		if c.kind == toSQL {
+			w.batchesHold()
+			w.flowsHold()
+		}
+		return reply, err
 	}
 	switch {
 	case c.script():

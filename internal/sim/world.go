@@ -24,6 +24,10 @@ type Options struct {
 	Schedules bool // schedules fire, see schedules.go
 	// Seeded bugs of schedules: an occurrence is fired by each process that saw it, or its job has no row.
 	FiresAgain, FiresNothing bool
+	Batches                  bool // clients make batches, see batches.go
+	BatchBugs                BatchBugs
+	Flows                    bool // clients submit flows, see flows.go
+	FlowBugs                 FlowBugs
 	OwnEngine                bool // run scripts in the embedded server's own engine: the same result, and slower
 	Trace                    bool // keep the text of every line
 }
@@ -76,6 +80,10 @@ type World struct {
 	line    []byte    // a buffer for a line of the trace, before it is hashed
 	busy    int       // how many calls went through since time last passed
 	forgets time.Time // until when the store has aged its times to live
+
+	rounds            map[job.ID]*rounds    // of batches, for rule S30
+	models            map[job.ID]*modelFlow // of flows, for rule S33
+	uncounted, untold []job.Outcome         // of seeded bugs
 }
 
 // Run plays one seed. The caller must be in a synctest bubble. Run leaves no goroutine behind.
@@ -94,6 +102,15 @@ func Run(seed uint64, o Options) Report {
 	}
 	if o.Schedules {
 		w.sql.times = newTimes(w.began)
+	}
+	if o.Batches {
+		w.sql.batches = &batches{all: map[job.ID]*job.Batch{}, members: map[job.ID]*member{}}
+		w.rounds = map[job.ID]*rounds{}
+		w.plan.batches(rand.New(rand.NewPCG(seed, 19)))
+	}
+	if o.Flows {
+		w.sql.flows, w.sql.cascades, w.models = map[job.ID]*flow{}, map[life]bool{}, map[job.ID]*modelFlow{}
+		w.plan.flows(rand.New(rand.NewPCG(seed, 20)))
 	}
 	w.storms, w.tiers = w.plan.storms, w.plan.withLines(w.tiers)
 	w.shadow = &shadow{

@@ -46,16 +46,16 @@ func (w *writer) Offer(o job.Outcome) bool {
 // Wake wakes the drainer, because the outbox has a job.
 func (w *writer) Wake() { w.process.drainer.Wake() }
 
-// Record writes a batch to SQL and then acknowledges it.
+// Record writes a batch to SQL and then acknowledges it. After that it gives Redis what SQL owes because of the batch.
 func (w *writer) Record(ctx context.Context, batch []job.Outcome) error {
 	what := fmt.Sprint(len(batch))
 	for i := range batch {
 		what += " " + string(batch[i].ID) + " " + strconv.Itoa(batch[i].Attempt)
 	}
-	commit := func() error {
-		_, err := ask(ctx, w.process, "sql record", what, func(*database) (bool, error) {
-			w.process.world.record(batch)
-			return true, nil
+	since, released := time.Now(), []job.JournalRow(nil)
+	commit := func() (err error) {
+		released, err = ask(ctx, w.process, "sql record", what, func(*database) ([]job.JournalRow, error) {
+			return w.process.world.record(batch), nil
 		})
 		return err
 	}
@@ -71,7 +71,11 @@ func (w *writer) Record(ctx context.Context, batch []job.Outcome) error {
 	if err := commit(); err != nil {
 		return err
 	}
-	return acknowledge()
+	err := acknowledge()
+	if len(released) > 0 {
+		_, _ = w.process.ledger.GiveRows(ctx, released, since) // the reconciler gives what this does not
+	}
+	return err
 }
 
 func (w *writer) acknowledge(ctx context.Context, batch []job.Outcome) error {
