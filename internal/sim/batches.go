@@ -167,10 +167,30 @@ func (t batchTable) CreateBatch(ctx context.Context, b job.Batch, _ job.Idempote
 	return stored, false, err
 }
 
-// sealed is the result of SealBatch.
+// sealed is the result of SealBatch and of SubmitBatch.
 type sealed struct {
 	batch job.Batch
 	owed  []job.JournalRow
+}
+
+func (t batchTable) SubmitBatch(ctx context.Context, b *job.Batch, members []job.JournalRow, _ job.Idempotency) (
+	stored job.Batch, jobs []job.ID, owed []job.JournalRow, err error) {
+	s, err := ask(ctx, t.p, "sql batch", string(b.ID), func(d *database) (sealed, error) {
+		if there := d.batches.all[b.ID]; there != nil {
+			return sealed{batch: *there}, nil
+		}
+		of := *b
+		of.Round, of.Total = 1, int64(len(members))
+		d.batches.all[b.ID] = &of
+		for i := range members {
+			id := members[i].ID
+			d.batches.members[id] = &member{batch: b.ID, generation: 1}
+			d.rows[id], d.written[id] = &row{JournalRow: members[i], recorded: time.Now()}, time.Now()
+			t.p.world.fault("came with a batch")
+		}
+		return sealed{of, append(t.p.world.endRound(&of), members...)}, nil
+	})
+	return s.batch, nil, s.owed, err
 }
 
 func (t batchTable) SealBatch(ctx context.Context, id job.ID, cancel bool) (job.Batch, []job.JournalRow, error) {
@@ -222,8 +242,12 @@ func (c *client) inBatches(p *process) {
 			text, _ := json.Marshal(payload{c.id})
 			then := *c.then
 			then.Payload = text
-			_, _, err = all.CreateBatch(context.Background(), job.Batch{ID: c.id, Tier: then.Tier,
-				BatchSpec: job.BatchSpec{Then: &then}}, job.Idempotency{})
+			b := job.Batch{ID: c.id, Tier: then.Tier, Sealed: c.sealed, BatchSpec: job.BatchSpec{Then: &then}}
+			if len(c.members) > 0 || c.sealed {
+				_, _, err = all.Submit(context.Background(), &b, c.members, job.Idempotency{})
+			} else {
+				_, _, err = all.CreateBatch(context.Background(), b, job.Idempotency{})
+			}
 		case "seal":
 			_, err = all.Seal(context.Background(), c.id)
 		case "cancel a batch":

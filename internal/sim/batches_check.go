@@ -119,6 +119,9 @@ func (w *World) batchesEnded() {
 		}
 	}
 	for _, c := range w.clients {
+		if c.what == "make a batch" && c.fate == refused && w.sql.batches.all[c.id] != nil {
+			w.fail("S30", "%s: SQL has it", c)
+		}
 		if c.fate != taken {
 			continue
 		}

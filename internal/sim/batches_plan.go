@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -33,6 +34,28 @@ func (p *plan) batches(r *rand.Rand) {
 		for range 1 + r.IntN(5) {
 			p.orders = append(p.orders, order{at: at + ticks(r, 5, 250), what: "requeue", in: batch, id: batch,
 				process: r.IntN(len(p.slots)), request: fmt.Sprint("batch", i, len(p.orders))})
+		}
+	}
+	p.bring(r)
+}
+
+// bring lets some batches bring their first members, and some come sealed.
+func (p *plan) bring(r *rand.Rand) {
+	n := 0x900
+	for i := range p.orders {
+		o := &p.orders[i]
+		if o.what != "make a batch" || r.IntN(2) == 0 {
+			continue
+		}
+		o.sealed = r.IntN(4) == 0
+		for range r.IntN(5) {
+			tier := tiers()[r.IntN(3)]
+			n++
+			id := job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x00", n, n))
+			text, _ := json.Marshal(payload{id})
+			o.members = append(o.members, job.JournalRow{Priority: tier.Priority, Job: job.Job{ID: id, Generation: 1,
+				Tier: tier.Tier, Type: jobType, Payload: text, MaxRetries: tier.MaxRetries,
+				Options: job.Options{Batch: string(o.id)}}})
 		}
 	}
 }

@@ -94,13 +94,15 @@ type order struct {
 	key     string        // of a submit: its unique key, and while what it holds the key; "" = none
 	on      job.UniqueOn
 	maxWait time.Duration
-	line    string         // of a submit: the name of its line; "" = none
-	limits  job.LineLimits // of a key of lines
-	batch   job.ID         // of a submit: the batch of which the job is a member; "" = none
-	then    *job.Then      // of a batch
-	jobs    []job.FlowJob  // of a flow
-	in      job.ID         // of a requeue: the batch or flow whose first dead letter it is about; "" = any job's
-	cascade bool           // of a requeue
+	line    string           // of a submit: the name of its line; "" = none
+	limits  job.LineLimits   // of a key of lines
+	batch   job.ID           // of a submit: the batch of which the job is a member; "" = none
+	then    *job.Then        // of a batch
+	members []job.JournalRow // that come with a batch
+	sealed  bool             // of a batch: it comes sealed
+	jobs    []job.FlowJob    // of a flow
+	in      job.ID           // of a requeue: the batch or flow whose first dead letter it is about; "" = any job's
+	cascade bool             // of a requeue
 
 	// The fields below belong to a submit with the journal.
 	turned   bool          // admission refuses it after its row was written
