@@ -108,14 +108,14 @@ func TestSimulation(t *testing.T) {
 // same run as the shortcut of the store.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	all := []uint64{55, 56, 84, 90, 171} // in these, timers once ended at the same instant
+	all := []uint64{55, 56, 90, 171} // in these, a patience and a timeout once ended at the same instant
 	for i := range uint64(20) {
 		all = append(all, 1000+i)
 	}
 	for i, seed := range all {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			groups := i >= 15 // with batches and flows
+			groups := i >= 14 // with batches and flows
 			a := play(t, seed, Options{Batches: groups, Flows: groups})
 			b := play(t, seed, Options{Batches: groups, Flows: groups, Trace: true, OwnEngine: i%8 == 0})
 			if a.Hash != b.Hash {
