@@ -26,7 +26,8 @@ TEST = test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RU
 # Proofs hunt for rare orders of steps, break things on purpose, or build for other machines. They take a fifth of all
 # tests' time, so make test leaves them to make proofs. Where only a part was asked for, it has its proofs.
 PROOFS := TestChaos TestMutations TestPoolMutations TestJournalMutations TestMutationsAreCaught \
-	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers
+	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers \
+	TestFairness TestGroupMutations
 PROVEN := ./internal/chaos ./internal/packaging ./internal/queue ./internal/sim
 # The temporary files of a run: .ci/scratch says where and why.
 SCRATCH = export TMPDIR="$$(.ci/scratch)"; trap 'rm -rf "$$TMPDIR"' EXIT;

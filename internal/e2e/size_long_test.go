@@ -12,4 +12,5 @@ const (
 	libraryJobs     = 10_000
 	scheduleSpan    = 5 * time.Minute // of the schedules of every second
 	batchMembers    = 5_000
+	importRows      = 10_000
 )
