@@ -231,7 +231,7 @@ func (t batchTable) Batches(context.Context, string, bool, string, int) ([]job.B
 	return nil, "", nil
 }
 
-// inBatches carries out an order about a batch, again and again until it is told what became of it.
+// inBatches carries out an order about a batch, again and again until an answer comes.
 func (c *client) inBatches(p *process) {
 	c.fate = refused
 	all := ledger.NewBatches(batchTable{p}, p.ledger)

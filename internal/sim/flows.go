@@ -266,7 +266,7 @@ func (flowTable) WaitingJobs(context.Context, job.Filter, string, int) ([]job.Jo
 	return nil, "", nil
 }
 
-// inFlows carries out an order about a flow, again and again until it is told what became of it.
+// inFlows carries out an order about a flow, again and again until an answer comes.
 func (c *client) inFlows(p *process) {
 	c.fate = refused
 	for range c.tries {

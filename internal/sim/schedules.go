@@ -19,7 +19,7 @@ import (
 // scheduleSpan is how long the schedules go on.
 const scheduleSpan = 12 * time.Second
 
-// times are the schedules in SQL, and what became of their occurrences.
+// times are the schedules in SQL, and which of their occurrences were fired or missed.
 type times struct {
 	list   []job.Schedule
 	became map[string]map[time.Time][]string // by schedule and occurrence: ids of jobs, and reasons
@@ -43,7 +43,7 @@ func newTimes(began time.Time) *times {
 	return t
 }
 
-// note writes what became of the occurrences of a run.
+// note writes which occurrences of a run were fired or missed.
 func (t *times) note(name string, r *job.ScheduleRun, what string) {
 	for at := r.Occurrence; !at.After(r.Through); at = at.Add(time.Second) {
 		t.became[name][at] = append(t.became[name][at], what)
