@@ -112,13 +112,16 @@ func TestWaitingJobs_ReadsAWindow(t *testing.T) {
 		}
 		flows := window/(job.MaxFlowJobs-1) + 1
 		for i := range flows {
-			id := job.ID(fmt.Sprintf("019b0000-0000-7000-8000-%012x", i<<8))
+			id := job.ID(fmt.Sprintf("019b0000-%04x-7000-8000-000000000000", i))
 			f := &job.Flow{ID: id, Owner: "key-1", CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 			for n := range job.MaxFlowJobs {
 				j := job.FlowJob{Job: job.Job{ID: job.FlowJobID(id, fmt.Sprint(n), 0), Generation: 1, Tier: job.Paid, Type: "STEP",
 					Owner: f.Owner, Status: job.Waiting}, Flow: id, Name: fmt.Sprint(n), OnFailure: job.FlowCancels}
 				if n > 0 {
 					j.After = []string{"0"}
+				}
+				if i == 0 && n == 1 {
+					j.Type = "OLD" // it is beyond the window of the first page
 				}
 				f.Jobs = append(f.Jobs, j)
 			}
@@ -135,7 +138,15 @@ func TestWaitingJobs_ReadsAWindow(t *testing.T) {
 				t.Errorf("the last page: %d jobs, next %q, %v", len(items), next, err)
 			}
 		}
-		seen, next := 0, ""
+		items, next, err := a.WaitingJobs(t.Context(), job.Filter{Type: "OLD"}, "", 10)
+		if err != nil || len(items) != 0 || next == "" {
+			t.Errorf("a page looked beyond its window: %d jobs, next %q, %v", len(items), next, err)
+		}
+		if items, _, err = a.WaitingJobs(t.Context(), job.Filter{Type: "OLD"}, next, 10); err != nil || len(items) != 1 {
+			t.Errorf("the next page: %d jobs, %v", len(items), err)
+		}
+		seen := 1
+		next = ""
 		for more := true; more; more = next != "" {
 			items, after, err := a.WaitingJobs(t.Context(), job.Filter{Type: "STEP"}, next, maxPage)
 			if err != nil {
@@ -145,6 +156,47 @@ func TestWaitingJobs_ReadsAWindow(t *testing.T) {
 		}
 		if want := flows * (job.MaxFlowJobs - 1); seen != want {
 			t.Errorf("%d of %d WAITING jobs are listed", seen, want)
+		}
+	})
+}
+
+// A page of flows of which a filter takes none reads its window and says where the next page goes on.
+func TestFlows_ReadsAWindow(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, a *Archive) {
+		if err := a.db.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		rows := make([]flowRow, window+1)
+		for i := range rows {
+			rows[i] = flowRow{ID: fmt.Sprintf("019b0000-0000-7000-8000-%012x", i<<8), Owner: "key-1", CreatedAt: at,
+				State: string(job.FlowCompleted)}
+		}
+		rows[0].State = string(job.FlowFailed)
+		if err := a.db.Write.WithContext(t.Context()).CreateInBatches(rows, 500).Error; err != nil {
+			t.Fatal(err)
+		}
+		owner := "key-1"
+		failed := job.FlowFilter{Owner: &owner, State: job.FlowFailed}
+		flows, next, err := a.Flows(t.Context(), failed, "", 10)
+		if err != nil || len(flows) != 0 || next != rows[1].ID {
+			t.Fatalf("the first page: %d flows, next %q, %v", len(flows), next, err)
+		}
+		if flows, next, err = a.Flows(t.Context(), failed, next, 10); err != nil || len(flows) != 1 || next != "" {
+			t.Errorf("the last page: %d flows, next %q, %v", len(flows), next, err)
+		}
+		seen := map[job.ID]bool{}
+		for more := true; more; more = next != "" {
+			if flows, next, err = a.Flows(t.Context(), job.FlowFilter{Owner: &owner}, next, maxPage); err != nil {
+				t.Fatal(err)
+			}
+			for i := range flows {
+				seen[flows[i].ID] = true
+			}
+		}
+		if len(seen) != len(rows) {
+			t.Errorf("%d of %d flows are listed", len(seen), len(rows))
 		}
 	})
 }
