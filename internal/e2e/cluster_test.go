@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -37,13 +36,13 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m).Run())
 }
 
-var oneHeavy sync.Mutex
+var heavies = make(chan struct{}, 2)
 
-// heavy marks a test that keeps the processors busy. Of these tests only one runs at a time.
+// heavy marks a test that keeps the processors busy. Of these tests only two run at a time.
 func heavy(t *testing.T) {
 	t.Helper()
-	oneHeavy.Lock()
-	t.Cleanup(oneHeavy.Unlock)
+	heavies <- struct{}{}
+	t.Cleanup(func() { <-heavies })
 }
 
 // cluster is one Redis and one database with the servers that share them.
