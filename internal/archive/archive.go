@@ -25,7 +25,7 @@ type Archive struct {
 	journal bool
 	owesOf  func(*job.Batch) []job.JournalRow // nil = batches owe nothing
 
-	countCancelled func(job.Tier) // nil = nobody counts
+	countCancelled func(job.Tier) // nil = cancelled jobs are not counted
 }
 
 // New makes an archive in a database. The caller closes the database, and stops the Writer before that.

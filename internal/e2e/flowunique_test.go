@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Jobs of two flows with one unique key run one after the other, and none is lost. A job that nobody can claim in the
-// time that counts from its release ends EXPIRED, and its flow goes on as onFailure says.
+// Jobs of two flows with one unique key run one after the other, and none is lost. A job that no worker claims within
+// expiresIn of its release ends EXPIRED, and its flow goes on as onFailure says.
 func TestFlowUniqueAndExpiry(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // S30: a round of a batch ends in the transaction that ends its last living member, or that seals it. Then, and at no
 // other time, that transaction writes the row of one then job, with true counts; it has an outcome in the end. A batch
-// that is not sealed has none. What was accepted as a member is one.
+// that is not sealed has no then job. Each job that was accepted into a batch is a member of it.
 //
 // The rule goes by rows and outcomes of jobs, and not by the members and counts that SQL has of the batch.
 

@@ -18,7 +18,7 @@ import (
 // FlowBugs are seeded bugs of flows.
 type FlowBugs struct {
 	FreesAgain     bool // an outcome that SQL had before releases the jobs behind it once more
-	FreesEarly     bool // a job is released when the first of those that it waits for has ended
+	FreesEarly     bool // a job is released when its first parent has ended
 	FreesLater     bool // a flow learns of an end in the transaction behind that of the outcome
 	HasNoRow       bool // nothing is written of a released job
 	NoCascade      bool // a requeue with cascade brings nothing back
