@@ -26,9 +26,9 @@ TEST = test -json -vet=off -ldflags='-s -w' -p 4 -count=1 -timeout 40m $(if $(RU
 # Proofs hunt for rare orders of steps, break things on purpose, or build for other machines. They take a fifth of all
 # tests' time, so make test leaves them to make proofs. Where only a part was asked for, it has its proofs.
 PROOFS := TestChaos TestMutations TestPoolMutations TestJournalMutations TestMutationsAreCaught \
-	TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers \
+	TestMutationsOfLibraries TestMutationsOfClaimsByIDAreCaught TestMutationsOfQueuesAreCaught TestReleaseArchives TestSmoke TestPeers \
 	TestFairness TestGroupMutations
-PROVEN := ./internal/chaos ./internal/packaging ./internal/queue ./internal/sim
+PROVEN := ./internal/chaos ./internal/conformance ./internal/packaging ./internal/queue ./internal/sim
 # The temporary files of a run: .ci/scratch says where and why.
 SCRATCH = export TMPDIR="$$(.ci/scratch)"; trap 'rm -rf "$$TMPDIR"' EXIT;
 empty :=
@@ -37,7 +37,7 @@ test: CHOICE := $(if $(PARTIAL),,-skip $(PROOF_NAMES))
 proofs: CHOICE := -run $(PROOF_NAMES)
 OURS := $(filter-out ./bench ./bench/... ./compat ./compat/...,$(patsubst ./...,./... ./client/... ./worker/...,$(PKG)))
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
-LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
+LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face conformance queue archive chaos))
 # The tests of bench and compat run beside the others, for all wait for most of their time; what they say follows when
 # all are through. They are a group of processes of their own, so that an interrupt ends them with the rest.
 BESIDE := $(foreach module,bench compat,$(if $(filter ./... ./$(module) ./$(module)/...,$(PKG)),$(module)))

@@ -14,6 +14,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // database/sql finds it by name
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -126,6 +127,10 @@ func (l *lab) renew(ctx context.Context, old string) (database string, env []str
 // empty removes all that Redis has.
 func (l *lab) empty(ctx context.Context) error {
 	if err := l.client.FlushAll(ctx).Err(); err != nil {
+		return fmt.Errorf("empty Redis: %w", err)
+	}
+	// A Redis without this mark accepts nothing: SQL may have jobs that need places.
+	if err := l.client.HSet(ctx, queue.Key(0, "counters"), "-", 1).Err(); err != nil {
 		return fmt.Errorf("empty Redis: %w", err)
 	}
 	return nil

@@ -27,7 +27,7 @@ type scripts struct {
 
 func shipped() scripts {
 	return scripts{
-		lua.Prelude, lua.Source("submit"), lua.Source("claim"), lua.Source("complete"), lua.Source("acknowledge"),
+		lua.Prelude, lua.Own("submit"), lua.Source("claim"), lua.Source("complete"), lua.Source("acknowledge"),
 		"-", 0,
 	}
 }
@@ -50,7 +50,7 @@ type command struct {
 
 func (s scripts) prepare(verb, source string) command {
 	c := command{Script: redis.NewScript(s.prelude + source)}
-	header, _ := lua.ReadHeader(verb, source) // a test of lua holds the scripts to their headers
+	header, _ := lua.ReadHeader(verb, lua.Source(verb)) // a test of lua holds the scripts to their headers
 	for _, name := range header.Keys {
 		switch name {
 		case "claims", "events": // the caller's own, which the queue keeps to itself

@@ -51,7 +51,9 @@ func outsideBench(ctx context.Context, l *lab) (figures []figure, err error) {
 			figures = append(figures, figure{w.name + ": " + f.name, f.unit, f.value})
 		}
 	}
-	for _, measure := range []func(context.Context, string, *server) ([]figure, error){l.ends, l.held, l.pickupOutside} {
+	for _, measure := range []func(context.Context, string, *server) ([]figure, error){
+		l.ends, l.held, l.beaten, l.pickupOutside,
+	} {
 		more, err := l.beside(ctx, measure)
 		if err != nil {
 			return nil, err

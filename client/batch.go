@@ -23,8 +23,9 @@ type Outcome struct {
 }
 
 // SubmitBatch submits many jobs with few requests: it divides a list above 1000 jobs or 16 MiB into several
-// requests, one after the other. The server accepts or refuses each job separately, and the outcomes are in the
-// order of the submissions. Temporary refusals are tried again as in SubmitJob.
+// requests, one after the other, and a request that a server in between finds too large into smaller ones. The server
+// accepts or refuses each job separately, and the outcomes are in the order of the submissions. Temporary refusals are
+// tried again as in SubmitJob.
 //
 // The error is nil if every submission got an answer, which may be a refusal. Otherwise it is the error that ended
 // the call, and the outcomes, always one per submission, show how far the call came. If one of the submissions
@@ -77,10 +78,22 @@ func cut(entries []entry) int {
 	return len(entries)
 }
 
-// submitChunk sends one request, and sends the temporarily refused entries again. Its error ends the whole batch.
+// submitChunk sends one request, and sends the temporarily refused entries again. A request that is too large is
+// divided; an entry that is too large alone is refused. Its error ends the whole batch.
 func (c *Client) submitChunk(ctx context.Context, path string, chunk []entry, out []Outcome) error {
 	for made := 1; ; made++ {
-		if err := c.sendChunk(ctx, path, chunk, out); err != nil {
+		err := c.sendChunk(ctx, path, chunk, out)
+		if refused, ok := errors.AsType[*Error](err); ok && refused.Status == http.StatusRequestEntityTooLarge {
+			half := len(chunk) / 2
+			if half == 0 {
+				return nil
+			}
+			if err := c.submitChunk(ctx, path, chunk[:half], out); err != nil {
+				return err
+			}
+			return c.submitChunk(ctx, path, chunk[half:], out)
+		}
+		if err != nil {
 			return err
 		}
 		left, wait := c.worthAnother(chunk, made, out)

@@ -107,6 +107,34 @@ func TestSubmitBatch_EachOnItsOwn(t *testing.T) {
 	}
 }
 
+// A submission that is too large for any request is refused alone. A server in between may take less than 16 MiB.
+func TestSubmitBatch_TooLarge(t *testing.T) {
+	s, c := newServer(t)
+	most := int64(maxBatchBytes)
+	s.Faults(func(_ int, r *http.Request) fake.Fault {
+		if r.ContentLength > most {
+			return fake.Fault{Status: http.StatusRequestEntityTooLarge}
+		}
+		return fake.Fault{}
+	})
+	list := append(many(3), Submission{Payload: strings.Repeat("x", maxBatchBytes)}, Submission{}, Submission{})
+	for range 2 {
+		out, err := c.SubmitBatch(soon(t), Paid, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, o := range out {
+			if (o.Err == nil) != (i != 3) || i == 3 && !errors.Is(o.Err, ErrInvalid) {
+				t.Errorf("at most %d bytes: outcome %d is %+v", most, i, o)
+			}
+		}
+		most = 200 // two submissions
+	}
+	if n := len(s.Jobs()); n != 10 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
 func TestSubmitBatch_NeverDoubles(t *testing.T) {
 	t.Attr("proves", "S1-P6")
 	for name, f := range map[string]fake.Fault{

@@ -16,8 +16,8 @@ type Plan struct {
 	Priority   int // 1 goes first
 	MaxRetries int
 	// MaxCrashes is how many attempts of a job may lose their worker (it died, or was silent for too long). The next
-	// crash makes a dead letter; with 0 the first one does. Servers and new plans have 3.
-	MaxCrashes        int
+	// crash makes a dead letter; with 0 the first one does. nil, the default: a crash counts as a retry.
+	MaxCrashes        *int
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which the server refuses this tier
@@ -43,8 +43,6 @@ type Backoff struct {
 // ETag returns the tag of this version of the plan, for SetTier.
 func (p Plan) ETag() string { return `"` + strconv.FormatInt(p.Version, 10) + `"` }
 
-const defaultMaxCrashes = 3 // of a plan that does not say it
-
 // The JSON forms, with times in milliseconds.
 type (
 	wirePlan struct {
@@ -54,7 +52,7 @@ type (
 		HeartbeatTimeoutMs  int64 `json:"heartbeatTimeoutMs"`
 		MaxProcessingTimeMs int64 `json:"maxProcessingTimeMs"`
 		Share               int   `json:"share"`
-		// An older server does not know these. Without maxCrashes a plan has defaultMaxCrashes.
+		// An older server does not know these.
 		MaxCrashes  *int                   `json:"maxCrashes,omitempty"`
 		OwnSlots    int                    `json:"ownSlots,omitempty"`
 		Lines       string                 `json:"lines,omitempty"`
@@ -76,10 +74,8 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	w := wirePlan{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
 		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(),
-		OwnSlots: p.OwnSlots, Lines: p.Lines, MaxWaitMs: p.MaxWait.Milliseconds(), Version: p.Version,
-	}
-	if p.MaxCrashes != defaultMaxCrashes {
-		w.MaxCrashes = &p.MaxCrashes
+		MaxCrashes: p.MaxCrashes, OwnSlots: p.OwnSlots, Lines: p.Lines, MaxWaitMs: p.MaxWait.Milliseconds(),
+		Version: p.Version,
 	}
 	for typ, b := range p.TypeBackoff {
 		if w.TypeBackoff == nil {
@@ -99,11 +95,8 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	*p = Plan{
 		Tier: w.Tier, Priority: w.Priority, MaxRetries: w.MaxRetries, HeartbeatTimeout: ms(w.HeartbeatTimeoutMs),
 		MaxProcessingTime: ms(w.MaxProcessingTimeMs), Share: w.Share, Backoff: w.Backoff.read(), Version: w.Version,
-		MaxCrashes: defaultMaxCrashes, OwnSlots: w.OwnSlots, Lines: w.Lines,
+		MaxCrashes: w.MaxCrashes, OwnSlots: w.OwnSlots, Lines: w.Lines,
 		MaxWait: ms(w.MaxWaitMs),
-	}
-	if w.MaxCrashes != nil {
-		p.MaxCrashes = *w.MaxCrashes
 	}
 	for typ, b := range w.TypeBackoff {
 		if p.TypeBackoff == nil {

@@ -26,7 +26,7 @@ func TestPlan_IsAsOnTheWire(t *testing.T) {
 	}
 	want := Plan{
 		Tier: "GOLD", Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
-		MaxCrashes: 3, MaxWait: 90 * time.Second, Share: 100,
+		MaxWait: 90 * time.Second, Share: 100,
 		Backoff:     Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.1},
 		TypeBackoff: map[string]Backoff{"REPORT": {Factor: 1}}, Version: 3,
 	}
@@ -36,13 +36,18 @@ func TestPlan_IsAsOnTheWire(t *testing.T) {
 	if text, err := json.Marshal(p); err != nil || string(text) != aPlan {
 		t.Errorf("%s, %v", text, err)
 	}
-	// A server of an earlier version has no maxCrashes and does not take it: the default is not sent.
+	// Without maxCrashes a crash counts as a retry; with 0 the first one is the end.
 	strict := strings.Replace(aPlan, `"share":100,`, `"share":100,"maxCrashes":0,`, 1)
-	if err := json.Unmarshal([]byte(strict), &p); err != nil || p.MaxCrashes != 0 {
+	if err := json.Unmarshal([]byte(strict), &p); err != nil || p.MaxCrashes == nil || *p.MaxCrashes != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if text, err := json.Marshal(p); err != nil || string(text) != strict {
 		t.Errorf("%s, %v", text, err)
+	}
+	p.MaxCrashes = new(3)
+	null := strings.Replace(strict, `"maxCrashes":0`, `"maxCrashes":null`, 1)
+	if err := json.Unmarshal([]byte(null), &p); err != nil || p.MaxCrashes != nil {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 

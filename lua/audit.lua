@@ -1,7 +1,7 @@
 -- audit: looks at jobs once: the script holds each job to the places that its texts give it, repairs what is safe to
 --        repair, and sets aside jobs whose texts are torn or missing.
 -- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine
---        job tried leases checkpoints ended unacked attempts logs unique events lines
+--        job tried leases checkpoints ended unacked attempts logs unique reserved events lines
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
 -- per job (n = 2, 5, ...):
 -- ARGV[n+0] id: the job | '@tier:key' a line
@@ -12,7 +12,8 @@
 --        it, or in quarantine already)
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell,
-  quarantine, job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, events, lines = unpack(KEYS)
+  quarantine, job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, reserved, events,
+  lines = unpack(KEYS)
 local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
@@ -374,7 +375,7 @@ for i = 2, #ARGV, 3 do
   end
 end
 
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 write_unique(unique, job, scheduled, tried, events, now)
 write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)

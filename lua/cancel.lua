@@ -1,7 +1,7 @@
 -- cancel: a waiting job ends CANCELLED at once; a running job keeps the request, and its holder's next report, of any
 --        kind, ends it CANCELLED.
 -- KEYS   queue queues scheduled expiries outbox counters owners doorbell job tried leases checkpoints ended unacked
---        unique events lines
+--        unique reserved events lines
 -- per job (n = 1, 3, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] wanted_generation: only this generation is cancelled | '' any generation
@@ -9,7 +9,7 @@
 --        kept) | ENDED (otherwise) | EMPTY (no such job)
 -- TWICE  a cancelled job answers CANCELLED without its tier, a running job with a request answers CANCEL
 local queue, queues, scheduled, expiries, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended,
-  unacked, unique, events, lines = unpack(KEYS)
+  unacked, unique, reserved, events, lines = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply, answers = {}, {}
@@ -51,7 +51,7 @@ for i = 1, #ARGV, 2 do
   reply[#reply + 1] = ended_here and word .. ' ' .. class.tier or word
 end
 
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 write_unique(unique, job, scheduled, tried, events, now)
 write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)

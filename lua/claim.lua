@@ -1,6 +1,6 @@
 -- claim: hands the best ready jobs of some queues to one process, or to one worker elsewhere, as leases.
 -- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners claims doorbell
---        quarantine job tried leases checkpoints ended unacked unique events lines
+--        quarantine job tried leases checkpoints ended unacked unique reserved events lines
 -- ARGV[1] nonce: the name of the process | of the worker elsewhere
 -- ARGV[2] number: the number of the claim; a process counts its claims upwards | '~' and the id that a worker elsewhere
 --        gave its claim
@@ -28,7 +28,7 @@
 --        the call, and of each job which of them it has, its id and its record; then the checkpoints, an id and a text
 --        in turn; then '1' if jobs were passed over for want of slots, else ''; then the tiers of the jobs that the
 --        call ended, because nobody had claimed them by their time; then the jobs that have crashed, an id and how
---        often in turn | EMPTY | LATE (not_after has passed)
+--        often in turn; then Redis' time in ms | EMPTY | LATE (not_after has passed)
 -- TWICE  the number of the process' last claim answers the same leases, a lower number answers EMPTY. So does the last
 --        delivery of a claim by id, and an earlier one: one that was answered before, or that has a lower repeat.
 --        Another delivery of an id that found jobs within 60 s answers those that still run: with new tokens, so that a
@@ -39,7 +39,7 @@
 -- when that one has no more jobs of the tier. Where tiers may overlap, all queues are in one order, and no band is
 -- limited.
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, claims,
-  doorbell, quarantine, job, tried, leases, checkpoints, ended, unacked, unique, events, lines = unpack(KEYS)
+  doorbell, quarantine, job, tried, leases, checkpoints, ended, unacked, unique, reserved, events, lines = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local names, band, low, delivery, not_after = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local order, limited, common = ARGV[11], ARGV[12], tonumber(ARGV[13]) or math.huge
@@ -69,7 +69,9 @@ local deadlines = {} -- tier -> when a lease that starts now expires
 local function read_deadlines()
   for i = 14, #ARGV, 3 do
     local tier, heartbeat_timeout, max_run = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-    deadlines[tier] = {heartbeat = text(now + heartbeat_timeout), run = text(now + max_run)}
+    deadlines[tier] = {
+      heartbeat = text(now + heartbeat_timeout), run = text(now + max_run), lease_for = ' for=' .. heartbeat_timeout,
+    }
   end
 end
 local function deadline_of(class) return deadlines[class.tier] or deadlines['*'] end
@@ -417,7 +419,7 @@ local function write_claim(started, unexplained, heartbeat_entries, run_entries,
   if not claim_id or #ids > 0 then
     redis.call('SET', claims, (claim_id and delivery or number) .. ' ' .. table.concat(ids, ' '), 'PX', '60000')
   end
-  write_ends(outbox, ended, unacked, tried, checkpoints)
+  write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
   write_unique(unique, job, scheduled, tried, events, now)
   write_entries(queue, queues, doorbell, job, lines)
   write_counters(counters, owners)
@@ -439,7 +441,7 @@ local function hand_out()
   local function first_lease(class, charge)
     local lease = first_leases[class.text]
     if not lease then
-      lease = class.text .. first_run .. charge
+      lease = class.text .. first_run .. deadline_of(class).lease_for .. charge
       first_leases[class.text] = lease
     end
     return lease
@@ -470,7 +472,7 @@ local function hand_out()
         attempt, is_first = text(run.attempt + 1), run.first_claim == '0'
         local first_claim = is_first and started or run.first_claim
         local new_run = format_run(attempt, run.retries, first_claim, started, run.due, token)
-        lease = class.text .. ' ' .. new_run .. charge .. extras.format(t.log_bytes, '')
+        lease = class.text .. ' ' .. new_run .. deadline_of(class).lease_for .. charge .. extras.format(t.log_bytes, '')
       else
         lease = first_lease(class, charge)
       end
@@ -504,5 +506,5 @@ for _, place in ipairs(places) do
 end
 return {
   best and best.head or '', lease_texts, which, ids, records, saved, was_passed_over and '1' or '', expired_tiers,
-  crashed,
+  crashed, text(now),
 }

@@ -1,6 +1,6 @@
 -- complete: the holder reports success; the outcome waits in the outbox until SQL has it.
 -- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell job tried leases
---        checkpoints ended unacked unique events lines
+--        checkpoints ended unacked unique reserved events lines
 -- ARGV[1] lead_ms: how long the outbox keeps a first attempt from other processes
 -- per lease (n = 2, 6, ...):
 -- ARGV[n+0] id: the job
@@ -14,7 +14,7 @@
 -- log or a progress goes the other way, because only Redis has these. No reader needs the payload of a completed job:
 -- it does not wait for SQL in Redis' memory.
 local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
-  leases, checkpoints, ended, unacked, unique, events, lines = unpack(KEYS)
+  leases, checkpoints, ended, unacked, unique, reserved, events, lines = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
 local at, after_lead = text(now), text(now + lead)
@@ -80,7 +80,7 @@ bulk('ZREM', heartbeat_deadlines, ended_ids)
 bulk('ZREM', run_deadlines, ended_ids)
 bulk('HDEL', leases, ended_ids)
 bulk_keys('DEL', record_keys)
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 write_unique(unique, job, scheduled, tried, events, now)
 write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)

@@ -1,11 +1,11 @@
 -- expire: jobs that must be claimed by a time, and that nobody claimed by then, end EXPIRED, whatever they wait for.
 -- KEYS   expiries queue queues scheduled outbox counters owners doorbell job tried leases checkpoints ended unacked
---        unique events lines
+--        unique reserved events lines
 -- ARGV[1] limit: how many jobs to look at at most
 -- REPLY  per due job: EXPIRED tier | EMPTY (no such job waits for its first claim; it leaves expiries)
 -- TWICE  the script acts on what it finds: it does not find again what it ended
 local expiries, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended,
-  unacked, unique, events, lines = unpack(KEYS)
+  unacked, unique, reserved, events, lines = unpack(KEYS)
 local limit = ARGV[1]
 local now = time_ms()
 local at = text(now)
@@ -24,7 +24,7 @@ for i, id in ipairs(due) do
   end
 end
 
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 write_unique(unique, job, scheduled, tried, events, now)
 write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)

@@ -1,7 +1,7 @@
 -- fail: the holder ends an attempt without a result: the attempt failed and spends a retry, or the job goes back
 --        unharmed.
 -- KEYS   heartbeat_deadlines run_deadlines queue queues scheduled outbox counters owners doorbell job tried leases
---        checkpoints ended unacked attempts unique events alarms lines
+--        checkpoints ended unacked attempts unique reserved events alarms lines
 -- ARGV[1] later_limit: how often a generation may be later | 0 any number of times
 -- ARGV[2] later_age_ms: how long after its first attempt a generation may be later | 0 for ever
 -- ARGV[3] unknown_for_ms: how long a job waits for a worker that knows its type before it fails | 0 for ever
@@ -9,20 +9,23 @@
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] attempt: of the lease
 -- ARGV[n+2] token: of the lease
--- ARGV[n+3] report: 'fail' the attempt failed | 'release' the job goes back | 'later' the job goes back with a delay |
---        'unknown' the worker has no handler for the job's type
+-- ARGV[n+3] report: 'fail' the attempt failed | 'release' the job goes back: its worker never ran it, or ends |
+--        'return' the job goes back: its handler wants it so | 'later' the job goes back with a delay | 'unknown' the
+--        worker has no handler for the job's type
 -- ARGV[n+4] cause: of a failed attempt
 -- ARGV[n+5] message: the error of a failed attempt | why a job is later
 -- ARGV[n+6] final: '1' the job fails whatever retries are left | '0'
--- ARGV[n+7] delay_ms: how long the job waits in scheduled | 0 it is ready at once. An 'unknown' has its own delay.
+-- ARGV[n+7] delay_ms: how long the job waits in scheduled | 0 it is ready at once. An 'unknown' and a 'return' have
+--        their own delays.
 -- REPLY  per lease: OK at (it waits again) | FAILED at (no retry is left) | CANCELLED at (a cancel had been asked
 --        for) | LOST (not the stored lease; nothing changed)
 -- TWICE  tried or the end keeps the run's report and its answer: the same report again gets the same answer
 -- A later beyond one of its bounds spends a retry, as a failure with the cause LATER_LIMIT does.
 -- An unknown spends no retry. The job waits 2 s, and twice as long after each further unknown, up to 5 min. After
--- unknown_for_ms of nothing but unknowns the job fails.
+-- unknown_for_ms of nothing but unknowns the job fails. A return spends none either: after five in a row within a
+-- minute the job waits 1 s, and twice as long after each further return, up to 1 min.
 local heartbeat_deadlines, run_deadlines, queue, queues, scheduled, outbox, counters, owners, doorbell, job, tried,
-  leases, checkpoints, ended, unacked, attempts, unique, events, alarms, lines = unpack(KEYS)
+  leases, checkpoints, ended, unacked, attempts, unique, reserved, events, alarms, lines = unpack(KEYS)
 local later_limit, later_age, unknown_for = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = time_ms()
 local at = text(now)
@@ -36,6 +39,15 @@ local function exceeded_bound(first_claim, laters, delay)
     return 'later than ' .. text(math.floor(later_age / 1000)) .. ' s after its first attempt'
   end
   return nil
+end
+
+-- row_delay counts a report of a row of alike ones, and returns how long the job waits.
+local function row_delay(t, report)
+  local is_in_row = t.report == report and (report == 'unknown' or t.in_row >= 5 or now - t.since <= 60000)
+  if not is_in_row or t.in_row == 0 then t.in_row, t.since = 0, now end
+  t.in_row = t.in_row + 1
+  if report == 'unknown' then return math.min(2000 * 2 ^ (t.in_row - 1), 300000) end
+  return t.in_row < 5 and 0 or math.min(1000 * 2 ^ (t.in_row - 5), 60000)
 end
 
 local answers = {} -- "id attempt token report" of a job that this call ended -> its answer
@@ -68,17 +80,15 @@ for i = 4, #ARGV, 8 do
     local class, retries = lease.class, tonumber(lease.retries)
     local tier, t = class.tier, extras.keep(parse_tried(redis.call('HGET', tried, id)), lease)
     local exceeded = report == 'later' and exceeded_bound(lease.first_claim, t.laters, delay)
-    if report == 'unknown' then
-      if t.unknowns == 0 then t.since = now end
-      delay = math.min(2000 * 2 ^ t.unknowns, 300000)
-    end
+    local was_unknown = t.report == 'unknown' and t.in_row > 0
+    if report == 'unknown' or report == 'return' then delay = row_delay(t, report) else t.in_row = 0 end
     if lease.cancel then
       cause, message = 'CANCELLED', ''
     elseif exceeded then
       cause, message = 'LATER_LIMIT', string.sub(exceeded .. ': ' .. message, 1, 2048)
     elseif report == 'later' then
       cause, message = 'LATER', text(now + delay) .. ' ' .. message
-    elseif report == 'release' then
+    elseif report == 'release' or report == 'return' then
       cause, message = 'RELEASED', ''
     end
     local spends_retry = not lease.cancel and (report == 'fail' or exceeded)
@@ -107,10 +117,9 @@ for i = 4, #ARGV, 8 do
       elseif report == 'later' then
         t.laters = t.laters + 1
       end
-      if report ~= 'unknown' and t.unknowns > 0 and not spends_retry then
+      if report ~= 'unknown' and was_unknown and not spends_retry then
         t.cause, t.error = '-', '' -- they said that no worker knows the type
       end
-      t.unknowns = report == 'unknown' and t.unknowns + 1 or 0
       local run = format_run(attempt, text(retries), lease.first_claim, lease.started, lease.due, token)
       redis.call('HSET', tried, id, format_tried(t, run, report, 'OK', at))
       take_unique_again(unique, id, class, now)
@@ -131,7 +140,7 @@ for i = 4, #ARGV, 8 do
   reply[#reply + 1] = word
 end
 
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 write_unique(unique, job, scheduled, tried, events, now)
 write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)

@@ -1,6 +1,6 @@
 -- kill: a waiting job becomes a dead letter at once; a running job stays as it is.
 -- KEYS   queue queues scheduled expiries outbox counters owners doorbell job tried leases checkpoints ended unacked
---        unique events alarms lines
+--        unique reserved events alarms lines
 -- per job (n = 1, 4, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: only this generation is killed
@@ -9,7 +9,7 @@
 --        (otherwise) | EMPTY (no such job or generation)
 -- TWICE  a killed job answers FAILED without its tier
 local queue, queues, scheduled, expiries, outbox, counters, owners, doorbell, job, tried, leases, checkpoints, ended,
-  unacked, unique, events, alarms, lines = unpack(KEYS)
+  unacked, unique, reserved, events, alarms, lines = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply, killed = {}, {}
@@ -49,7 +49,7 @@ for i = 1, #ARGV, 3 do
   reply[#reply + 1] = word
 end
 
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 write_unique(unique, job, scheduled, tried, events, now)
 write_entries(queue, queues, doorbell, job, lines)
 write_counters(counters, owners)

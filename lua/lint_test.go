@@ -303,11 +303,11 @@ func (s *script) writesNumbersAsText() {
 	}
 }
 
-// removesFirst: a server that is full refuses a script whose first write adds. Only submit, rate and log may be
-// refused.
+// removesFirst: a server that is full refuses a script whose first write adds. Only submit, reserve, rate and log may
+// be refused.
 func (s *script) removesFirst() {
 	add := adding.FindStringIndex(s.body)
-	if s.name == "submit" || s.name == "rate" || s.name == "log" || add == nil {
+	if slices.Contains([]string{"submit", "reserve", "rate", "log"}, s.name) || add == nil {
 		return
 	}
 	if r := removing.FindStringIndex(s.body); r == nil || r[0] > add[0] {

@@ -23,15 +23,25 @@ var Prelude = func() (text string) {
 	return text
 }()
 
-// Names are the scripts' names, sorted: those of their files without .lua. The three files of the prelude are none of
-// them.
+// shared are the files that stand behind the prelude in front of some scripts: places in front of those that know
+// reserved places, room in front of those by which jobs come in.
+var shared = map[string][]string{
+	"recount": {"places"}, "reserve": {"places", "room"}, "restore": {"places"}, "submit": {"room"},
+	"unreserve": {"places"},
+}
+
+// notScripts are the files that stand in front of scripts.
+var notScripts = append(slices.Clone(inPrelude), "places", "room")
+
+// Names are the scripts' names, sorted: those of their files without .lua. The files that stand in front of scripts are
+// none of them.
 var Names = func() (names []string) {
 	found, err := fs.Glob(files, "*.lua")
 	if err != nil {
 		panic(err)
 	}
 	for _, file := range found {
-		if name := strings.TrimSuffix(file, ".lua"); !slices.Contains(inPrelude, name) {
+		if name := strings.TrimSuffix(file, ".lua"); !slices.Contains(notScripts, name) {
 			names = append(names, name)
 		}
 	}
@@ -47,5 +57,13 @@ func Source(name string) string {
 	return string(text)
 }
 
+// Own is what a script has behind the prelude: the files that it shares with some others, and its own.
+func Own(name string) (text string) {
+	for _, file := range append(slices.Clone(shared[name]), name) {
+		text += Source(file)
+	}
+	return text
+}
+
 // Script is a script as Redis is sent it: behind the prelude. It panics if there is none of this name.
-func Script(name string) string { return Prelude + Source(name) }
+func Script(name string) string { return Prelude + Own(name) }

@@ -36,7 +36,7 @@ func TestPreludeKeepsOff(t *testing.T) {
 	s := &script{name: "prelude", body: code.String()}
 	s.keepsOff()
 	s.writesNumbersAsText()
-	s.keepsLinesShort(lua.Prelude)
+	s.keepsLinesShort(lua.Prelude + lua.Source("places") + lua.Source("room"))
 	for _, wrong := range s.wrong {
 		t.Error(wrong)
 	}

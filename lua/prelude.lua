@@ -2,7 +2,7 @@
 --
 -- A job is spread over a few keys, so that a script reads and writes the jobs of a call with one command per key:
 --   job .. id       STRING "class\nhead\npayload": a living job; also an ended one until SQL has it, unless COMPLETED
---   tried           HASH id -> "run laters unknowns since crashes report word at cause error": a job that was tried or
+--   tried           HASH id -> "run laters in_row since crashes report word at cause error": a job that was tried or
 --                   delayed
 --   leases          HASH id -> "lease\nhead": a running job
 --   checkpoints     HASH id -> "attempt number checkpoint": what a handler saved
@@ -10,9 +10,10 @@
 --                   result: an ended job
 -- class = "tier queue generation max_retries owner max_run_ms [options]" is the same for a whole generation, and for
 -- most jobs of a call. head = "arrived score bytes type trace [options]"; bytes is the length of the payload. run =
--- "attempt retries first started due token". lease = class, run, "charge=" if the job has a line, "log=" if the job
--- has a log, "progress=" if the holder told how far the attempt is, and "cancel" if a user asked to cancel the job. In
--- tried, "log=" stands behind the crashes, and in an end both words stand behind n.
+-- "attempt retries first started due token". lease = class, run, "for=" with the ms that the lease lives without a
+-- heartbeat (unless restore wrote the lease), "charge=" if the job has a line, "log=" if the job has a log, "progress="
+-- if the holder told how far the attempt is, and "cancel" if a user asked to cancel the job. In tried, "log=" stands
+-- behind the crashes, and in an end "log=" and "progress=" stand behind n.
 -- docs/KEYS.md explains each word.
 
 -- text writes an integer as decimal digits, exact to 2^53. tostring would turn 15 digits into 1e+14.
@@ -37,8 +38,14 @@ local function slice_of(id) return string.sub(id, 1, 11) end
 -- read_class_options reads the options of a class, "name=value" in a fixed order, into its parts. It returns false for
 -- another text. line is the key of the job's line. uniq is the job's unique key: a hash, and while what the job holds
 -- the key: 'w' it waits, 'l' it lives, 's' and a number = so many seconds from its arrival. exp is the time in ms by
--- which the job must be claimed.
+-- which the job must be claimed. callback is the id of the job that SQL will owe when the job has ended, unless
+-- CANCELLED.
 local function read_class_options(class, options)
+  local before_callback, callback = string.match(options, '^(.*) callback=(%S+)$')
+  if callback then
+    class.callback, options = callback, before_callback
+    if options == '' then return true end
+  end
   local key, after_line = string.match(options, '^ line=(%S+)(.*)$')
   local rest = after_line or options
   if key then
@@ -83,6 +90,7 @@ local function parse_class(class_text)
     text = class_text, tier = bare.tier, queue = bare.queue, generation = bare.generation,
     max_retries = bare.max_retries, owner = bare.owner, max_run = bare.max_run, line = false, line_home = false,
     line_name = false, line_member = false, unique = false, unique_while = false, unique_ms = false, expires = false,
+    callback = false,
   }
   if options_at and not read_class_options(class, string.sub(class_text, options_at)) then return nil end
   parsed.classes[class_text] = class
@@ -141,15 +149,17 @@ local function parse_lease(stored)
     local class, run_text, options = string.match(bare, '^(.*) (%d+ %d+ %d+ %d+ %d+ [^ ]+)(.*)$')
     class = class and parse_class(class)
     if not class then return nil end
-    local charge, after_charge = string.match(options, '^ charge=(%d+)(.*)$')
-    local log_bytes, progress = extras.parse(after_charge or options)
+    local lease_for, after_for = string.match(options, '^ for=(%d+)(.*)$')
+    local charge, after_charge = string.match(after_for or options, '^ charge=(%d+)(.*)$')
+    local log_bytes, progress = extras.parse(after_charge or after_for or options)
     if not log_bytes then return nil end
     local run = parse_run(run_text)
     lease = {
       text = bare, class = class, run_text = run_text, attempt = run.attempt, retries = run.retries,
       first_claim = run.first_claim, started = run.started, due = run.due, token = run.token, cancel = cancel,
-      charge_text = charge and ' charge=' .. charge or '', charge = tonumber(charge or 0), options = options,
-      log_bytes = log_bytes, progress = progress,
+      fixed_words = (lease_for and ' for=' .. lease_for or '') .. (charge and ' charge=' .. charge or ''),
+      lease_for = tonumber(lease_for or 0), charge = tonumber(charge or 0), options = options, log_bytes = log_bytes,
+      progress = progress,
     }
     parsed.leases[lease_text] = lease
   end
@@ -159,7 +169,7 @@ end
 -- extras.lease returns what leases gets of a job whose log or progress has changed.
 function extras.lease(lease, log_bytes, progress, head)
   return table.concat({
-    lease.class.text, ' ', lease.run_text, lease.charge_text, extras.format(log_bytes, progress),
+    lease.class.text, ' ', lease.run_text, lease.fixed_words, extras.format(log_bytes, progress),
     lease.cancel and ' cancel' or '', '\n', head,
   })
 end
@@ -194,7 +204,7 @@ end
 -- earlier version lacks the crashes, and has the report, which is no number, in their place. progress is that of an
 -- attempt that ends.
 local function parse_tried(stored)
-  local run, laters, unknowns, since, crashes, report, word, at, cause, err =
+  local run, laters, in_row, since, crashes, report, word, at, cause, err =
     string.match(stored or '0 0 0 0 0 - 0 0 0 0 - - 0 - ',
       '^(%d+ %d+ %d+ %d+ %d+ %S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%S+) (.*)$')
   if not run then
@@ -206,7 +216,7 @@ local function parse_tried(stored)
     return t
   end
   return {
-    run = parse_run(run), laters = tonumber(laters), unknowns = tonumber(unknowns), since = tonumber(since),
+    run = parse_run(run), laters = tonumber(laters), in_row = tonumber(in_row), since = tonumber(since),
     crashes = tonumber(crashes), report = report, word = word, at = at, cause = cause, error = err, log_bytes = 0,
     progress = '',
   }
@@ -217,7 +227,7 @@ end
 local function format_tried(t, run, report, word, at)
   local crashes_and_log = text(t.crashes) .. extras.format(t.log_bytes, '')
   return table.concat({
-    run, text(t.laters), text(t.unknowns), text(t.since), crashes_and_log, report or '-', word or '-', at or '0',
+    run, text(t.laters), text(t.in_row), text(t.since), crashes_and_log, report or '-', word or '-', at or '0',
     t.cause, t.error,
   }, ' ')
 end
@@ -242,7 +252,7 @@ local function count_living(class, n, bytes)
 end
 
 -- count_job counts n more or fewer jobs for their tier and, unless they are in main, for their queue. A queue's
--- counters begin with '@', as no tier does.
+-- counters begin with '@' and a line's with '#', as no tier does.
 local function count_job(class, counter, n)
   change_counter(class.tier, counter, n)
   if class.queue ~= 'main' then change_counter('@' .. class.queue, counter, n) end
@@ -270,7 +280,7 @@ local function write_counters(counters, owners)
   for counter, tiers in pairs(counter_changes) do
     local sum = 0
     for tier, n in pairs(tiers) do
-      local is_queue, field = string.sub(tier, 1, 1) == '@', tier .. ':' .. counter
+      local is_queue, field = string.match(tier, '^[@#]') ~= nil, tier .. ':' .. counter -- or a line
       if not is_queue then sum = sum + n end
       local left = n == 0 or redis.call('HINCRBY', counters, field, text(n))
       if is_queue and left == 0 then redis.call('HDEL', counters, field) end -- names of queues come and go
@@ -480,6 +490,7 @@ end
 -- visible_at on.
 local end_entries = {} -- slice -> id, text, id, text, ...
 local ended_ids, outbox_entries = {}, {}
+local kept_places = {} -- id, place, id, place, ...: a job's callback takes over its place
 local function note_end(id, class, attempt, line, at, head, detail, visible_at)
   local slice_name = slice_of(id)
   local entries = end_entries[slice_name]
@@ -492,10 +503,18 @@ local function note_end(id, class, attempt, line, at, head, detail, visible_at)
   ended_ids[m + 1] = id
   outbox_entries[e + 1], outbox_entries[e + 2] = visible_at, outbox_member(id, class.generation, attempt)
   if class.unique then free_unique(id, class) end
+  if class.callback and string.sub(line, 1, 9) ~= 'CANCELLED' then
+    local bytes = bytes_of(head)
+    local k = #kept_places
+    local place = {'l', class.tier, 'main', class.owner, '1', text(bytes), 'end=' .. id .. ':' .. class.generation}
+    kept_places[k + 1], kept_places[k + 2] = class.callback, table.concat(place, ' ')
+    change_counter(class.tier, 'reserved', 1)
+    count_living(class, 1, bytes)
+  end
 end
 
 -- write_ends writes the ends that note_end kept. A slice has no time to live while SQL lacks one of its jobs.
-local function write_ends(outbox, ended, unacked, tried, checkpoints)
+local function write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
   for slice_name, entries in pairs(end_entries) do
     bulk('HSET', ended .. slice_name, entries)
     local n = #entries / 2 - 1
@@ -504,6 +523,7 @@ local function write_ends(outbox, ended, unacked, tried, checkpoints)
   bulk('ZADD', outbox, outbox_entries)
   drop_from_column(tried, ended_ids)
   drop_from_column(checkpoints, ended_ids)
+  bulk('HSET', reserved, kept_places)
 end
 
 -- end_with_record ends a job without a result. t has the cause and the error of its latest failed attempt. Its record

@@ -1,13 +1,14 @@
 -- recount: holds a partition's own keys to their types, and its counters, owners and unacked to its sets. It repairs
 --        the counts where the sets can be counted in one step.
 -- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners clock doorbell
---        quarantine crashed stuck job tried leases checkpoints ended unacked lines
+--        quarantine crashed stuck job tried leases checkpoints ended unacked reserved reserving lines
 -- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only
 -- ARGV[2] names: of the declared queues, with a space between them; '' none
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
-  quarantine, crashed, stuck, job, tried, leases, checkpoints, ended, unacked, lines = unpack(KEYS)
+  quarantine, crashed, stuck, job, tried, leases, checkpoints, ended, unacked, reserved, reserving,
+  lines = unpack(KEYS)
 local limit, names = tonumber(ARGV[1]), 'main ' .. ARGV[2]
 local reply = {}
 
@@ -45,6 +46,8 @@ repair_type(tried, 'tried', 'hash')
 repair_type(leases, 'leases', 'hash')
 repair_type(checkpoints, 'checkpoints', 'hash')
 repair_type(unacked, 'unacked', 'hash')
+repair_type(reserved, 'reserved', 'hash')
+repair_type(reserving, 'reserving', 'zset')
 repair_type(clock, 'clock', 'string')
 repair_type(quarantine, 'quarantine', 'zset')
 repair_type(crashed, 'suspects:crashed', 'zset')
@@ -74,7 +77,7 @@ for i = 1, #fields, 2 do
     fields[i + 1] = 0
   end
   stored_counters[fields[i]] = tonumber(fields[i + 1])
-  local counter = string.match(fields[i], '^[^@].*:(%l+)$')
+  local counter = string.match(fields[i], '^[^@#].*:(%l+)$')
   if counter then tier_sums[counter] = (tier_sums[counter] or 0) + stored_counters[fields[i]] end
 end
 
@@ -153,6 +156,35 @@ local function recount_waiting(ids, counter, unclaimed_counter)
   end
 end
 
+-- recount_places counts the reserved places, and removes those that cannot be read.
+local function recount_places()
+  local stored = redis.call('HGETALL', reserved)
+  for i = 1, #stored, 2 do
+    local place = places.parse(stored[i + 1])
+    if not place then
+      redis.call('HDEL', reserved, stored[i])
+      reply[#reply + 1] = 'REPAIRED place ' .. stored[i] .. ' cannot be read'
+    else
+      count_living(place, 1, place.bytes)
+      add_recounted(place.tier .. ':reserved', 1)
+      add_recounted(place.tier .. ':bytes', place.bytes)
+      add_recounted('bytes', place.bytes)
+      local unclaimed_counter = ({f = 'fresh', d = 'delayed'})[place.counts_as]
+      if unclaimed_counter then
+        add_recounted_job(place, unclaimed_counter)
+        add_recounted(unclaimed_counter, 1)
+      end
+      if place.counts_as == 'd' then
+        add_recounted(place.tier .. ':delayedbytes', place.bytes)
+        add_recounted('delayedbytes', place.bytes)
+      end
+      if place.counts_as == 'f' and place.line then
+        add_recounted('#' .. place.tier .. ':' .. place.line .. ':' .. place.queue .. ':reserved', 1)
+      end
+    end
+  end
+end
+
 -- recount_running counts the jobs of a set that have a lease, also for the keys of their lines.
 local running_of = {} -- key of lines -> how many of its attempts run
 local function recount_running(ids)
@@ -198,7 +230,7 @@ for _, name in ipairs(line_names) do
   ready_count = ready_count + redis.call('ZCARD', lines .. 'jobs:' .. name) - (is_in_queue and 1 or 0)
 end
 local running_count, outbox_count = redis.call('ZCARD', heartbeat_deadlines), redis.call('ZCARD', outbox)
-local living_count = ready_count + scheduled_count + running_count
+local living_count = ready_count + scheduled_count + running_count + redis.call('HLEN', reserved)
 if living_count <= limit then
   for _, name in ipairs(queue_names) do
     recount_waiting(redis.call('ZRANGE', key_of(name, queue, queues), '0', '-1'), 'ready', 'fresh')
@@ -209,8 +241,11 @@ if living_count <= limit then
   recount_waiting(redis.call('ZRANGE', scheduled, '0', '-1'), 'scheduled', 'delayed')
   recount_running(redis.call('ZRANGE', heartbeat_deadlines, '0', '-1'))
   recount_keys()
+  recount_places()
   for field in pairs(stored_counters) do
-    if field ~= 'acknowledged' and field ~= 'outbox_bytes' then add_recounted(field, 0) end
+    if field ~= 'acknowledged' and field ~= 'outbox_bytes' and string.match(field, '^[%w@#]') then
+      add_recounted(field, 0) -- else it is a mark of the reserved places
+    end
   end
   for _, field in ipairs(sorted(recounted)) do
     compare_counter(field, stored_counters[field] or 0, recounted[field], true)

@@ -1,10 +1,10 @@
--- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
---        limits it.
+-- restore: puts in jobs that SQL has: living jobs that Redis lost, jobs whose places are reserved, and dead jobs in
+--        their next generation. No capacity limits it. A job gives its reserved place back.
 -- KEYS   queue queues scheduled expiries heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job
---        tried leases checkpoints ended unacked attempts logs unique events lines
+--        tried leases checkpoints ended unacked attempts logs unique reserved reserving events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
--- per job (n = 3, 21, ...):
+-- per job (n = 3, 22, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: the generation to put in
 -- ARGV[n+2] tier: the name of the tier
@@ -24,14 +24,17 @@
 -- ARGV[n+15] queue_name: the queue in which the job waits
 -- ARGV[n+16] reason: why the job was killed
 -- ARGV[n+17] crashes: how many attempts of the generation lost their worker before the last one
+-- ARGV[n+18] is_counted: 1 the pool of an embedded server ran the job, and died with its Redis: that is a crash |
+--        0 Redis was lost, and the holder may live: reclaim takes the lease back at no cost
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job whose unique key another living job holds comes back as HELD, behind the jobs that are HELD already.
--- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
--- counts the crash.
+-- A job that was running comes back as running, in the hands of its holder, whose reports are LOST: the crashed watch
+-- takes it back. The token of the lease tells reclaim what that costs: 'holder:0' a crash, 'holder:free' nothing.
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
-  job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, events, lines = unpack(KEYS)
+  job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, reserved, reserving, events,
+  lines = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
@@ -53,7 +56,7 @@ local function find_earlier(id, generation)
   return nil, tonumber(e.run.attempt)
 end
 
-for i = 3, #ARGV, 18 do
+for i = 3, #ARGV, 19 do
   local id, generation, tier, priority = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local class_rest, arrived, descriptor, payload = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local attempt, retries, first_claim, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
@@ -61,6 +64,7 @@ for i = 3, #ARGV, 18 do
   local is_killed, reason, bytes = end_state == 'NEED_DISCARD', ARGV[i + 16], #payload
   local t = parse_tried(nil)
   t.crashes = tonumber(ARGV[i + 17])
+  local is_counted = ARGV[i + 18] == '1'
   local is_cancelled = end_state ~= '' and not is_killed
   local word, earlier_attempt = find_earlier(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
@@ -85,7 +89,8 @@ for i = 3, #ARGV, 18 do
     if holder ~= '' and not is_killed then
       state = 'PROCESSING'
       count_living(class, 1, bytes)
-      local lease = class.text .. ' ' .. format_run(attempt, retries, first_claim, started, '0', holder .. ':0')
+      local token = holder .. (is_counted and ':0' or ':free')
+      local lease = class.text .. ' ' .. format_run(attempt, retries, first_claim, started, '0', token)
       redis.call('HSET', leases, id, lease .. (is_cancelled and ' cancel' or '') .. '\n' .. head)
       if t.crashes > 0 then redis.call('HSET', tried, id, format_tried(t, run)) end
       heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
@@ -119,6 +124,7 @@ for i = 3, #ARGV, 18 do
     end
     note_event(events, id, tier, state, attempt, cause)
   end
+  if word == 'OK' or word == 'DUPLICATE' then places.free(reserved, reserving, id) end -- the job itself counts now
   reply[#reply + 1] = word
 end
 
@@ -126,7 +132,7 @@ bulk('ZADD', scheduled, scheduled_entries)
 bulk('ZADD', expiries, expiry_entries)
 bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
 bulk('ZADD', run_deadlines, run_entries)
-write_ends(outbox, ended, unacked, tried, checkpoints)
+write_ends(outbox, ended, unacked, tried, checkpoints, reserved)
 if last_arrival > 0 then redis.call('SET', clock, text(last_arrival)) end
 write_counters(counters, owners)
 publish(events, at)

@@ -12,9 +12,10 @@
 --        most jobs of a call share; owner '-' = none, '~' and a hash = a stranger's address; limit is the number of
 --        fresh or delayed jobs at which the tier is full, queue_limit the same of the queue; quota and queue_limit '-'
 --        = any number of jobs. Behind it, if the job has a line, ' line=<key>', if the job must be claimed by a time,
---        ' exp=<ms>', and if it has a unique key, ' uniq=<option of the class> on max_wait_ms held_limit': on says what
---        to do if another job holds the key; max_wait_ms = how long after its arrival a replaced job is due at the
---        latest, 0 = whenever; held_limit = the number of delayed jobs at which the tier is full
+--        ' exp=<ms>', if it has a callback, ' callback=<its id>', and if it has a unique key, ' uniq=<option of the
+--        class> on max_wait_ms held_limit': on says what to do if another job holds the key; max_wait_ms = how long
+--        after its arrival a replaced job is due at the latest, 0 = whenever; held_limit = the number of delayed jobs
+--        at which the tier is full
 -- ARGV[n+2] descriptor: the rest of the head: 'type trace' and, if the job has any, ' options'
 -- ARGV[n+3] payload: JSON
 -- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
@@ -22,8 +23,8 @@
 --        key) | TAKEN id (the same; nothing is accepted) | REPLACED id due (that job has the payload now, and is due
 --        then; 0 = at once, or HELD) | QUOTA (that many of its owner's jobs live) | FULL (its queue is full: queue; its
 --        line is full: line; its tier's share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE
---        (not_after has passed) | DUPLICATE arrived | REPLAY id (that job has the Idempotency-Key) | MISMATCH (the
---        same, and with another body)
+--        (not_after has passed, or Redis lacks reserved places) | DUPLICATE arrived | REPLAY id (that job has the
+--        Idempotency-Key) | MISMATCH (the same, and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is. A submit that made no job is decided
 --        anew
 local queue, queues, scheduled, expiries, counters, owners, clock, doorbell, job, tried, leases, ended, idempotency,
@@ -36,98 +37,7 @@ local at = text(arrived)
 local reply, records, scheduled_entries, expiry_entries = {}, {}, {}, {}
 local events_wanted = has_listeners(events)
 
--- Tiers fill a limit one after the other, the smallest share first, and each at most to its share. What a tier has
--- beyond its share (jobs that came due, were requeued or restored) keeps no other tier out.
-local tier_shares, share_of = {}, {} -- in the order of the shares; tier -> limit -> its share
-local share_pattern = '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)'
-for tier, fresh, delayed, delayed_bytes, living, bytes in string.gmatch(shares, share_pattern) do
-  local of = {
-    tier = tier, fresh = tonumber(fresh), delayed = tonumber(delayed), delayedbytes = tonumber(delayed_bytes),
-    living = tonumber(living), bytes = tonumber(bytes),
-  }
-  tier_shares[#tier_shares + 1], share_of[tier] = of, of
-end
-
-local counts = {} -- counter -> its value before this call
-local function read_counts()
-  local fields = redis.call('HGETALL', counters)
-  for i = 1, #fields, 2 do counts[fields[i]] = tonumber(fields[i + 1]) end
-end
-read_counts()
-
--- taken_before returns how much of a limit a tier had taken before this call.
-local function taken_before(tier, limit)
-  local function taken(counter) return math.max(counts[tier .. ':' .. counter] or 0, 0) end
-  -- Living jobs have no counter of their own: they are ready, scheduled or running.
-  if limit == 'living' then return taken('ready') + taken('scheduled') + taken('running') end
-  return taken(limit)
-end
-
--- used has how much of each limit is taken, or more than that: see is_full.
-local used = {
-  fresh = counts.fresh or 0, delayed = counts.delayed or 0, delayedbytes = counts.delayedbytes or 0,
-  living = 0, bytes = counts.bytes or 0,
-}
-for _, of in ipairs(tier_shares) do used.living = used.living + taken_before(of.tier, 'living') end
-
--- add_to_used counts what a job of this call takes of a limit. It adds all of it to used, which is at most too much.
-local taken_now = {fresh = {}, delayed = {}, delayedbytes = {}, living = {}, bytes = {}} -- limit -> tier -> n
-local function add_to_used(limit, tier, n)
-  taken_now[limit][tier] = (taken_now[limit][tier] or 0) + n
-  used[limit] = used[limit] + n
-end
-
--- add_up_used computes exactly how much of a limit is taken.
-local function add_up_used(limit)
-  local fills, others = {}, counts[limit] or 0 -- others = what tiers without a plan have
-  for i, of in ipairs(tier_shares) do
-    fills[i] = taken_before(of.tier, limit)
-    others = others - fills[i]
-  end
-  local sum = math.max(others, 0)
-  for i, of in ipairs(tier_shares) do
-    sum = math.max(sum, math.min(sum + fills[i] + (taken_now[limit][of.tier] or 0), of[limit]))
-  end
-  used[limit] = sum
-end
-
--- is_full says whether used has reached a number. Only then is used added up exactly.
-local function is_full(limit, number)
-  if used[limit] >= number then add_up_used(limit) end
-  return used[limit] >= number
-end
-
--- queue_full says whether a queue has as many jobs that were never claimed as it may have.
-local function queue_full(class, counter)
-  if not class.queue_limit then return false end
-  local name = '@' .. class.queue
-  local new = counter_changes[counter] and counter_changes[counter][name] or 0
-  return (counts[name .. ':' .. counter] or 0) + new >= class.queue_limit
-end
-
--- line_full says whether a line has as many ready jobs as its key may have in a line.
-local line_sizes = {} -- name of a line -> its jobs, with those of this call
-local function line_full(class)
-  local l = class.line and class.state.limits
-  if not l or l.waiting == 0 then return false end
-  local name = class.line.line_name
-  line_sizes[name] = line_sizes[name] or redis.call('ZCARD', lines .. 'jobs:' .. name)
-  return line_sizes[name] >= l.waiting
-end
-
--- exceeded_limit returns the limit that has no capacity for a job of this class, or nil. A HELD job counts as delayed.
-local function exceeded_limit(class, is_held)
-  local is_fresh = class.delay == 0 and not is_held
-  local count_limit = is_fresh and 'fresh' or 'delayed'
-  if queue_full(class, count_limit) then return 'queue' end
-  if is_fresh and line_full(class) then return 'line' end
-  if is_full(count_limit, is_held and class.held_limit or class.limit) then return count_limit end
-  for _, limit in ipairs(is_fresh and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
-    local of = share_of[class.tier]
-    if of and is_full(limit, of[limit]) then return limit end
-  end
-  return nil
-end
+local room = open_room(counters, owners, lines, shares)
 
 -- A submit rarely comes twice: only if any id of the call is known, earlier_answer asks for each job.
 local known_heads = {} -- id -> the head of a job that Redis has
@@ -167,15 +77,6 @@ local function earlier_answer(id, idempotency_key, body)
   return 'MISMATCH'
 end
 
--- quota_spent says whether as many of the owner's jobs live as the quota allows.
-local living_before = {} -- owner -> how many of its jobs lived before this call
-local function quota_spent(class)
-  local owner = class.owner
-  if not class.quota or owner == '-' then return false end
-  living_before[owner] = living_before[owner] or tonumber(redis.call('HGET', owners, owner) or 0)
-  return living_before[owner] + (owner_changes[owner] or 0) >= class.quota
-end
-
 -- read_all_keys reads the states of the keys of all lines of the call, once.
 local has_keys = false
 local function read_all_keys()
@@ -200,9 +101,11 @@ local function read_submit_class(submit_class)
   local line_option, after_line = string.match(rest, '^( line=%S+)(.*)$')
   rest = after_line or rest
   local expiry = string.match(rest, '^ exp=%d+') or ''
+  rest = string.sub(rest, #expiry + 1)
+  local callback = string.match(rest, '^ callback=%S+') or ''
   local option, on, max_wait, held_limit =
-    string.match(string.sub(rest, #expiry + 1), '^( uniq=%S+) (%S+) (%d+) (%d+)$')
-  class_text = class_text .. (line_option or '') .. (option or '') .. expiry
+    string.match(string.sub(rest, #callback + 1), '^( uniq=%S+) (%S+) (%d+) (%d+)$')
+  class_text = class_text .. (line_option or '') .. (option or '') .. expiry .. callback
   local class = {
     tier = tier, queue = queue_name, owner = owner, limit = tonumber(limit), delay = tonumber(delay),
     quota = tonumber(quota), queue_limit = tonumber(queue_limit), score = score, class_line = class_text .. '\n',
@@ -234,8 +137,8 @@ end
 -- replace gives a job that was never claimed another payload, and the time of its new submit. A HELD job gets another
 -- tier and queue too. It returns the word.
 local function replace(id, old, old_head, old_score, class, descriptor, payload)
-  local bytes, of, is_held = #payload, share_of[class.tier], is_held_score(old_score)
-  if bytes > bytes_of(old_head) and of and is_full('bytes', of.bytes) then return 'FULL bytes' end
+  local bytes, of, is_held = #payload, room.share_of[class.tier], is_held_score(old_score)
+  if bytes > bytes_of(old_head) and of and room.is_full('bytes', of.bytes) then return 'FULL bytes' end
   local since, score = string.match(old_head, '^(%d+) (%d+)')
   if is_held then score = text(class.priority * base + tonumber(since)) end
   local due = class.delay > 0 and now + class.delay or 0
@@ -245,7 +148,7 @@ local function replace(id, old, old_head, old_score, class, descriptor, payload)
   count_waiting(old, not old_score, true, -1, bytes_of(old_head))
   count_living(class.unique, 1, bytes)
   count_waiting(class.unique, not is_held and due == 0, true, 1, bytes)
-  add_to_used('bytes', class.tier, math.max(bytes - bytes_of(old_head), 0))
+  room.add('bytes', class.tier, math.max(bytes - bytes_of(old_head), 0))
   local head = table.concat({since, score, text(bytes), descriptor}, ' ')
   redis.call('SET', job .. id, class.class_line .. head .. '\n' .. payload)
   if old.expires then redis.call('ZREM', expiries, id) end
@@ -334,17 +237,17 @@ for i = 5, #ARGV, 5 do
   end
   local word = earlier_answer(id, idempotency_key, body) or 'OK'
   local holder -- what the unique key has, if the job is HELD behind its holder
-  if word == 'OK' and now > not_after then
+  if word == 'OK' and (now > not_after or not room.is_whole) then
     word = 'LATE'
   elseif word == 'OK' and class.unique then
     word, holder = ask_holder(class, descriptor, payload)
     word = word or 'OK'
     is_written = is_written or string.sub(word, 1, 8) == 'REPLACED'
   end
-  if word == 'OK' and quota_spent(class) then
+  if word == 'OK' and room.quota_spent(class) then
     word = 'QUOTA'
   elseif word == 'OK' then
-    local limit = exceeded_limit(class, holder)
+    local limit = room.full_limit(class, holder)
     if limit then word = 'FULL ' .. limit end
   end
   if word == 'OK' then
@@ -353,8 +256,7 @@ for i = 5, #ARGV, 5 do
     word, known_heads[id], is_written = (holder and 'HELD ' or 'OK ') .. at, head, true
     count_living(class, 1, bytes)
     count_waiting(class, is_ready, true, 1, bytes)
-    add_to_used('living', tier, 1)
-    add_to_used('bytes', tier, bytes)
+    room.take(class, is_ready, bytes)
     if class.unique then
       accept_unique(id, class, record, head, holder)
     else
@@ -368,14 +270,6 @@ for i = 5, #ARGV, 5 do
       else
         scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = class.due, id
       end
-    end
-    if is_ready then
-      add_to_used('fresh', tier, 1)
-      local size = class.line and line_sizes[class.line.line_name]
-      if size then line_sizes[class.line.line_name] = size + 1 end
-    else
-      add_to_used('delayed', tier, 1)
-      add_to_used('delayedbytes', tier, bytes)
     end
     if events_wanted then
       note_event(events, id, tier, holder and 'HELD' or delay == 0 and 'PENDING' or 'SCHEDULED')

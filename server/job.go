@@ -32,14 +32,16 @@ var (
 	ErrStopping  = handler.ErrDraining  // the server stops: the job goes back to its queue, no retry spent
 )
 
-// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left.
+// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left. A nil err fails the job
+// too.
 func Permanent(err error) error { return handler.Permanent(err) }
 
-// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt instead of the tier's
-// backoff.
+// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt, at most a day, instead
+// of the tier's backoff. A nil err fails the attempt too.
 func RetryAfter(d time.Duration, err error) error { return handler.RetryAfter(d, err) }
 
-// Later gives the job back for d without spending a retry. Beyond the server's limits for later it spends one.
+// Later gives the job back for d, at most 365 days, without spending a retry. Beyond the server's limits for later it
+// spends one.
 func Later(d time.Duration) error { return handler.Later(d) }
 
 // LaterBecause is Later with a reason, of which the job's history keeps at most 512 bytes.
@@ -63,9 +65,10 @@ const MaxCheckpoint = handler.MaxCheckpoint
 
 // Checkpoint stores the progress of the running job, any value that becomes at most MaxCheckpoint bytes of JSON, and
 // replaces the checkpoint before. After a nil error a later attempt of the same generation finds it in Job.Checkpoint.
-// The error is ErrLeaseLost if another worker may hold the job now, or the store's error if it did not answer.
+// It fails for a value that is no JSON, has more than 32 levels or a name twice. The error is ErrLeaseLost if another
+// worker may hold the job now, or the store's error if it did not answer.
 func Checkpoint(ctx context.Context, progress any) error {
-	text, err := json.Marshal(progress)
+	text, err := handler.Encode(progress)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}

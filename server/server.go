@@ -64,7 +64,8 @@ type Validator interface{ Validate() error }
 // Handle makes fn the handler of a job type. In is decoded from the payload; an absent payload is the zero In. A submit
 // with unknown fields, or whose *In is a Validator that refuses it, is answered 422. Out is encoded as the result. An
 // error fails the attempt, and the tier decides whether there is another; see also Permanent, RetryAfter and Later.
-// fn may run more than once for a job, and must return soon after its context ends. Register all handlers before Run.
+// fn may run more than once for a job, and must return soon after its context ends. Whatever fn does costs at most its
+// own attempt, except if it ends the process. Register all handlers before Run.
 func Handle[In, Out any](s *Server, typ string, fn func(context.Context, In) (Out, error)) {
 	if s.types[typ] || typ == "" {
 		s.wrong = errors.Join(s.wrong, fmt.Errorf("server: the type %q has two handlers, or no name", typ))
@@ -87,6 +88,8 @@ func (s *Server) Run(ctx context.Context) error {
 	log := s.log
 	if log == nil {
 		log = app.NewLogger(c, os.Stderr)
+	} else {
+		log = slog.New(handler.ContainLog(log.Handler()))
 	}
 	return app.Run(ctx, c, app.Options{
 		Version: s.version, Out: s.out, Log: log,

@@ -42,7 +42,7 @@ type Plan struct {
 	Tier              string
 	Priority          int
 	MaxRetries        int
-	MaxCrashes        int
+	MaxCrashes        *int          // nil = a crash counts as a retry
 	OwnSlots          int           // of each process
 	Lines             string        // which jobs wait in lines by key: off, key or owner; "" = off
 	MaxWait           time.Duration // 0 = jobs may wait for ever

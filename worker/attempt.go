@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
 	"time"
 )
 
@@ -14,19 +18,24 @@ type attempt struct {
 	w      *Worker
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	ends   time.Time   // the maximum processing time
-	clock  *time.Timer // ends the context when the lease or the time is over
+	stop   context.CancelFunc // frees the context's timer
+	ends   time.Time          // the maximum processing time
+	clock  *time.Timer        // ends the context when the lease is over
+	cause  error              // why the context had ended when the handler returned; nil = it had not
 
 	// Of the worker's mutex.
 	until  time.Time // the lease is surely held until then
 	beatAt time.Time // when the next heartbeat is due
+	sayAt  time.Time // when the checkpoint or the progress is due; zero = neither waits
+	alone  bool      // they go in a heartbeat of their own, because the server refused one with them
 	done   bool      // the handler has returned
+	said   bool      // the log says that the time is over
 	lost   bool      // the server says that the job is not this worker's any more
 
 	// The checkpoint of the highest number, and who waits for it to be stored.
-	progress      json.RawMessage // nil = stored, or none
-	saves, stored int
-	savers        []saver
+	checkpoint json.RawMessage // nil = stored, refused, or none
+	saves      int
+	savers     []saver
 
 	told told
 }
@@ -39,32 +48,97 @@ type lease struct {
 	EndsInMs         int64  `json:"endsInMs"`
 }
 
+// saver waits for a checkpoint. It gets nil, or why the server refuses it.
 type saver struct {
-	number int
-	stored chan struct{}
+	number   int
+	answered chan error
 }
 
 type attemptKey struct{}
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// start runs the handler of a job whose claim was sent at a certain time.
-func (w *Worker) start(handlers context.Context, j *claimed, sent time.Time) {
+// The bounds of the time between two heartbeats of a lease, and of what a heartbeat extends a lease by.
+const (
+	leastBeatEvery = 100 * time.Millisecond
+	mostLease      = time.Hour
+)
+
+// nextBeat returns when the next heartbeat is due for a lease that was extended at a time for so long.
+func (a *attempt) nextBeat(from time.Time, held time.Duration) time.Time {
+	return from.Add(min(max(ms(a.HeartbeatEveryMs), leastBeatEvery), held/3))
+}
+
+// start runs the handler of a job. Its times count from a time of this process' clock.
+func (w *Worker) start(handlers context.Context, j *claimed, from time.Time) {
 	a := &attempt{Job: j.Job, lease: j.lease, w: w, told: told{first: 1}}
 	if string(a.Checkpoint) == "null" {
 		a.Checkpoint = nil
 	}
-	a.until, a.ends = sent.Add(ms(a.LeaseForMs)), sent.Add(ms(a.EndsInMs))
-	a.beatAt = sent.Add(ms(a.HeartbeatEveryMs))
-	a.ctx, a.cancel = context.WithCancelCause(context.WithValue(handlers, attemptKey{}, a))
+	held := min(ms(a.LeaseForMs), mostLease)
+	a.until, a.ends = from.Add(held), from.Add(ms(a.EndsInMs))
+	a.beatAt = a.nextBeat(from, held)
+	var timed context.Context
+	own := context.WithValue(handlers, attemptKey{}, a)
+	timed, a.stop = context.WithDeadlineCause(own, a.ends, &ended{ErrMaxTime, a, ""})
+	a.ctx, a.cancel = context.WithCancelCause(timed)
 	w.mu.Lock()
 	w.held[a.Sealed] = a
 	a.clock = time.AfterFunc(time.Until(a.soonest()), a.tick)
 	w.mu.Unlock()
-	go func() {
-		result, err := w.handle(a.ctx, &a.Job)
-		a.finish(result, err)
+	go a.run()
+}
+
+// run runs the handler. Its report follows whatever the handler does, except if it ends the process.
+func (a *attempt) run() {
+	var said *entry
+	defer func() {
+		if said == nil { // runtime.Goexit in a method of a panic's value
+			said = a.fails(failure{Message: goexit}, wish{})
+		}
+		a.finish(said)
 	}()
+	defer func() {
+		p := recover()
+		switch {
+		case said != nil:
+		case p == nil:
+			said = a.fails(failure{Message: goexit, Stack: cut(string(debug.Stack()), mostText)}, wish{})
+		default:
+			stack := cut(string(debug.Stack()), mostText)
+			said = a.fails(failure{Message: textOf(p), Type: "panic", Stack: stack}, wish{})
+		}
+	}()
+	said = a.says(a.w.handle(a.ctx, &a.Job))
+}
+
+// ended is why an attempt's context has ended. Its text is made when it is read: most attempts end in time.
+type ended struct {
+	kind error
+	a    *attempt
+	text string // "" = the time is over
+}
+
+func (c *ended) Error() string {
+	text := c.text
+	if text == "" {
+		text = c.a.over()
+	}
+	return fmt.Sprintf("%v: job %s (%s): %s", c.kind, c.a.ID, c.a.Type, text)
+}
+
+func (c *ended) Unwrap() error { return c.kind }
+
+// over is what the log says when the time is over.
+func (a *attempt) over() string {
+	took := strconv.FormatFloat(math.Round(ms(a.EndsInMs).Seconds()*10)/10, 'f', -1, 64)
+	return "the attempt ended after " + took + " s, its maximum processing time; raise it with " +
+		"maxProcessingSeconds of the queue or maxProcessingTimeMs of the tier"
+}
+
+// warn writes a line about the job into the worker's log. The worker's mutex is not held.
+func (a *attempt) warn(text string, more ...any) {
+	a.w.log.Warn(text, append([]any{"job_id", a.ID, "type", a.Type}, more...)...)
 }
 
 // soonest returns when the attempt has to end unless a heartbeat extends its lease.
@@ -75,113 +149,78 @@ func (a *attempt) soonest() time.Time {
 	return a.ends
 }
 
-// tick ends the handler's context if the lease or the time is over.
+// The texts about a lease that is lost while the handler runs.
+const (
+	notExtended = "the lease was lost, another worker may run the job: no heartbeat was answered in time"
+	takenBack   = "the lease was lost, another worker may run the job: the server has taken the job back"
+	stillRuns   = "the handler still runs although its attempt has ended; its slot stays taken"
+)
+
+// stillAfter is how long a handler may run after its lease was lost before the log says so.
+const stillAfter = 2 * time.Second
+
+// tick ends the handler's context if the lease is over, and says so, or that the time is over.
 func (a *attempt) tick() {
 	a.w.mu.Lock()
-	defer a.w.mu.Unlock()
-	now := time.Now()
+	now, text := time.Now(), ""
+	cause := context.Cause(a.ctx)
 	switch {
 	case a.done:
 	case !now.Before(a.ends):
-		a.cancel(ErrMaxTime)
+		if cause == nil || errors.Is(cause, ErrMaxTime) {
+			text, a.said = a.over(), true
+		}
 	case !now.Before(a.until):
-		a.cancel(ErrLeaseLost)
+		if cause == nil {
+			text = notExtended
+			a.cancel(&ended{ErrLeaseLost, a, text})
+		}
 	default:
 		a.clock.Reset(time.Until(a.soonest()))
 	}
+	a.w.mu.Unlock()
+	if text != "" {
+		a.warn(text)
+	}
 }
 
-// finish gives the attempt's place free and hands over its report.
-func (a *attempt) finish(result json.RawMessage, err error) {
-	text := a.says(result, err)
-	a.tellRest()
+// still says in the log that the handler of a lost lease still runs.
+func (a *attempt) still() {
+	a.w.mu.Lock()
+	done := a.done
+	a.w.mu.Unlock()
+	if !done {
+		a.warn(stillRuns)
+	}
+}
+
+// finish frees the attempt's slot and hands over its report.
+func (a *attempt) finish(said *entry) {
 	a.clock.Stop()
+	a.cause = context.Cause(a.ctx)
+	a.tellRest() // takes time that is not the handler's
 	a.cancel(nil)
+	a.stop()
+	r := newReport(a, said)
 	w := a.w
 	w.mu.Lock()
 	a.done = true
 	w.free++
-	if a.lost {
+	lost := a.lost
+	late := errors.Is(a.cause, ErrMaxTime) && !a.said // the handler returned at once
+	if lost {
 		delete(w.held, a.Sealed)
 	} else {
-		w.ended = append(w.ended, &report{attempt: a, text: text})
+		w.ended = append(w.ended, r)
 	}
 	w.mu.Unlock()
+	if late {
+		a.warn(a.over())
+	}
+	if lost {
+		r.late()
+	}
 	w.wakeClaimers()
 	signal(w.toSend)
 	signal(w.beatIt)
-}
-
-// The members of a report.
-type (
-	entry struct {
-		Lease     string     `json:"lease"`
-		Completed *completed `json:"completed,omitempty"`
-		Failed    *failed    `json:"failed,omitempty"`
-		Released  *released  `json:"released,omitempty"`
-	}
-	completed struct {
-		Result json.RawMessage `json:"result"`
-	}
-	failed struct {
-		Error      failure `json:"error"`
-		Permanent  bool    `json:"permanent,omitempty"`
-		RetryAfter *int64  `json:"retryAfterSeconds,omitempty"`
-	}
-	failure struct {
-		Message string `json:"message"`
-		Type    string `json:"type,omitempty"`
-		Stack   string `json:"stack,omitempty"`
-	}
-	released struct {
-		Delay  int64  `json:"delaySeconds,omitempty"`
-		Reason string `json:"reason,omitempty"`
-	}
-)
-
-// says returns the report of a handler's end.
-func (a *attempt) says(result json.RawMessage, err error) []byte {
-	e := entry{Lease: a.Sealed}
-	var (
-		later     laterError
-		retry     retryError
-		permanent permanentError
-		unknown   unknownType
-		panics    panicked
-	)
-	cause := context.Cause(a.ctx)
-	switch {
-	case err == nil:
-		e.Completed = &completed{result}
-	case errors.As(err, &later):
-		e.Released = &released{max(seconds(later.after), 1), short(later.reason)}
-	case errors.As(err, &permanent):
-		e.Failed = &failed{Error: failure{Message: short(err.Error())}, Permanent: true}
-	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
-		e.Released = &released{} // the worker disturbed the handler, which must not cost a retry
-	case errors.As(err, &retry):
-		after := max(seconds(retry.after), 0)
-		e.Failed = &failed{Error: failure{Message: short(err.Error())}, RetryAfter: &after}
-	case errors.As(err, &unknown):
-		e.Failed = &failed{Error: failure{Message: short(err.Error()), Type: "UNKNOWN_JOB_TYPE"}}
-	case errors.As(err, &panics):
-		e.Failed = &failed{Error: failure{Message: short(panics.message), Type: "panic", Stack: short(panics.stack)}}
-	default:
-		e.Failed = &failed{Error: failure{Message: short(err.Error())}}
-	}
-	return encoded(e)
-}
-
-// seconds rounds up: a wait is never shorter than a handler asked for.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
-// short cuts a text: the server keeps less than this of it.
-func short(text string) string { return text[:min(len(text), 4096)] }
-
-func encoded(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // only texts, numbers and JSON that was checked
-	}
-	return text
 }

@@ -34,6 +34,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.ErrorCode, r.Detail) }
 
+// attrs returns the attributes of a line about a refusal, which may be nil.
+func (r *refusal) attrs() []any {
+	if r == nil {
+		return nil
+	}
+	return []any{"why", r.Error()}
+}
+
 // forNow says whether the same call may succeed later.
 func (r *refusal) forNow() bool { return r.Status >= 500 || r.Status == http.StatusTooManyRequests }
 
@@ -56,7 +64,7 @@ func (w *Worker) callAt(ctx context.Context, path, verb string, body, answer any
 	if w.token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.token)
 	}
-	resp, err := w.http.Do(req)
+	resp, err := w.do(req)
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
@@ -80,10 +88,25 @@ func (w *Worker) callAt(ctx context.Context, path, verb string, body, answer any
 	case len(text) > mostAnswer:
 		return fmt.Errorf("%s: the answer has more than %d bytes", verb, mostAnswer)
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
+	if own, is := answer.(reader); is {
+		err = own.read(text)
+	} else {
+		err = json.Unmarshal(text, answer)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: the answer is not understood: %w", verb, err)
 	}
 	return nil
+}
+
+// do sends a request. The transport may be the program's own, and panic.
+func (w *Worker) do(req *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the HTTP client panics: %s", textOf(p))
+		}
+	}()
+	return w.http.Do(req)
 }
 
 // pause returns the wait after some failures in a row: 100 ms, doubling to 5 s, of which a random half is left out, and

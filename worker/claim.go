@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -52,21 +54,12 @@ func (w *Worker) info() infoBody {
 	return infoBody{host, os.Getpid(), w.version, "go", w.places, w.running()}
 }
 
-// claimed is a job in the answer to a claim.
-type claimed struct {
-	Job
-	lease
-}
-
-type claimAnswer struct {
-	State        string     `json:"state"`
-	RetryAfterMs int64      `json:"retryAfterMs"`
-	Reported     []reported `json:"reported"`
-	Jobs         []claimed  `json:"jobs"`
-}
+// unknownQueue is how long a claim is repeated that the server answers with UNKNOWN_QUEUE: another process may have
+// declared the queue a moment ago.
+const unknownQueue = 10 * time.Second
 
 // claim makes a claim and repeats it until it is answered; the answer is nil if it was given up. It carries the
-// reports that wait. sent is when the call that was answered was sent. The error is the refusal of a first claim.
+// reports that wait. The time is the one from which the times of the answer count. The error ends the worker.
 func (w *Worker) claim(ctx, calls context.Context, c *claimBody, by *claimer) (*claimAnswer, time.Time, error) {
 	first := time.Now()
 	carried := w.takeReports(by)
@@ -76,11 +69,12 @@ func (w *Worker) claim(ctx, calls context.Context, c *claimBody, by *claimer) (*
 		var answer claimAnswer
 		err := w.call(ctx, "claim", c, &answer, claimWait+callTime)
 		if err == nil {
+			by.unknown = time.Time{}
 			again, err := w.acknowledge(carried, answer.Reported)
 			if w.putBack(again); err != nil {
 				w.log.Warn("reports were not carried out, and are sent again", "reports", len(again), "err", err)
 			}
-			return &answer, sent, nil
+			return &answer, answer.since(sent), nil
 		}
 		c.Repeat++
 		// The reports go alone from here: if they are why the claim is refused, the next one is not.
@@ -91,19 +85,50 @@ func (w *Worker) claim(ctx, calls context.Context, c *claimBody, by *claimer) (*
 			w.giveBack(calls, c)
 			return nil, sent, nil //nolint:nilerr // the claim failed because Run ends
 		}
-		var refused *refusal
-		final := errors.As(err, &refused) && refused.final()
-		if final && !by.taken && !withReports && refused.Status != http.StatusNotFound {
-			return nil, sent, fmt.Errorf("worker: %w", err)
+		if err := by.refused(err, c, withReports); err != nil {
+			return nil, sent, err
 		}
-		if !final || !withReports {
+		if refused, _ := errors.AsType[*refusal](err); refused == nil || !refused.final() || !withReports {
 			w.log.Warn("a claim failed, and is made again", "err", err)
-			rest(ctx, pause(failures, err))
+			wait := pause(failures, err)
+			if !by.unknown.IsZero() {
+				wait = min(wait, time.Second)
+			}
+			rest(ctx, wait)
 		}
 		if time.Since(first) > claimLife {
 			return nil, sent, nil // the next claim has another id
 		}
 	}
+}
+
+// refused returns the error that ends the worker, if a claim's error does: the first claim is refused, or the queue is
+// not known for a while.
+func (c *claimer) refused(err error, body *claimBody, withReports bool) error {
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return nil
+	}
+	if refused.ErrorCode != "UNKNOWN_QUEUE" {
+		c.unknown = time.Time{}
+		if refused.final() && !c.taken && !withReports && refused.Status != http.StatusNotFound {
+			return fmt.Errorf("worker: %w", err)
+		}
+		return nil
+	}
+	if c.unknown.IsZero() {
+		c.unknown = time.Now()
+	}
+	if c.second || time.Since(c.unknown) < unknownQueue {
+		return nil
+	}
+	queue := body.Queues[0]
+	for _, name := range body.Queues {
+		if strings.Contains(refused.Detail, strconv.Quote(name)) {
+			queue = name
+		}
+	}
+	return fmt.Errorf("worker: %w; declare the queue first: tierq queues declare %s --type %s", err, queue, c.w.firstType)
 }
 
 // giveBack repeats a claim whose answer the worker did not wait for, and releases the jobs that the claim has got.
@@ -115,13 +140,19 @@ func (w *Worker) giveBack(calls context.Context, c *claimBody) {
 		w.log.Warn("the last claim was not answered; if it got jobs, they wait for the end of their leases", "err", err)
 		return
 	}
-	for i := range answer.Jobs {
-		j := &answer.Jobs[i]
-		a := &attempt{Job: j.Job, lease: j.lease, w: w, done: true, beatAt: time.Now().Add(time.Hour)}
-		text := encoded(entry{Lease: a.Sealed, Released: &released{}})
+	for _, j := range answer.Jobs {
+		if j == nil {
+			continue
+		}
+		a := &attempt{Job: j.Job, lease: lease{Sealed: j.Sealed}, w: w, done: true, beatAt: time.Now().Add(time.Hour)}
 		w.mu.Lock()
-		w.held[a.Sealed] = a
+		first := w.leases.first(j.Sealed)
+		if first {
+			w.held[j.Sealed] = a
+		}
 		w.mu.Unlock()
-		w.putBack([]*report{{attempt: a, text: text}})
+		if first {
+			w.putBack([]*report{newReport(a, &entry{Lease: j.Sealed, Released: &released{}})})
+		}
 	}
 }

@@ -13,15 +13,18 @@ import (
 type claimer struct {
 	w      *Worker
 	second bool
-	taken  bool          // the server has taken a claim
-	number int           // of its last claim
-	freed  chan struct{} // holds one when a place may have become free
+	taken  bool // the server has taken a claim
+	number int  // of its last claim
+	empty  int  // answers in a row that came at once and had no job
+	// unknown is since when claims are answered with nothing but UNKNOWN_QUEUE; zero = they are not
+	unknown time.Time
+	freed   chan struct{} // holds one when a place may have become free
 
 	hungry bool // of the worker's mutex: it claims as soon as a place is free, and takes reports along
 }
 
 // claims asks for jobs until ctx ends or an operator ends the worker. Calls after that have the context calls, and
-// handlers the context handlers. The error is the server's refusal of the first claim.
+// handlers the context handlers. The error is the server's refusal of the first claim, or of the queue.
 func (w *Worker) claims(ctx, calls, handlers context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,31 +71,68 @@ func (c *claimer) claim(ctx, calls, handlers context.Context, start string, plac
 	if !c.second {
 		body.Wait = int64(claimWait / time.Second)
 	}
-	answer, sent, err := w.claim(ctx, calls, &body, c)
+	asked := time.Now()
+	answer, from, err := w.claim(ctx, calls, &body, c)
 	if answer == nil {
 		answer = &claimAnswer{}
 	} else {
 		c.taken = true
 		w.heard(answer.State)
 	}
-	if answer.State == "quiet" && answer.RetryAfterMs == 0 {
-		answer.RetryAfterMs = 1000
-	}
-	if c.second {
-		answer.RetryAfterMs = 0 // the first claimer waits; this one claims again once there are too many jobs
-	}
+	jobs := w.take(answer.Jobs, places)
+	rests := c.rests(answer, len(jobs), time.Since(asked))
 	w.mu.Lock()
 	w.asked -= places
-	w.free -= len(answer.Jobs)
-	w.busy = len(answer.Jobs) == places
-	c.hungry = answer.RetryAfterMs == 0 && !w.terminated() && (!c.second || w.busy)
+	w.free -= len(jobs)
+	w.busy = len(jobs) == places
+	c.hungry = rests == 0 && !w.terminated() && (!c.second || w.busy)
 	w.mu.Unlock()
-	for i := range answer.Jobs {
-		w.start(handlers, &answer.Jobs[i], sent)
+	for _, j := range jobs {
+		w.start(handlers, j, from)
 	}
 	signal(w.beatIt)
 	w.wakeClaimers()
-	return ms(min(answer.RetryAfterMs, 60_000)), err
+	return rests, err
+}
+
+// rests returns how long a claimer makes no further claim after an answer. A server that has no job holds the claim: if
+// it answers at once instead, and asks for no wait, the claimer waits by itself.
+func (c *claimer) rests(answer *claimAnswer, jobs int, took time.Duration) time.Duration {
+	if jobs > 0 || took > time.Second {
+		c.empty = 0
+	} else {
+		c.empty++
+	}
+	asked := ms(int64(min(max(answer.RetryAfterMs, 0), 60_000)))
+	switch {
+	case c.second: // the first claimer waits; this one claims again once there are too many jobs
+		return 0
+	case answer.State == "quiet" && asked == 0:
+		return time.Second
+	case asked == 0 && c.empty > 0:
+		return min(pause(c.empty, nil), time.Second)
+	}
+	return asked
+}
+
+// take returns the jobs of an answer that the worker runs: at most as many as it asked for, and each lease once. It
+// leaves the others to the ends of their leases.
+func (w *Worker) take(all []*claimed, places int) (jobs []*claimed) {
+	for i, j := range all {
+		if j == nil {
+			w.log.Warn("a job of the answer to a claim cannot be read; it waits for the end of its lease", "number", i+1)
+			continue
+		}
+		w.mu.Lock()
+		ok := len(jobs) < places && w.leases.first(j.Sealed)
+		w.mu.Unlock()
+		if !ok {
+			w.log.Warn("a job was handed out twice, or was not asked for; it waits for the end of its lease", "job_id", j.ID)
+			continue
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs
 }
 
 // awaitPlaces waits for free places, and returns how many the claim may fill; 0 if ctx has ended. While there are more

@@ -45,6 +45,12 @@ type fakeServer struct {
 	// fault decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
 	// lost; above, it is refused with this status.
 	fault func(verb string, n int, body []byte) int
+	// raw is the answer to the nth call of a verb; "" = as usual.
+	raw func(verb string, n int) string
+	// refuses is why the server refuses what an entry of a heartbeat has beside its lease; nil = it does not.
+	refuses func(b *beat) *refusal
+	unknown func(verb string) string // the body of a 404; "" = none
+	held    time.Duration            // claims and heartbeats are held for so long
 }
 
 func newFake(t *testing.T) *fakeServer {
@@ -53,6 +59,8 @@ func newFake(t *testing.T) *fakeServer {
 		copies: map[string]bool{}, counts: map[string]int{}, words: map[string]string{}, saved: map[string][]string{}, state: "run",
 		logs: map[string][]string{}, tells: map[string][]string{},
 		fault: func(string, int, []byte) int { return 0 }, hold: func() bool { return false },
+		raw: func(string, int) string { return "" }, refuses: func(*beat) *refusal { return nil },
+		unknown: func(string) string { return "" },
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
@@ -82,7 +90,20 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 		s.numbered(body)
 	}
 	fault := s.fault(verb, s.counts[verb], body)
+	raw, hold, refusal := s.raw(verb, s.counts[verb]), s.held, s.unknown(verb)
 	s.mu.Unlock()
+	if verb == "claim" || verb == "heartbeat" {
+		<-time.After(hold)
+	}
+	if refusal != "" {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, refusal)
+		return
+	}
+	if raw != "" {
+		_, _ = io.WriteString(w, raw)
+		return
+	}
 	if fault > 1 {
 		w.WriteHeader(fault)
 		fmt.Fprintf(w, `{"status":%d,"errorCode":"REFUSED","detail":"by the test"}`, fault)
@@ -93,6 +114,9 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) {
 	}[verb](r.Context(), body)
 	if fault == 1 {
 		panic(http.ErrAbortHandler)
+	}
+	if timed, ok := answer.(map[string]any); ok && hold > 0 {
+		timed["heldMs"] = hold.Milliseconds()
 	}
 	_ = json.NewEncoder(w).Encode(answer)
 }
@@ -235,13 +259,18 @@ func (s *fakeServer) heartbeat(_ context.Context, body []byte) any {
 		if word == "" {
 			word = "OK"
 		}
+		refused := s.refuses(&b)
+		if refused != nil {
+			pulses = append(pulses, pulse{word, int64(s.leaseMs), refused})
+			continue
+		}
 		if b.Save > 0 {
 			s.saved[b.Lease] = append(s.saved[b.Lease], fmt.Sprintf("%d=%s", b.Save, b.Checkpoint))
 		}
 		if p := b.Progress; p != nil {
 			s.tells[b.Lease] = append(s.tells[b.Lease], fmt.Sprintf("%d %d of %d %s", p.Step, p.Done, p.Total, p.Note))
 		}
-		pulses = append(pulses, pulse{word, int64(s.leaseMs)})
+		pulses = append(pulses, pulse{Word: word, LeaseForMs: int64(s.leaseMs)})
 	}
 	return map[string]any{"state": s.state, "leases": pulses}
 }

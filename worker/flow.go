@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -87,7 +88,8 @@ func inputs(ctx context.Context, name string) ([]Input, error) {
 // AddToFlow adds jobs to the flow of the running job, all or none, and returns their ids by name. Each name begins with
 // the running job's own name and a slash. A job of the flow that is after "<own name>/*" waits for all of them. A name
 // that is there with the same content is left as it is, so the next attempt may add the same jobs again. The worker's
-// key must be allowed to submit. AddToFlow tries until the server answers or ctx ends.
+// key must be allowed to submit. AddToFlow tries until the server answers or ctx ends. It fails if a payload is
+// no JSON.
 func AddToFlow(ctx context.Context, jobs map[string]FlowJob) (map[string]string, error) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok || a.FlowID == "" {
@@ -96,10 +98,14 @@ func AddToFlow(ctx context.Context, jobs map[string]FlowJob) (map[string]string,
 	var got struct {
 		Jobs map[string]string `json:"jobs"`
 	}
-	err := a.ask(ctx, "api/flows/"+a.FlowID+"/jobs", struct {
-		Lease string             `json:"lease"`
-		Jobs  map[string]FlowJob `json:"jobs"`
-	}{a.Sealed, jobs}, &got)
+	text, err := marshal(jobs)
+	if err != nil {
+		return nil, fmt.Errorf("add to flow: %w", err)
+	}
+	err = a.ask(ctx, "api/flows/"+url.PathEscape(a.FlowID)+"/jobs", struct {
+		Lease string          `json:"lease"`
+		Jobs  json.RawMessage `json:"jobs"`
+	}{a.Sealed, text}, &got)
 	return got.Jobs, err
 }
 

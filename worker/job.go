@@ -1,11 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 )
 
@@ -27,12 +27,13 @@ type Job struct {
 	FlowID      string `json:"flowId"` // the flow whose job it is; "" = none. See Inputs and AddToFlow
 }
 
-// MaxCheckpoint is the greatest size of a checkpoint, in bytes of JSON.
+// MaxCheckpoint is the maximum size of a checkpoint, in bytes of JSON.
 const MaxCheckpoint = 16 << 10
 
-// These are the causes with which a handler's context ends, for context.Cause.
+// These are the causes with which a handler's context ends, for errors.Is with context.Cause. The text of a cause says
+// more.
 var (
-	ErrMaxTime   = errors.New("maximum processing time exceeded") // the attempt has failed
+	ErrMaxTime   = errors.New("maximum processing time exceeded") // the attempt fails
 	ErrLeaseLost = errors.New("lease lost")                       // another worker may hold the job
 	ErrCancelled = errors.New("job cancelled")                    // a user cancelled the job
 	ErrStopping  = errors.New("worker stopping")                  // the job goes back to its queue, no retry spent
@@ -50,24 +51,35 @@ type (
 		reason string
 	}
 	unknownType string
-	panicked    struct{ message, stack string }
 )
 
+func (e permanentError) Error() string { return textOf(e.error) }
 func (e permanentError) Unwrap() error { return e.error }
+func (e retryError) Error() string     { return textOf(e.error) }
 func (e retryError) Unwrap() error     { return e.error }
 func (e laterError) Error() string     { return fmt.Sprintf("later: in %s: %s", e.after, e.reason) }
 func (e unknownType) Error() string    { return "this worker has no handler for " + string(e) }
-func (e panicked) Error() string       { return e.message }
 
-// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left.
-func Permanent(err error) error { return permanentError{err} }
+// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left. A nil err fails the job
+// too.
+func Permanent(err error) error {
+	if err == nil {
+		err = errors.New("permanent: the handler gave no error")
+	}
+	return permanentError{err}
+}
 
-// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt, in whole seconds and at
-// most a day, instead of the tier's backoff.
-func RetryAfter(d time.Duration, err error) error { return retryError{err, d} }
+// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt, in whole seconds and 0
+// to a day, instead of the tier's backoff. A nil err fails the attempt too.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		err = errors.New("retry after: the handler gave no error")
+	}
+	return retryError{err, d}
+}
 
-// Later gives the job back for d, in whole seconds and at least one, without spending a retry. Beyond the server's
-// limits for later it spends one.
+// Later gives the job back for d, in whole seconds and one second to 365 days, without spending a retry. Beyond the
+// server's limits for later it spends one.
 func Later(d time.Duration) error { return laterError{after: d} }
 
 // LaterBecause is Later with a reason, of which the job's history keeps at most 512 bytes.
@@ -82,44 +94,52 @@ func Running(ctx context.Context) (Job, bool) {
 	return a.Job, true
 }
 
-// Checkpoint stores the progress of the running job, any value that becomes at most MaxCheckpoint bytes of JSON, and
-// replaces the checkpoint before. After a nil error a later attempt of the same generation finds it in Job.Checkpoint,
-// whatever becomes of this process. The error is the cause of ctx's end if ctx ends first.
+// Checkpoint stores the progress of the running job, any value that becomes JSON, and replaces the checkpoint before.
+// After a nil error a later attempt of the same generation finds it in Job.Checkpoint, whatever becomes of this
+// process. Checkpoint fails, and the attempt goes on, if the JSON has more than MaxCheckpoint bytes, more than 32
+// levels or a name twice, and if the server refuses it. If ctx ends first, the error is the cause of its end.
 func Checkpoint(ctx context.Context, progress any) error {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {
 		return errors.New("checkpoint: no job runs in this context")
 	}
-	text, err := json.Marshal(progress)
-	switch {
-	case err != nil:
+	text, err := marshal(progress)
+	if err == nil && len(text) > MaxCheckpoint {
+		err = fmt.Errorf("it has %d bytes, and at most %d are kept", len(text), MaxCheckpoint)
+	}
+	if err == nil {
+		err = strict(text)
+	}
+	if err == nil {
+		select {
+		case err = <-a.save(text):
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
-	case len(text) > MaxCheckpoint:
-		return fmt.Errorf("checkpoint: it has %d bytes, and at most %d are kept", len(text), MaxCheckpoint)
 	}
-	stored := a.save(text)
-	select {
-	case <-stored:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("checkpoint: %w", context.Cause(ctx))
-	}
+	return nil
 }
 
 type handler func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error)
 
 // Handle makes fn the handler of a job type. In is decoded from the payload; an absent payload is the zero In, and a
-// payload that is no In makes the job a dead letter. Out is encoded as the job's result. An error fails the attempt,
-// and the tier decides whether there is another; see also Permanent, RetryAfter and Later. A panic counts as an error.
-// Register all handlers before Run. Jobs of types without a handler go back to their queue.
+// payload that is no In makes the job a dead letter. Out is encoded as the job's result; an Out that is no JSON makes
+// the job a dead letter, too. An error fails the attempt, and the tier decides whether there is another; see also
+// Permanent, RetryAfter and Later. A panic and runtime.Goexit count as errors. Whatever fn does costs at most its own
+// attempt, except if it ends the process. Register all handlers before Run. Jobs of types without a handler go back to
+// their queue.
 func Handle[In, Out any](w *Worker, typ string, fn func(context.Context, In) (Out, error)) {
 	if _, twice := w.handlers[typ]; twice || typ == "" {
 		w.refuse("the type " + typ + " has two handlers, or no name")
 	}
+	w.firstType = cmp.Or(w.firstType, typ)
 	w.handlers[typ] = func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) {
 		var in In
 		if len(payload) > 0 {
-			if err := json.Unmarshal(payload, &in); err != nil {
+			if err := unmarshal(payload, &in); err != nil {
 				return nil, Permanent(fmt.Errorf("payload: %w", err))
 			}
 		}
@@ -127,7 +147,10 @@ func Handle[In, Out any](w *Worker, typ string, fn func(context.Context, In) (Ou
 		if err != nil {
 			return nil, err
 		}
-		result, err := json.Marshal(out)
+		result, err := marshal(out)
+		if err == nil {
+			err = strict(result)
+		}
 		if err != nil {
 			return nil, Permanent(fmt.Errorf("result: %w", err))
 		}
@@ -136,12 +159,7 @@ func Handle[In, Out any](w *Worker, typ string, fn func(context.Context, In) (Ou
 }
 
 // handle runs the handler of a job.
-func (w *Worker) handle(ctx context.Context, j *Job) (result json.RawMessage, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicked{fmt.Sprint(p), string(debug.Stack())}
-		}
-	}()
+func (w *Worker) handle(ctx context.Context, j *Job) (json.RawMessage, error) {
 	fn, known := w.handlers[j.Type]
 	if !known {
 		return nil, unknownType(j.Type)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -51,7 +52,7 @@ func (w *Worker) flush(ctx context.Context, of *attempt) {
 			return
 		}
 		var answer struct {
-			Logs []logAnswer `json:"logs"`
+			Logs lenient[[]json.RawMessage] `json:"logs"`
 		}
 		body := struct {
 			Worker string     `json:"worker"`
@@ -61,7 +62,7 @@ func (w *Worker) flush(ctx context.Context, of *attempt) {
 		refused, ok := errors.AsType[*refusal](err)
 		switch {
 		case err == nil:
-			if w.linesAnswered(batch, answer.Logs) {
+			if w.linesAnswered(batch, answer.Logs.v) {
 				rest(ctx, 100*time.Millisecond)
 			}
 		case !ok || refused.forNow():
@@ -72,20 +73,19 @@ func (w *Worker) flush(ctx context.Context, of *attempt) {
 	}
 }
 
-// linesAnswered takes off the lines that the server has answered. again is true if it cannot store some of them now.
-func (w *Worker) linesAnswered(batch []logEntry, answers []logAnswer) (again bool) {
+// linesAnswered takes off the lines that the server has answered. again is true if it cannot store some of them now, or
+// has not answered them.
+func (w *Worker) linesAnswered(batch []logEntry, answers []json.RawMessage) (again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range batch {
-		var refused *refusal
-		if i < len(answers) {
-			refused = answers[i].Error
-		}
-		if refused != nil && refused.forNow() {
+		var answer *logAnswer // "null" is no answer either
+		if i >= len(answers) || json.Unmarshal(answers[i], &answer) != nil || answer == nil ||
+			answer.Error != nil && answer.Error.forNow() {
 			again = true
 			continue
 		}
-		batch[i].attempt.told.sent(&batch[i], refused != nil)
+		batch[i].attempt.told.sent(&batch[i], answer.Error != nil)
 	}
 	return again
 }
@@ -93,19 +93,20 @@ func (w *Worker) linesAnswered(batch []logEntry, answers []logAnswer) (again boo
 // linesRefused takes note that the server refuses a call with lines. If the call had the lines of several jobs, each of
 // these jobs gets a call of its own, so that only the lines of the job that the server refuses are lost.
 func (w *Worker) linesRefused(batch []logEntry, why *refusal) {
+	e := &batch[0]
+	if len(batch) == 1 {
+		w.log.Warn("the server refuses lines of a job's log", "job_id", e.attempt.ID, "cause", why)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(batch) > 1 {
+	switch {
+	case len(batch) > 1:
 		for i := range batch {
 			batch[i].attempt.told.alone = true
 		}
-		return
-	}
-	e := &batch[0]
-	w.log.Warn("the server refuses lines of a job's log", "job_id", e.attempt.ID, "cause", why)
-	if e.kept > 0 {
+	case e.kept > 0:
 		e.attempt.told.refused()
-	} else {
+	default:
 		e.attempt.told.sent(e, false)
 	}
 }

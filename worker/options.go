@@ -33,8 +33,9 @@ func WithConcurrency(n int) Option {
 // WithTiers makes the worker claim jobs of these tiers only. Their priorities must follow each other.
 func WithTiers(tiers ...string) Option { return func(w *Worker) { w.tiers = tiers } }
 
-// WithLease sets how long a job stays the worker's without a heartbeat: 5 s to 1 h, in whole seconds. The default is
-// the server's, 30 s. If a worker dies its jobs go to others after this time.
+// WithLease sets how long a job stays the worker's without a heartbeat: 5 s to 1 h, in whole seconds. By default the
+// server decides by the job's tier: 5 s for PUBLIC, 6 s for UNPAID, 15 s for PAID. If a worker dies its jobs go to
+// others after this time.
 func WithLease(d time.Duration) Option {
 	return func(w *Worker) {
 		if d < 5*time.Second || d > time.Hour || d%time.Second != 0 {

@@ -16,10 +16,15 @@ const (
 // report is the end of an attempt that the server has not acknowledged.
 type report struct {
 	attempt  *attempt
-	text     json.RawMessage
-	alone    bool // no claim carries it: a call with it has failed
-	single   bool // it goes in a call of its own: a call with it was refused
-	replaced bool // it says only that the first one was refused
+	said     *entry
+	text     json.RawMessage // of said
+	alone    bool            // no claim carries it: a call with it has failed
+	single   bool            // it goes in a call of its own: a call with it was refused
+	replaced bool            // it says only that the first one was refused
+}
+
+func newReport(a *attempt, said *entry) *report {
+	return &report{attempt: a, said: said, text: encoded(said)}
 }
 
 // takeReports takes the oldest reports that one call may carry. A call by a claimer is a claim: it carries the reports
@@ -87,9 +92,7 @@ func (w *Worker) reports(ctx context.Context) {
 
 // report makes one call, and returns the reports that have to be sent again.
 func (w *Worker) report(ctx context.Context, batch []*report) (again []*report, err error) {
-	var answer struct {
-		Reports []reported `json:"reports"`
-	}
+	var answer reportAnswer
 	body := struct {
 		Worker  string            `json:"worker"`
 		Reports []json.RawMessage `json:"reports"`
@@ -119,34 +122,41 @@ func texts(batch []*report) []json.RawMessage {
 	return all
 }
 
-// reported is the server's answer to one report.
-type reported struct {
-	Outcome string   `json:"outcome"`
-	Error   *refusal `json:"error"`
-}
-
 // acknowledge lets go of the jobs whose reports were answered. It returns the reports that have to be sent again, and
-// an error if there are any because of the server's store.
-func (w *Worker) acknowledge(batch []*report, answers []reported) (again []*report, err error) {
+// an error if there are any because of the server's store, or because the answer lacks them.
+func (w *Worker) acknowledge(batch []*report, answers []*reported) (again []*report, err error) {
 	for i, r := range batch {
-		if i >= len(answers) {
-			return append(again, batch[i:]...), errors.New("the answer lacks reports")
+		var answer *reported
+		if i < len(answers) {
+			answer = answers[i]
 		}
-		e := answers[i].Error
 		switch {
-		case e == nil:
-		case e.ErrorCode == "LEASE_LOST":
-			w.log.Info("the job is not this worker's any more, and its report counts nothing", "job_id", r.attempt.ID)
-		case e.final():
-			again = append(again, w.replace(r, e.Detail)...)
-			continue
+		case !answer.understood():
+			again, err = append(again, r), errors.New("the answer lacks reports, or is not understood")
+		case answer.Error == nil:
+			w.release(r)
+		case answer.Error.ErrorCode == "LEASE_LOST":
+			r.late()
+			w.release(r)
+		case answer.Error.final():
+			again = append(again, w.replace(r, answer.Error.Detail)...)
 		default:
-			again, err = append(again, r), e
-			continue
+			again, err = append(again, r), answer.Error
 		}
-		w.release(r)
 	}
 	return again, err
+}
+
+// late says in the log that the report counts nothing.
+func (r *report) late() {
+	why := "not known"
+	switch cause := r.attempt.cause; {
+	case errors.Is(cause, ErrMaxTime):
+		why = "its maximum processing time was over"
+	case errors.Is(cause, ErrLeaseLost):
+		why = "its lease was lost"
+	}
+	r.attempt.warn("the server did not take its result: the attempt had ended before", "why", why)
 }
 
 // release forgets a job.
@@ -156,17 +166,17 @@ func (w *Worker) release(r *report) {
 	delete(w.held, r.attempt.Sealed)
 }
 
-// replace returns the report of a permanent failure, in place of a report that the server refuses: too large a result
-// for example, with which each attempt would end. If the server refuses the second report too, the lease runs out.
+// replace returns what stands in for a report that the server refuses. If the server refuses that too, the lease runs
+// out.
 func (w *Worker) replace(r *report, why string) []*report {
 	w.log.Error("the server refuses a report", "job_id", r.attempt.ID, "why", why)
 	if r.replaced {
 		w.release(r)
 		return nil
 	}
-	failure := &failed{Error: failure{Message: short("the server refused the report: " + why)}, Permanent: true}
-	text := encoded(entry{Lease: r.attempt.Sealed, Failed: failure})
-	return []*report{{attempt: r.attempt, text: text, alone: true, single: true, replaced: true}}
+	other := newReport(r.attempt, r.said.refused(why))
+	other.alone, other.single, other.replaced = true, true, true
+	return []*report{other}
 }
 
 // final says whether the same call would be refused again.

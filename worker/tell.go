@@ -12,7 +12,9 @@ import (
 // What a handler tells of its job beside the result: how far it is, and lines of a log.
 
 const (
-	mostNote        = 200     // bytes of the note of a progress
+	mostNote        = 200 // bytes of the note of a progress
+	mostAmount      = 1<<53 - 1
+	tellEvery       = time.Second
 	mostLine        = 4 << 10 // bytes of the text and of the attributes of a line
 	mostLineNumber  = 998_000 // of an attempt
 	mostWaiting     = 1000    // lines of a job that wait to be sent
@@ -22,7 +24,7 @@ const (
 	logTime         = 2 * time.Second // for a call, and for an end that waits for its lines
 )
 
-// progressed is a progress as a heartbeat has it.
+// progressed is a progress as a heartbeat has it. It gets its step when a heartbeat takes it along.
 type progressed struct {
 	Step  int    `json:"step"`
 	Done  int64  `json:"done"`
@@ -52,17 +54,32 @@ type told struct {
 }
 
 // Progress says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes; total 0 =
-// the handler does not know. The next heartbeat takes the last one along, and readers of the job see it.
-// Progress never waits, and fails no attempt. In a context without a job it does nothing.
+// the handler does not know. Readers of the job see the last one within a second: a heartbeat takes it along, and a
+// worker sends at most one a second because of progress. Progress never waits, and fails no attempt. In a context
+// without a job it does nothing.
 func Progress(ctx context.Context, done, total int64, note string) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	if !ok {
 		return
 	}
+	p := &progressed{Done: min(max(done, 0), mostAmount), Total: min(max(total, 0), mostAmount), Note: cut(note, mostNote)}
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	a.told.steps++
-	a.told.progress = &progressed{a.told.steps, max(done, 0), max(total, 0), cut(note, mostNote)}
+	if a.done || a.lost {
+		return
+	}
+	if a.told.progress = p; a.sayAt.IsZero() {
+		a.sayAt = a.w.tellAt(time.Now())
+		signal(a.w.beatIt)
+	}
+}
+
+// tellAt returns when the next heartbeat because of progress may be sent. w.mu is held.
+func (w *Worker) tellAt(now time.Time) time.Time {
+	if next := w.toldAt.Add(tellEvery); next.After(now) {
+		return next
+	}
+	return now
 }
 
 // Logger returns a logger whose lines from INFO on become the job's log, which users read; the worker's own logger gets
@@ -100,6 +117,10 @@ func (l *jobLog) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (l *jobLog) Handle(ctx context.Context, r slog.Record) error {
+	var attrs []slog.Attr
+	r.Attrs(func(a slog.Attr) bool { attrs = append(attrs, a); return true })
+	r = slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.AddAttrs(writable(attrs, mostGroups)...)
 	if r.Level >= slog.LevelInfo {
 		l.attempt.logged(line{
 			Level: levelOf(r.Level), Text: cut(r.Message, mostLine), Attrs: l.attrs(ctx, r), at: time.Now()})
@@ -112,6 +133,7 @@ func (l *jobLog) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (l *jobLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	attrs = writable(attrs, mostGroups)
 	return l.and(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
 }
 
@@ -147,7 +169,7 @@ func (l *jobLog) attrs(ctx context.Context, r slog.Record) json.RawMessage {
 		}
 		return a
 	}
-	h := slog.Handler(slog.NewJSONHandler(&text, &slog.HandlerOptions{ReplaceAttr: own}))
+	h := slog.Handler(contained{slog.NewJSONHandler(&text, &slog.HandlerOptions{ReplaceAttr: own})})
 	for _, with := range l.with {
 		h = with(h)
 	}
@@ -156,7 +178,10 @@ func (l *jobLog) attrs(ctx context.Context, r slog.Record) json.RawMessage {
 	if h.Handle(ctx, bare) != nil {
 		return nil
 	}
-	attrs := bytes.TrimSpace(text.Bytes())
+	attrs := wellFormed(bytes.TrimSpace(text.Bytes()))
+	if strict(attrs) != nil {
+		attrs = once(attrs)
+	}
 	if len(attrs) <= len("{}") || len(r.Message)+len(attrs) > mostLine {
 		return nil
 	}
@@ -186,16 +211,20 @@ func (a *attempt) logged(l line) {
 func (a *attempt) tellRest() {
 	w := a.w
 	w.mu.Lock()
-	progress, lines := a.told.progress, len(a.told.lines)+a.told.dropped > 0
+	lines := len(a.told.lines)+a.told.dropped > 0
+	var batch []beat
+	if a.told.progress != nil {
+		batch = append(batch, a.beat(true, time.Now()))
+	}
 	gone := a.lost
 	w.mu.Unlock()
-	if gone || progress == nil && !lines {
+	if gone {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), logTime)
 	defer stop()
-	if progress != nil {
-		_ = w.beat(ctx, []beat{{Lease: a.Sealed, Progress: progress, attempt: a}}) // the report does not wait for it
+	if len(batch) > 0 {
+		_ = w.beat(ctx, batch) // the report does not wait for it
 	}
 	if lines {
 		w.flush(ctx, a)

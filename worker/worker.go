@@ -7,17 +7,21 @@
 //
 // A handler returns a result, which becomes the job's, or an error, which costs a retry. Permanent, RetryAfter and
 // Later make errors that ask for something else. Running returns the job, and Checkpoint saves its progress for a
-// later attempt. A job may run more than once: use its id as the key of its side effects.
+// later attempt. A job may run more than once: use its id as the key of its side effects. Whatever a handler returns,
+// saves, logs or panics with costs at most its own attempt; only what ends the process, such as a panic in a goroutine
+// that the handler starts, disturbs other jobs.
 //
 // The worker keeps the jobs that it holds by heartbeats, all in one call. A handler's context ends when its job may be
-// another worker's, when a user cancelled the job, when the job has run for too long, and when Run waits no longer;
-// context.Cause says which. Reports travel with the next claim, and every call is repeated until it is answered: the
-// server counts it once.
+// another worker's, when a user cancelled the job, at the maximum processing time, which is its deadline, and when Run
+// waits no longer; errors.Is with context.Cause says which. Reports travel with the next claim, and every call is
+// repeated until it is answered: the server counts it once.
 //
 //	worker.go   New and Run: who does what, and the order of the end; options.go has the options
 //	claimer.go  asks for as many jobs as there are free places; claim.go makes the calls
-//	attempt.go  a job that this worker holds: its handler, its clock, its report
-//	beat.go     heartbeats and checkpoints
+//	attempt.go  a job that this worker holds: its handler and its clock; says.go has what its report says
+//	guard.go    the methods of users' errors and values; json.go and contained.go have what else users' code may break
+//	answer.go   what the server answers, whatever its form
+//	beat.go     heartbeats, checkpoints and progress
 //	report.go   reports that no claim carries
 //	call.go     one call over HTTP, and its repeats
 //	job.go      what a handler sees and says
@@ -36,20 +40,21 @@ import (
 
 // Worker claims jobs of some queues from one server, or from several behind one address. Make it with New.
 type Worker struct {
-	base     *url.URL
-	http     *http.Client
-	token    string
-	name     string
-	version  string // of the program
-	queues   []string
-	tiers    []string
-	places   int
-	lease    time.Duration // 0 = the server's
-	drain    time.Duration
-	log      *slog.Logger
-	handlers map[string]handler
-	wrong    error // the first error in an argument, which Run returns
-	begun    atomic.Bool
+	base      *url.URL
+	http      *http.Client
+	token     string
+	name      string
+	version   string // of the program
+	queues    []string
+	tiers     []string
+	places    int
+	lease     time.Duration // 0 = the server's
+	drain     time.Duration
+	log       *slog.Logger
+	handlers  map[string]handler
+	firstType string // of the handlers
+	wrong     error  // the first error in an argument, which Run returns
+	begun     atomic.Bool
 
 	mu      sync.Mutex
 	held    map[string]*attempt // by lease, until the server has answered their report
@@ -58,6 +63,8 @@ type Worker struct {
 	busy    bool                // the last claim got as many jobs as it asked for
 	ended   []*report           // reports that no call carries yet
 	logging bool                // a call with lines of logs is coming
+	toldAt  time.Time           // when a heartbeat took progress along last
+	leases  leases              // that were handed out last
 
 	logCalls sync.Mutex // held by the call that sends lines
 
@@ -94,6 +101,7 @@ func New(baseURL string, queues []string, opts ...Option) *Worker {
 	own := *w.http
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	w.http = &own
+	w.log = slog.New(contained{w.log.Handler()})
 	w.free = w.places
 	for i := range w.claimers {
 		w.claimers[i] = &claimer{w: w, second: i > 0, taken: i > 0, freed: make(chan struct{}, 1)}
@@ -110,8 +118,8 @@ func (w *Worker) refuse(why string) {
 // Run claims and runs jobs until ctx ends or an operator ends the worker. Then Run claims nothing more, waits for the
 // running handlers for as long as WithDrain says, and ends the contexts of the handlers that still run. The job of a
 // handler that returns an error after that goes back to its queue, at no cost. A handler that ignores its context keeps
-// its job until the lease is over. Run returns nil after such an end, and an error if an argument is wrong or the
-// server refuses the first claim. It may be called once.
+// its job until the lease is over. Run returns nil after such an end, and an error if an argument is wrong, if the
+// server refuses the first claim, or if it does not know the queue for 10 s. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	switch {
 	case w.wrong != nil:

@@ -162,7 +162,7 @@ func TestHeartbeats(t *testing.T) {
 		t.Errorf("after CANCEL: %s", got)
 	}
 	for range 2 {
-		if got := <-causes; got != "lost lease lost" && got != "a job cancelled" {
+		if got := <-causes; got != "a job cancelled" && !strings.HasPrefix(got, "lost lease lost: job lost (WAIT): ") {
 			t.Errorf("a context ended: %s", got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestHeartbeats(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if got := <-causes; !strings.HasSuffix(got, " lease lost") {
+		if got := <-causes; !strings.HasSuffix(got, "no heartbeat was answered in time") {
 			t.Errorf("without heartbeats: %s", got)
 		}
 	}
@@ -195,7 +195,9 @@ func TestMaxTime(t *testing.T) {
 	s := newFake(t)
 	s.add("long", "WAIT", `{}`, "endsInMs", "200")
 	s.worker(func(w *Worker) { Handle(w, "WAIT", untilEnded) })
-	if got := s.reported("long"); !strings.Contains(got, `"message":"maximum processing time exceeded"`) {
+	got := s.reported("long")
+	if !strings.Contains(got, `: job long (WAIT): the attempt ended after 0.2 s, its maximum processing time; raise it`) ||
+		!strings.Contains(got, `,"type":"MAX_TIME_EXCEEDED"}`) {
 		t.Errorf("%s", got)
 	}
 }
@@ -338,6 +340,7 @@ func TestStop_GivesBack(t *testing.T) {
 			if verb == "claim" && n == 2 {
 				s.jobs = append(s.jobs, map[string]any{
 					"jobId": "j", "type": "WAIT", "lease": "lease-j", "leaseForMs": 30_000, "heartbeatEveryMs": 10_000,
+					"endsInMs": 50_000,
 				})
 			}
 			return 0

@@ -121,6 +121,28 @@ func TestTiersSet(t *testing.T) {
 	}
 }
 
+// --max-crashes takes a number, or none for a plan whose crashes count as retries.
+func TestTiersSet_MaxCrashes(t *testing.T) {
+	f := newFake(t)
+	end := f.cli(t, world{}, split("tiers set public --max-crashes 0")...)
+	if got := f.last(); end.code != 0 || !strings.Contains(got.body, `"maxCrashes":0,`) ||
+		!strings.Contains(end.stderr, "max-crashes: none -> 0") {
+		t.Errorf("%v %s", end, got.body)
+	}
+	end = f.cli(t, world{}, split("tiers set public --max-crashes none")...)
+	if end.code != 0 || len(f.requests("PUT", "/")) != 1 || !strings.Contains(end.stderr, "has these values already") {
+		t.Errorf("%v", end)
+	}
+	end = f.cli(t, world{}, split("tiers set public --max-crashes none --share 40")...)
+	if got := f.last(); end.code != 0 || strings.Contains(got.body, "maxCrashes") {
+		t.Errorf("%v %s", end, got.body)
+	}
+	end = f.cli(t, world{}, split("tiers set public --max-crashes many")...)
+	if end.code != exitUsage || !strings.Contains(end.stderr, "neither a number nor none") {
+		t.Errorf("%v", end)
+	}
+}
+
 // Filters are sent in the form that the server expects. A limit above one page takes several requests.
 func TestListFilters(t *testing.T) {
 	f := newFake(t)

@@ -56,7 +56,7 @@ func (s *session) showPlans(plans []client.Plan) error {
 		column[client.Plan]{head: "TIER", cell: func(p client.Plan) string { return string(p.Tier) }},
 		column[client.Plan]{head: "PRIORITY", cell: func(p client.Plan) string { return strconv.Itoa(p.Priority) }},
 		column[client.Plan]{head: "RETRIES", cell: func(p client.Plan) string { return strconv.Itoa(p.MaxRetries) }},
-		column[client.Plan]{head: "CRASHES", cell: func(p client.Plan) string { return strconv.Itoa(p.MaxCrashes) }},
+		column[client.Plan]{head: "CRASHES", cell: func(p client.Plan) string { return crashesText(p.MaxCrashes) }},
 		column[client.Plan]{head: "HEARTBEAT", cell: func(p client.Plan) string { return short(p.HeartbeatTimeout) }},
 		column[client.Plan]{head: "MAX TIME", cell: func(p client.Plan) string { return short(p.MaxProcessingTime) }},
 		column[client.Plan]{head: "SHARE", cell: func(p client.Plan) string { return strconv.Itoa(p.Share) + "%" }},
@@ -101,7 +101,8 @@ func backoff(b client.Backoff) string {
 func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	f.IntVar(&a.Priority, "priority", a.Priority, "the tier's place `n` in the order: 1 goes first")
 	f.IntVar(&a.MaxRetries, "max-retries", a.MaxRetries, "retry a job `n` times after its first attempt")
-	f.IntVar(&a.MaxCrashes, "max-crashes", a.MaxCrashes, "a job may lose its worker `n` times; then it is a dead letter")
+	f.Var(crashesFlag{&a.MaxCrashes}, "max-crashes",
+		"a job may lose its worker `n` times, then it is a dead letter; none: a crash counts as a retry")
 	f.IntVar(&a.OwnSlots, "own-slots", a.OwnSlots, "keep `n` slots of each process for jobs of the tier's priority")
 	f.StringVar(&a.Lines, "lines", a.Lines,
 		"which jobs wait in lines by key, which share the worker time: `off`, key or owner (without a key, by API key)")
@@ -116,6 +117,41 @@ func planFlags(f *pflag.FlagSet, a *client.Plan) {
 	durationVar(f, &a.Backoff.Cap, "backoff-cap", a.Backoff.Cap, "the longest `time` between two attempts")
 	f.Float64Var(&a.Backoff.Jitter, "backoff-jitter", a.Backoff.Jitter, "the random `part` of the wait, 0 to 1")
 }
+
+// noCrashes is how a plan without MaxCrashes is printed and asked for.
+const noCrashes = "none"
+
+func crashesText(n *int) string {
+	if n == nil {
+		return noCrashes
+	}
+	return strconv.Itoa(*n)
+}
+
+// crashesFlag is the value of --max-crashes.
+type crashesFlag struct{ of **int }
+
+func (f crashesFlag) String() string {
+	if f.of == nil {
+		return noCrashes
+	}
+	return crashesText(*f.of)
+}
+
+func (f crashesFlag) Set(text string) error {
+	if text == noCrashes || text == "" {
+		*f.of = nil
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("%q is neither a number nor %s", text, noCrashes)
+	}
+	*f.of = &n
+	return nil
+}
+
+func (f crashesFlag) Type() string { return "n" }
 
 func (p program) tiersSetCommand() *cobra.Command {
 	var a client.Plan
@@ -174,7 +210,7 @@ func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next
 	}{
 		{"priority", was.Priority, a.Priority, func() { next.Priority = a.Priority }},
 		{"max-retries", was.MaxRetries, a.MaxRetries, func() { next.MaxRetries = a.MaxRetries }},
-		{"max-crashes", was.MaxCrashes, a.MaxCrashes, func() { next.MaxCrashes = a.MaxCrashes }},
+		{"max-crashes", crashesText(was.MaxCrashes), crashesText(a.MaxCrashes), func() { next.MaxCrashes = a.MaxCrashes }},
 		{"own-slots", was.OwnSlots, a.OwnSlots, func() { next.OwnSlots = a.OwnSlots }},
 		{"lines", was.Lines, a.Lines, func() { next.Lines = a.Lines }},
 		{"max-wait", was.MaxWait, a.MaxWait, func() { next.MaxWait = a.MaxWait }},

@@ -15,7 +15,7 @@ import (
 func (p program) tiersCreateCommand() *cobra.Command {
 	// The plan of UNPAID on a new server: a tier in the middle.
 	a := client.Plan{
-		MaxRetries: 2, MaxCrashes: 3, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second, Share: 85,
+		MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second, Share: 85,
 		Backoff: client.Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.2},
 	}
 	cmd := &cobra.Command{

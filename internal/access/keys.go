@@ -169,7 +169,7 @@ func (s *Store) RevokeAPIKey(ctx context.Context, id string) (job.StoredKey, err
 func (s *Store) changeKey(ctx context.Context, verb, id, statement string, args []any,
 	read func(*apiKeyRow) (job.StoredKey, error)) (k job.StoredKey, changed bool, err error) {
 	var unreadable error
-	err = s.db.Transaction(ctx, []string{statement, apiKeyOf}, func(conn gorm.ConnPool) error {
+	err = s.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		done, err := conn.ExecContext(ctx, statement, args...)
 		if err != nil {
 			return err

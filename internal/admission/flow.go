@@ -40,6 +40,24 @@ func (a *Admission) PrepareFlow(ctx context.Context, f *job.Flow) error {
 	return nil
 }
 
+// PlacesOf returns the places that jobs of a prepared flow need. A job that waits for others counts as a delayed one.
+func (a *Admission) PlacesOf(f *job.Flow, owner, from string, quota int) []job.Reservation {
+	places := make([]job.Reservation, len(f.Jobs))
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		r := job.Reservation{
+			ID: j.ID, Tier: j.Tier, Owner: owner, Generation: 1, Options: j.Options, Bytes: len(j.Payload), Quota: quota,
+			Waits: len(j.After) > 0 || j.Delay > 0 || !j.RunAt.IsZero(),
+		}
+		r.From = from
+		if plan, known := a.plans.Plan(j.Tier); known {
+			r.Line = plan.LineFor(r.Line, owner)
+		}
+		places[i] = r
+	}
+	return places
+}
+
 // Refused returns the answer to a job for which the stores have no capacity: err with the time after which to try
 // again.
 func (a *Admission) Refused(of *job.Submission, err error) error {

@@ -122,6 +122,7 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 		switch {
 		case errors.Is(err, job.ErrUnavailable):
 			f.results[i] = Result{Err: refuse(job.ErrUnhealthy, 0)}
+		case err != nil && f.results[i].Accepted.ID != "": // an earlier try has found the job that has its key
 		case err != nil:
 			f.results[i] = f.a.told(&e.submission, job.Accepted{ID: e.submission.ID}, job.ErrFateUnknown)
 		case held[n].Refused != nil:

@@ -193,6 +193,7 @@ func (v *server) saw(now view) {
 	s.GateOpen, s.GateFailures, s.Partitions, s.ClosedPartitions = g.Open, g.Failures, g.Partitions, g.Closed
 	if v.config.Roles.Recovery {
 		s.Schedulers["crashed"], s.Schedulers["stuck"] = v.crashed.Delay(), v.stuck.Delay()
+		v.alone.look(queuesCheck(v.queueBook.All(), now.levels.Queues, now.workers), time.Now(), v.log)
 	}
 	s.Slots, s.Paused = v.slots(), map[string]time.Duration{}
 	for _, p := range v.pauseBook.All().List {

@@ -15,7 +15,7 @@ func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
 		Queue: v.queue, Desk: v.queue, View: v.view, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
 		Now: v.view.Now, Observe: v.metrics, Log: v.log, Journal: v.stores.archive, Restorer: v.ledger,
-		Flows: v.stores.archive, Batches: v.stores.archive,
+		Flows: v.stores.archive, Batches: v.stores.archive, Places: v.reserved,
 	}
 	v.audit = recovery.NewAudit(o)
 }

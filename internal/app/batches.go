@@ -7,23 +7,38 @@ import (
 	"github.com/tierq/tierq/internal/handlers"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/ledger"
-	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/telemetry"
 )
 
 // batchBook is another name of ledger.Batches: an embedded field with the name Batches would hide the method Batches.
 type batchBook = ledger.Batches
 
-// batches makes and reads batches for the API. A batch is in SQL only; Redis is asked for its capacity.
+// batches makes and reads batches for the API. A batch is in SQL only; Redis has the places of the jobs that it owes.
 type batches struct {
 	*batchBook
 	admission *admission.Admission
-	view      *queue.View
+	places    *admission.Reserver
 	metrics   *telemetry.Metrics
 }
 
-// Submit accepts a batch with its first members, with the limits of submits. Concurrent requests may exceed the limits.
-func (b batches) Submit(ctx context.Context, batch job.Batch, jobs []job.Submission, key job.Idempotency) (
+// Create stores a batch without members.
+func (b batches) Create(ctx context.Context, batch job.Batch, quota int, key job.Idempotency) (
+	stored job.Batch, replayed bool, err error) {
+	batch.ID = b.NewID()
+	kept, err := b.places.Reserve(ctx, placesOwed(&batch, quota))
+	if err != nil {
+		return job.Batch{}, false, err
+	}
+	stored, replayed, err = b.batchBook.Create(ctx, batch, key)
+	if replayed || certain(err) {
+		b.places.Free(ctx, kept)
+	}
+	return stored, replayed, err
+}
+
+// Submit accepts a batch with its first members, with the limits of submits: the members and the jobs that the batch
+// will owe have their places before SQL gets it.
+func (b batches) Submit(ctx context.Context, batch job.Batch, jobs []job.Submission, quota int, key job.Idempotency) (
 	stored job.Batch, ids []job.ID, replayed bool, err error) {
 	defer func() {
 		if ctx.Err() == nil {
@@ -34,15 +49,53 @@ func (b batches) Submit(ctx context.Context, batch job.Batch, jobs []job.Submiss
 		}
 	}()
 	rows, err := b.admission.PrepareBatch(ctx, &batch, jobs)
-	if err == nil {
-		err = roomFor(ctx, b.view, b.admission, jobs)
+	if err != nil {
+		return job.Batch{}, nil, false, err
 	}
+	batch.Total = int64(len(jobs))
+	places := placesOwed(&batch, quota)
+	for i := range rows {
+		places = append(places, placeOf(&rows[i].Job, quota))
+	}
+	kept, err := b.places.Reserve(ctx, places)
 	if err != nil {
 		return job.Batch{}, nil, false, err
 	}
 	stored, ids, err = b.batchBook.Submit(ctx, &batch, rows, key)
-	return stored, ids, err == nil && stored.ID != batch.ID, err
+	replayed = err == nil && stored.ID != batch.ID
+	if replayed || certain(err) {
+		b.places.Free(ctx, kept)
+	}
+	return stored, ids, replayed, err
 }
+
+// placesOwed returns the places of the jobs that a batch will owe at the end of its present round. They wait in SQL
+// until then, unless the batch ends as it is made.
+func placesOwed(b *job.Batch, quota int) []job.Reservation {
+	of := *b
+	of.Round = max(of.Round, 1)
+	var places []job.Reservation
+	add := func(j *job.Job) {
+		place := placeOf(j, quota)
+		place.Waits, place.Batch = !b.Sealed || b.Total > 0, b.ID
+		places = append(places, place)
+	}
+	// The end that is told with the most digits, so that no job is longer than its place.
+	of.Total, of.Completed = maxCount, maxCount
+	of.Sealed, of.EndedRound = true, of.Round
+	if then, owed := of.ThenJob(); owed {
+		add(&then)
+	}
+	if of.CallbackURL != "" {
+		of.Failed, of.Cancelled, of.Expired = maxCount, maxCount, maxCount
+		callback := handlers.BatchCallback(&of)
+		add(&callback)
+	}
+	return places
+}
+
+// maxCount has as many digits as a batch may have members.
+const maxCount = 9_999_999
 
 // owesOfBatches returns the function that makes the journal rows of the jobs that a batch owes at the end of a round:
 // its then job and its callback. A job whose tier this process does not know gets the last tier.

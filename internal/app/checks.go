@@ -40,6 +40,7 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	v, c := a.viewPoller.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
 	return append(all, gateCheck(a.gateState()), workersCheck(pools(v.workers)),
+		queuesCheck(a.queueBook.All(), v.levels.Queues, v.workers),
 		ownSlotsCheck(a.plans.All(), pools(v.workers)), settingsCheck(c.Alike(), v.workers),
 		capacityCheck(v.levels.Filled, int64(c.Capacity)),
 		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.view.Now()),
@@ -183,6 +184,35 @@ func workersCheck(workers []job.WorkerInfo) httpapi.AuditCheck {
 		return check("workers", warning, detail, "finish the rollout")
 	}
 	return check("workers", fine, detail, "")
+}
+
+// queuesCheck warns if jobs wait in a queue that no worker claims from. It also names the queues that have workers but
+// no jobs, because the name of the queue may be misspelt in its workers.
+func queuesCheck(queues []job.Queue, levels map[string]queue.TierLevel, workers []job.WorkerInfo) httpapi.AuditCheck {
+	const (
+		name = "queues"
+		fix  = "start a worker for the queue (docs/WORKERS.md), or correct the queue's name in its workers"
+	)
+	var alone, idle []string
+	for _, q := range queues {
+		served := q.Push.On() || slices.ContainsFunc(workers, func(w job.WorkerInfo) bool {
+			return slices.Contains(w.Queues, q.Name)
+		})
+		level, has := levels[q.Name]
+		switch {
+		case !served && level.Ready > 0:
+			alone = append(alone, fmt.Sprintf("%d jobs wait in %s, and no worker claims from it", level.Ready, q.Name))
+		case served && !q.Push.On() && !has:
+			idle = append(idle, q.Name)
+		}
+	}
+	if len(alone) == 0 {
+		return check(name, fine, "every queue with jobs has a worker", "")
+	}
+	if len(idle) > 0 {
+		alone = append(alone, "these have workers and no job: "+strings.Join(idle[:min(len(idle), 10)], ", "))
+	}
+	return check(name, warning, strings.Join(alone[:min(len(alone), 10)], "; "), fix)
 }
 
 // ownSlotsCheck warns if plans ask for more slots of their own than a process has.

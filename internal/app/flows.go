@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,18 +10,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/leasing"
 	"github.com/tierq/tierq/internal/ledger"
-	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/telemetry"
 )
 
-// flows accepts and reads flows for the API. A flow is in SQL only; Redis is asked for its capacity, and about leases.
+// flows accepts and reads flows for the API. A flow is in SQL only; Redis has the places of its jobs, and the leases.
 type flows struct {
 	*archive.Archive // the reads
 	ledger           *ledger.Ledger
 	admission        *admission.Admission
-	view             *queue.View
+	places           *admission.Reserver
 	leases           *leasing.Room
 	metrics          *telemetry.Metrics
+	quota            func(ctx context.Context, owner string) (int, error) // how many living jobs an API key may have
 }
 
 // counts counts the answer to each job of a flow as that to a submit.
@@ -36,8 +35,8 @@ func (f flows) counts(ctx context.Context, of *job.Flow, replayed bool, err erro
 	}
 }
 
-// SubmitFlow accepts a flow as a whole, with the limits of a submit: all its jobs count as if they came to the queue
-// now. Concurrent requests may exceed the limits.
+// SubmitFlow accepts a flow as a whole, with the limits of a submit: all its jobs have their places before SQL gets
+// them.
 func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents []string) (
 	first *job.Flow, err error,
 ) {
@@ -48,71 +47,24 @@ func (f flows) SubmitFlow(ctx context.Context, of *job.Flow, quota int, contents
 	if _, err := job.GraphOf(of.Jobs); err != nil {
 		return nil, err
 	}
-	if err := f.room(ctx, of, quota); err != nil {
+	kept, err := f.places.Reserve(ctx, f.admission.PlacesOf(of, of.Owner, of.Jobs[0].From, quota))
+	if err != nil {
 		return nil, err
 	}
-	return f.ledger.SubmitFlow(ctx, of, contents)
+	first, err = f.ledger.SubmitFlow(ctx, of, contents)
+	if first != nil || certain(err) {
+		f.places.Free(ctx, kept)
+	}
+	return first, err
 }
 
-// room returns the refusal of a flow for which there is no capacity.
-func (f flows) room(ctx context.Context, of *job.Flow, quota int) error {
-	if quota > 0 {
-		waiting, err := f.CountWaiting(ctx, of.Owner, quota)
-		if err != nil {
-			return err
-		}
-		if quota -= waiting; quota < len(of.Jobs) {
-			j := &of.Jobs[0]
-			return f.admission.Refused(&job.Submission{Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota},
-				job.ErrQuota)
-		}
-	}
-	jobs := make([]job.Submission, len(of.Jobs))
-	for i := range of.Jobs {
-		j := &of.Jobs[i]
-		jobs[i] = job.Submission{ID: j.ID, Tier: j.Tier, Owner: j.Owner, Options: j.Options, Quota: quota}
-	}
-	return roomFor(ctx, f.view, f.admission, jobs)
+// certain says whether an error means that a transaction has changed nothing.
+func certain(err error) bool {
+	return err != nil && !errors.Is(err, job.ErrAmbiguous) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded)
 }
 
-// roomFor returns the refusal of jobs that are accepted as a whole and for which there is no capacity. They have one
-// owner and one quota.
-func roomFor(ctx context.Context, view *queue.View, door *admission.Admission, jobs []job.Submission) error {
-	if len(jobs) > 0 && jobs[0].Quota > 0 && len(jobs) > jobs[0].Quota {
-		return door.Refused(&jobs[0], job.ErrQuota)
-	}
-	queues := make([]inQueue, len(jobs))
-	for i := range jobs {
-		queues[i] = inQueue{jobs[i].ID, jobs[i].QueueName()}
-	}
-	if at, err := queueRoom(ctx, view, queues); err != nil {
-		return door.Refused(&jobs[at], err)
-	}
-	type place struct {
-		tier      job.Tier
-		partition int
-	}
-	at, in := map[place][]*job.Submission{}, map[int][]*job.Submission{}
-	for i := range jobs {
-		s := &jobs[i]
-		p := place{s.Tier, s.ID.Partition()}
-		at[p], in[p.partition] = append(at[p], s), append(in[p.partition], s)
-	}
-	for _, some := range in { // first, as in a submit: the owner's jobs of all tiers count together
-		s := some[0]
-		if err := view.QuotaRoom(ctx, s.ID, cmp.Or(s.Owner, s.From), s.Quota, len(some)); err != nil {
-			return door.Refused(s, err)
-		}
-	}
-	for p, some := range at {
-		if err := view.RoomFor(ctx, some[0].ID, p.tier, len(some)); err != nil {
-			return door.Refused(some[0], err)
-		}
-	}
-	return nil
-}
-
-// AddToFlow adds jobs for the job whose lease is shown. A repeat counts its jobs once more.
+// AddToFlow adds jobs for the job whose lease is shown, with the limits of a submit by the flow's owner.
 func (f flows) AddToFlow(ctx context.Context, key, lease string, of *job.Flow, contents []string) (err error) {
 	defer func() { f.counts(ctx, of, false, err) }()
 	by, err := f.leases.Holder(ctx, key, lease)
@@ -134,7 +86,18 @@ func (f flows) AddToFlow(ctx context.Context, key, lease string, of *job.Flow, c
 	if err := f.admission.PrepareFlow(ctx, of); err != nil {
 		return err
 	}
-	return f.ledger.AddToFlow(ctx, of.ID, by, of.Jobs, contents)
+	quota, err := f.quota(ctx, j.Owner)
+	if err != nil {
+		return fmt.Errorf("add to flow: %w", err)
+	}
+	kept, err := f.places.Reserve(ctx, f.admission.PlacesOf(of, j.Owner, j.From, quota))
+	if err != nil {
+		return err
+	}
+	if err = f.ledger.AddToFlow(ctx, of.ID, by, of.Jobs, contents); certain(err) {
+		f.places.Free(ctx, kept)
+	}
+	return err
 }
 
 // CancelFlow cancels all jobs of a flow.

@@ -23,7 +23,7 @@ func (v *server) wireRetention() {
 	c, ages := v.config, v.config.SQLAges()
 	o := recovery.RetentionOptions{
 		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes),
-		Callback: handlers.CallbackID, MakesFile: handlers.MakesFiles,
+		Callback: job.CallbackID, MakesFile: handlers.MakesFiles,
 		DeleteFile: v.outgoing.files.Delete,
 		Age:        func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) },
 		Observe:    v.metrics, Log: v.log,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -31,15 +32,35 @@ func (v *server) wireSchedules(wake func()) {
 			k, err := v.stores.access.APIKey(ctx, id)
 			return k.Key, err
 		},
-		Room: func(ctx context.Context, id job.ID, tier job.Tier, queue job.Queue, owner string, quota int) error {
-			if err := v.view.QueueRoom(ctx, id, queue.Name, 1); err != nil {
-				return err
-			}
-			return v.view.Room(ctx, id, tier, owner, quota)
+		Reserve: func(ctx context.Context, r *job.JournalRow, quota int) error {
+			_, err := v.places.Reserve(ctx, []job.Reservation{placeOf(&r.Job, quota)})
+			return err
 		},
+		Free: func(ctx context.Context, id job.ID) { v.places.Free(ctx, []job.ID{id}) },
 	}
 	v.schedules = &schedule.Book{Rows: v.stores.archive, Options: o}
 	if v.config.Roles.Recovery {
 		v.firer = schedule.NewFirer(v.stores.archive, o)
 	}
+}
+
+// placeOf returns the place that a job of SQL needs in Redis.
+func placeOf(j *job.Job, quota int) job.Reservation {
+	return job.Reservation{
+		ID: j.ID, Tier: j.Tier, Owner: j.Owner, Generation: j.Generation, Options: j.Options, Bytes: len(j.Payload),
+		Quota: quota, Waits: !j.RunAt.IsZero(),
+	}
+}
+
+// quotaOf returns how many living jobs an API key may have; 0 = any number. SQL has every key that was ever made, so a
+// key that it does not have is that of TIERQ_ADMIN_KEY, which has no quota.
+func (v *server) quotaOf(ctx context.Context, owner string) (int, error) {
+	if owner == "" {
+		return 0, nil
+	}
+	k, err := v.stores.access.APIKey(ctx, owner)
+	if errors.Is(err, job.ErrNoKey) {
+		return 0, nil
+	}
+	return k.InFlight, err
 }

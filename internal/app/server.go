@@ -53,6 +53,7 @@ type server struct {
 	queue      *queue.Queue
 	view       *queue.View // the read side of the queue
 	viewPoller *viewPoller
+	alone      alone // of the viewPoller, in its order
 	ready      *readiness
 	metrics    *telemetry.Metrics
 	stats      *telemetry.Stats
@@ -95,6 +96,8 @@ type server struct {
 	boxes          *sandbox.Manager // the sandboxes of /demo; nil = /demo is not served
 	reconciler     *recovery.Reconciler
 	lines          *ledger.Lines
+	places         *admission.Reserver // for what SQL makes
+	reserved       *ledger.Places
 	schedules      *schedule.Book
 	firer          *schedule.Firer // nil without the role recovery
 	audit          *recovery.Audit

@@ -53,6 +53,9 @@ func (v *server) wireQueue() {
 		RememberedPlans: v.rememberedPlans, RememberedQueues: v.rememberedQueues,
 		Queues: v.queueBook, Serves: c.Serves(), Asks: &v.asks, Pauses: v.pauseBook, Told: v.heard,
 		RememberedPauses: v.rememberedPauses,
+		RememberedPlaces: func(ctx context.Context, lost func(partition int) bool) error {
+			return v.reserved.Rebuild(ctx, !c.Embedded(), lost)
+		},
 		Observe: func(script string, partition int, took time.Duration, err error) {
 			// the script rate moves no job: a flood that keeps its few connections busy must not close the gate, and its
 			// success says nothing
@@ -67,14 +70,19 @@ func (v *server) wireQueue() {
 	})
 	v.view = v.queue.View()
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
+	v.places = &admission.Reserver{Redis: v.queue, Log: v.log}
 	o := ledger.Options{
-		Live: v.view, Mover: v.queue, Rooms: v.view, Ready: v.view, Queues: v.queueBook,
+		Live: v.view, Mover: v.queue, Ready: v.view, Queues: v.queueBook,
 		Archive: v.stores.archive, DeadLetters: v.stores.archive, Promises: v.stores.archive,
 		Reasons: v.stores.archive, LiveLogs: v.view, KeptLogs: v.stores.archive, Plans: v.plans,
 		Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
 	o.Flows, o.Now = v.stores.archive, v.view.Now
+	o.Reserve = func(ctx context.Context, j *job.Job, quota int) error {
+		_, err := v.places.Reserve(ctx, []job.Reservation{placeOf(j, quota)})
+		return err
+	}
 	o.Given = func() {
 		if c.Roles.Worker {
 			v.pool.Wake()
@@ -84,7 +92,16 @@ func (v *server) wireQueue() {
 		o.Outbox = outbox{v}
 	}
 	v.stores.archive.OwesOfBatches(owesOfBatches(v.plans))
-	v.stores.archive.CountCancelled(v.metrics.Cancelled)
+	v.stores.archive.PlacesOfBatches(func(b *job.Batch) []job.Reservation { return placesOwed(b, 0) })
+	v.stores.archive.FreePlaces(func(ids []job.ID) { v.places.Free(context.Background(), ids) })
+	v.stores.archive.TellCancelled(func(jobs []job.Job) {
+		ids := make([]job.ID, len(jobs))
+		for i := range jobs {
+			v.metrics.Cancelled(jobs[i].Tier)
+			ids[i] = jobs[i].ID
+		}
+		v.places.Free(context.Background(), ids)
+	})
 	// Without TIERQ_JOURNAL the journal has the members of batches alone, and the gate does not depend on it.
 	journal := archive.JournalOptions{
 		KeepKeys: v.stores.keys(c.IdempotencyTTL), Incarnation: v.queue.KnownIncarnation, Log: v.log,
@@ -94,6 +111,10 @@ func (v *server) wireQueue() {
 	}
 	v.journal = archive.NewJournal(v.stores.archive, journal)
 	o.Journal, o.Journaled = v.stores.archive, c.Journaled()
+	v.reserved = &ledger.Places{
+		SQL: v.stores.archive, Redis: v.queue, Partitions: c.Partitions, Now: v.view.Now, Log: v.log,
+	}
+	o.Places = v.reserved
 	v.lines = &ledger.Lines{SQL: v.stores.archive, Redis: v.queue, Partitions: c.Partitions, Log: v.log}
 	o.Lines = v.lines
 	v.ledger = ledger.New(o)
@@ -204,6 +225,7 @@ func (v *server) wireAPI() {
 	entry.Journal, entry.JournalAll = v.journal, c.Journaled()
 	entry.Known, entry.Incarnation = v.known, v.queue.KnownIncarnation
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
+	places := &admission.Reserver{Redis: v.queue, Log: v.log, Refused: door.Refused}
 	var extra []httpapi.Route
 	for _, p := range web.Docs(docs.OpenAPI) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -224,9 +246,9 @@ func (v *server) wireAPI() {
 		Workers: workers{v.viewPoller, v.queue, &v.asks},
 		Pauses:  pauses{v.pauseBook, v.pauses, v.view},
 		Strict:  v.queue.Strict(),
-		Batches: batches{ledger.NewBatches(v.stores.archive, v.ledger), door.Admission, v.view, v.metrics},
+		Batches: batches{ledger.NewBatches(v.stores.archive, v.ledger), door.Admission, places, v.metrics},
 		Lines:   lines{v.lines, v.view}, Schedules: v.schedules, Partitions: c.Partitions,
-		Flows:     flows{v.stores.archive, v.ledger, door.Admission, v.view, v.leasing, v.metrics},
+		Flows:     flows{v.stores.archive, v.ledger, door.Admission, places, v.leasing, v.metrics, v.quotaOf},
 		Artifacts: files{v.outgoing.files, v.ledger},
 		Overview:  whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,

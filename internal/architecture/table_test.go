@@ -68,7 +68,7 @@ const (
 var table = []room{
 	{dir: "lua", std: []string{"embed", "io/fs", "slices", "strconv", "strings"}},
 	{dir: job},
-	{dir: handler, rooms: []string{job}},
+	{dir: handler, rooms: []string{job}, libs: []string{json}},
 	{dir: failpoint, rooms: []string{job}},
 	{dir: loops, rooms: []string{}},
 
@@ -185,6 +185,7 @@ var table = []room{
 			handler,
 			loops,
 			"lua",
+			"internal/admission",
 			"internal/queue",
 			"internal/queue/queuetest",
 			"internal/worker",
@@ -204,6 +205,7 @@ var table = []room{
 		dir: "internal/contract", rooms: []string{"docs"}, libs: []string{jsonSchema, yaml},
 		inTests: []string{job, handler, "internal/handlers", "web", openapi}, testOnly: true,
 	},
+	{dir: "internal/conformance", testOnly: true, libs: []string{json}},
 	{
 		dir: "internal/attack", testOnly: true, rooms: []string{job, testkit, "client"}, libs: []string{goRedis, mysql},
 		inTests: []string{smtp, sasl},

@@ -31,6 +31,7 @@ var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.Journa
 	{"first_tried_at", func(l *job.JournalRow) any { return database.OrNull(l.FirstTriedAt) }},
 	{"started_at", func(l *job.JournalRow) any { return database.OrNull(l.StartedAt) }},
 	{"worker", func(l *job.JournalRow) any { return l.Worker }},
+	{"own_pool", func(l *job.JournalRow) any { return l.Own }},
 	{"cancel_requested", func(l *job.JournalRow) any { return l.CancelRequested }},
 	{"run_id", func(l *job.JournalRow) any { return l.Incarnation }},
 	{"trace_id", func(l *job.JournalRow) any { return l.TraceID }},
@@ -76,6 +77,7 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 			StartedAt: database.OrZero(r.StartedAt), RunAt: database.OrZero(r.DueAt),
 		},
 		Priority: r.Priority, Incarnation: r.Incarnation, Submitting: r.Submitting, KillReason: r.KillReason,
+		Own: r.OwnPool,
 	}
 	if r.IdempotencyKey != nil && r.IdempotencyBody != nil {
 		l.Idempotency = job.Idempotency{Key: *r.IdempotencyKey, Body: *r.IdempotencyBody}
@@ -88,8 +90,8 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 
 const (
 	// A second note of the same attempt counts nothing again, because the row says that the job no longer runs.
-	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', retry_count = retry_count + ?, due_at = ? " +
-		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
+	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', own_pool = 0, " +
+		"retry_count = retry_count + ?, due_at = ? WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
 	// A caller who cancels a job knows its id, so the job's submit was accepted.
 	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
@@ -101,7 +103,7 @@ const (
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
 	// A claim proves that Redis has the job, and gives its arrival. A late or repeated claim changes nothing.
 	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, crash_count = ?, " +
-		"first_tried_at = ?, started_at = ?, worker = ?, " +
+		"first_tried_at = ?, started_at = ?, worker = ?, own_pool = ?, " +
 		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
 		"WHERE job_id = ? AND generation = ? AND attempt < ?"
 	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND (EXISTS " +
@@ -111,8 +113,7 @@ const (
 
 // owe writes the row of a job that SQL owes to Redis, unless the job has ended.
 func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
-	queries := append(a.inserts.statements(acceptedTable.name, 1), dropIfEnded)
-	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	return a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		if _, err := insert(ctx, conn, a.inserts, acceptedTable, []*job.JournalRow{l}); err != nil {
 			return err
 		}

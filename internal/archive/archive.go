@@ -24,8 +24,11 @@ type Archive struct {
 	members memberStatements
 	journal bool
 	owesOf  func(*job.Batch) []job.JournalRow // nil = batches owe nothing
+	// placesOf returns the places of the jobs that a batch will owe; nil = there are none.
+	placesOf func(*job.Batch) []job.Reservation
 
-	countCancelled func(job.Tier) // nil = cancelled jobs are not counted
+	toldCancelled func([]job.Job) // see TellCancelled; may be nil
+	freePlaces    func([]job.ID)  // see FreePlaces; may be nil
 }
 
 // New makes an archive in a database. The caller closes the database, and stops the Writer before that.

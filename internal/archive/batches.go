@@ -92,23 +92,57 @@ func readBatch(ctx context.Context, conn gorm.ConnPool, query, id string) (*job.
 // ends the round writes their rows. Set it before anything is written; without it batches owe nothing.
 func (a *Archive) OwesOfBatches(owes func(*job.Batch) []job.JournalRow) { a.owesOf = owes }
 
+// addBatch writes a batch, and says whether it did: if its Idempotency-Key stands for another batch, it does not. If
+// the owner then has more than job.MaxOpenBatches open ones, the error is job.ErrOpenBatches. The transaction locks the
+// row of the owner's API key while it counts, so the limit is exact. TIERQ_ADMIN_KEY and callers of an open server have
+// no such row: calls at the same time may exceed the limit by their number.
+func (a *Archive) addBatch(ctx context.Context, conn gorm.ConnPool, b *job.Batch, spec []byte, total int,
+	key job.Idempotency) (isNew bool, err error) {
+	done, err := conn.ExecContext(ctx, insertBatch(&a.db.Dialect), string(b.ID), b.Name, b.Owner, string(b.Tier), spec,
+		b.Sealed, total, textOrNull(key.Key), textOrNull(key.Body))
+	if err != nil {
+		return false, fmt.Errorf("insert batches: %w", err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	lock := "SELECT 1 FROM api_keys WHERE id = ?" + a.db.Dialect.LockRows
+	if err := eachRow(ctx, conn, lock, []any{b.Owner}, func(func(...any) error) error { return nil }); err != nil {
+		return false, fmt.Errorf("lock api_keys: %w", err)
+	}
+	err = eachRow(ctx, conn, openBatches(&a.db.Dialect), []any{b.Owner, job.MaxOpenBatches},
+		func(func(...any) error) error { return job.ErrOpenBatches })
+	return err == nil, err
+}
+
+// openBatches reads whether an owner has more than a number of batches that have not ended.
+func openBatches(d *database.Dialect) string {
+	return "SELECT 1 FROM batches" + d.By("batches_open") + " WHERE owner = ? AND ended_at IS NULL LIMIT 1 OFFSET ?"
+}
+
+// batchError wraps the error of a transaction that makes a batch.
+func batchError(verb string, err error) error {
+	if errors.Is(err, job.ErrAmbiguous) || errors.Is(err, job.ErrOpenBatches) {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return database.Unavailable(verb, err)
+}
+
 // CreateBatch stores a batch, which is open and has no members. With an Idempotency-Key the first batch of the key
 // stands, for as long as it has a row: replayed is then true, and the batch is the first one. job.ErrMismatch: the
-// key came with another body.
+// key came with another body. job.ErrOpenBatches.
 func (a *Archive) CreateBatch(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool,
 	err error) {
 	spec, err := json.Marshal(b.BatchSpec)
 	if err != nil {
 		return b, false, fmt.Errorf("store a batch: %w", err)
 	}
-	insert := insertBatch(&a.db.Dialect)
-	args := []any{string(b.ID), b.Name, b.Owner, string(b.Tier), spec, false, 0, textOrNull(key.Key), textOrNull(key.Body)}
-	switch _, err := a.db.Exec(ctx, insert, args); {
-	case err == nil:
-	case a.db.ChangedNothing(err):
-		return b, false, database.Unavailable("store a batch", err)
-	default:
-		return b, false, database.Ambiguous("store a batch", err)
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
+		_, err := a.addBatch(ctx, conn, &b, spec, 0, key)
+		return err
+	})
+	if err != nil {
+		return b, false, batchError("store a batch", err)
 	}
 	if key.Key == "" {
 		stored, err = a.Batch(ctx, b.ID)
@@ -168,7 +202,8 @@ func (a *Archive) SealBatch(ctx context.Context, id job.ID, cancel bool) (b job.
 		seal = "UPDATE batches" + a.db.Dialect.ByPrimary + " SET sealed = 1, cancelled_at = COALESCE(cancelled_at, " +
 			a.db.Dialect.Now + ") WHERE id = ?"
 	}
-	err = a.db.Transaction(ctx, []string{seal, a.members.endRound, a.members.read}, func(conn gorm.ConnPool) error {
+	ctx, left := withUnowed(ctx)
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		if err := execute(ctx, conn, seal, string(id)); err != nil {
 			return err
 		}
@@ -183,7 +218,10 @@ func (a *Archive) SealBatch(ctx context.Context, id job.ID, cancel bool) (b job.
 		return err
 	})
 	switch {
-	case err == nil, errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrAmbiguous):
+	case err == nil:
+		a.tellUnowed(left)
+		return b, owed, nil
+	case errors.Is(err, job.ErrNoBatch), errors.Is(err, job.ErrAmbiguous):
 		return b, owed, err
 	}
 	return b, nil, database.Unavailable("seal a batch", err)

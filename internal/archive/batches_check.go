@@ -107,14 +107,15 @@ func (a *Archive) checkMembers(ctx context.Context, batch job.ID, missing func(c
 		found = append(found, job.Finding{ID: id, Partition: -1, Result: job.Repaired, Kind: "batch", Detail: detail})
 		return id, g
 	})
-	queries := a.memberQueries(groups, endMembers, a.members.count)
-	err = a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	ctx, left := withUnowed(ctx)
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		_, err := a.ended(ctx, conn, groups) // the reconciler gives Redis what is owed
 		return err
 	})
 	if err != nil {
 		return nil, database.Unavailable("repair a batch", err)
 	}
+	a.tellUnowed(left)
 	return found, nil
 }
 
@@ -126,7 +127,8 @@ func (a *Archive) checkCounts(ctx context.Context, id job.ID) ([]job.Finding, er
 		return nil, err
 	}
 	lock := a.members.lock
-	err = a.db.Transaction(ctx, []string{lock, countMembers, a.members.read}, func(conn gorm.ConnPool) error {
+	ctx, left := withUnowed(ctx)
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		// A transaction that changes members changes the counts too, and needs this lock for it.
 		if err := eachRow(ctx, conn, lock, []any{string(id)}, func(func(...any) error) error { return nil }); err != nil {
 			return fmt.Errorf("read batches: %w", err)
@@ -141,6 +143,7 @@ func (a *Archive) checkCounts(ctx context.Context, id job.ID) ([]job.Finding, er
 	if err != nil {
 		return nil, database.Unavailable("repair a batch", err)
 	}
+	a.tellUnowed(left)
 	if !differs {
 		return nil, nil
 	}
@@ -223,7 +226,7 @@ func (a *Archive) DeleteBatches(ctx context.Context, age time.Duration) (deleted
 	some := "SELECT job_id FROM batch_members WHERE batch_id = ? LIMIT ?"
 	drop := a.db.Dialect.DeleteFrom("batch_members") + " WHERE job_id IN " + database.Marks(memberDeletes)
 	last := a.db.Dialect.DeleteFrom("batches") + " WHERE id = ?"
-	err = a.db.Transaction(ctx, []string{lock, mark, some, drop, last}, func(conn gorm.ConnPool) error {
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		deleted = 0
 		there := false
 		err := eachRow(ctx, conn, lock, []any{ids[0], ms, ms}, func(func(...any) error) error { there = true; return nil })

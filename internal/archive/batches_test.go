@@ -3,6 +3,7 @@ package archive_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/tierq/tierq/internal/archive"
@@ -230,6 +231,67 @@ func TestBatchRounds(t *testing.T) {
 		members, next, err := s.Members(t.Context(), b, nil, "", 10)
 		if err != nil || next != "" || len(members) != 2 || members[0].ID != id(0) || members[0].Generation != 3 {
 			t.Errorf("members %+v, %q, %v", members, next, err)
+		}
+	})
+}
+
+// An owner may have job.MaxOpenBatches open batches. Of 24 callers that make the last one, in either way, one does; one
+// that asks again is answered, another owner is not concerned, and where a batch has ended there is room for another.
+func TestBatches_Open(t *testing.T) {
+	t.Attr("proves", "A68")
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		s.Exec(t, "INSERT INTO api_keys (id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, version) "+
+			"VALUES ('key-1', '', '', '', '', 0, 0, 0, ?, '2026-01-01 00:00:00', '', 1)", make([]byte, 32))
+		const digits = "(SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION " +
+			"SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+		s.Exec(t, "INSERT INTO batches (id, name, owner, tier, sealed, total, completed, failed, cancelled, expired, round, "+
+			"ended_round, created_at, spec) SELECT a.n * 1000 + b.n * 100 + c.n * 10 + d.n, '', 'key-1', 'PAID', 0, 0, 0, 0, "+
+			"0, 0, 1, 0, '2026-01-01 00:00:00', '{}' FROM "+digits+" a, "+digits+" b, "+digits+" c, "+digits+" d "+
+			"WHERE a.n + b.n + c.n + d.n > 0")
+		a := s.Archive
+		a.OwesOfBatches(func(*job.Batch) []job.JournalRow { return nil })
+		create := func(n int, owner string, members int) error {
+			b := job.Batch{ID: batchID(n), Owner: owner, Tier: job.Paid}
+			if members == 0 {
+				_, _, err := a.CreateBatch(t.Context(), b, job.Idempotency{Key: fmt.Sprint(n), Body: "x"})
+				return err
+			}
+			_, _, _, err := a.SubmitBatch(t.Context(), &b, []job.JournalRow{member(1000+n, b.ID)}, job.Idempotency{})
+			return err
+		}
+		var mu sync.Mutex
+		var made []int
+		storm := func(from int) {
+			t.Helper()
+			var group sync.WaitGroup
+			for n := range 24 {
+				group.Go(func() {
+					err := create(from+n, "key-1", n%2)
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						made = append(made, from+n)
+					} else if !errors.Is(err, job.ErrOpenBatches) {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+		}
+		storm(1)
+		if len(made) != 1 {
+			t.Fatalf("made are %v", made)
+		}
+		if err := create(made[0], "key-1", (made[0]-1)%2); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		if err := create(100, "key-2", 0); err != nil {
+			t.Errorf("another owner: %v", err)
+		}
+		s.Exec(t, "UPDATE batches SET ended_at = created_at, ended_round = round WHERE id = '1'")
+		if storm(30); len(made) != 2 {
+			t.Errorf("made are %v", made)
 		}
 	})
 }

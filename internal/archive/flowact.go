@@ -12,10 +12,10 @@ import (
 )
 
 // changeFlow runs a change of one locked flow.
-func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID, queries []string,
+func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID,
 	change func(conn gorm.ConnPool, f *lockedFlow) error) error {
 	var f *lockedFlow
-	err := a.db.Transaction(ctx, append(a.flowQueries(), queries...), func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		there, err := a.lockFlows(ctx, conn, []string{string(id)})
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func (a *Archive) changeFlow(ctx context.Context, verb string, id job.ID, querie
 // CancelFlow ends the WAITING jobs of a flow CANCELLED, at the time at by Redis' clock. From then on the flow takes no
 // more jobs. It returns the jobs that the flow has released and that have not ended, as far as SQL knows.
 func (a *Archive) CancelFlow(ctx context.Context, id job.ID, reason string, at time.Time) (living []job.ID, err error) {
-	err = a.changeFlow(ctx, "cancel a flow", id, nil, func(conn gorm.ConnPool, f *lockedFlow) error {
+	err = a.changeFlow(ctx, "cancel a flow", id, func(conn gorm.ConnPool, f *lockedFlow) error {
 		living = nil
 		waiting, released := f.graph.Cancel()
 		for _, name := range released {
@@ -64,7 +64,7 @@ func (a *Archive) CancelWaiting(ctx context.Context, id job.ID, at time.Time) (
 	if err != nil || flow == "" {
 		return false, nil, err
 	}
-	err = a.changeFlow(ctx, "cancel a waiting job", flow, nil, func(conn gorm.ConnPool, f *lockedFlow) error {
+	err = a.changeFlow(ctx, "cancel a waiting job", flow, func(conn gorm.ConnPool, f *lockedFlow) error {
 		done, released = false, nil
 		n := f.graph.Node(f.names[id])
 		if n == nil || n.Status != job.Waiting {
@@ -87,7 +87,7 @@ func (a *Archive) CancelWaiting(ctx context.Context, id job.ID, at time.Time) (
 func (a *Archive) AddFlowJobs(ctx context.Context, flow, by job.ID, jobs []job.FlowJob, contents []string,
 	at time.Time) (released []job.JournalRow, err error) {
 	const present = "SELECT name, content FROM flow_jobs WHERE flow_id = ?"
-	err = a.changeFlow(ctx, "add to a flow", flow, []string{present}, func(conn gorm.ConnPool, f *lockedFlow) error {
+	err = a.changeFlow(ctx, "add to a flow", flow, func(conn gorm.ConnPool, f *lockedFlow) error {
 		released = nil
 		parent := f.graph.Node(f.names[by])
 		switch {

@@ -87,8 +87,7 @@ func (a *Archive) suspectFlow(ctx context.Context, id job.ID) (bool, error) {
 // repairFlow repairs a flow under its lock, and says what it repaired.
 func (a *Archive) repairFlow(ctx context.Context, id job.ID, now time.Time) (
 	found []job.Finding, rows []job.JournalRow, err error) {
-	queries := append(a.inserts.statements(acceptedTable.name, 1), withoutRowOfFlow)
-	err = a.changeFlow(ctx, "repair a flow", id, queries, func(conn gorm.ConnPool, f *lockedFlow) error {
+	err = a.changeFlow(ctx, "repair a flow", id, func(conn gorm.ConnPool, f *lockedFlow) error {
 		found, rows = nil, nil
 		say := func(id job.ID, detail string) {
 			found = append(found, job.Finding{
@@ -171,7 +170,7 @@ func (a *Archive) DeleteFlows(ctx context.Context, age time.Duration) (deleted i
 	const dropJobs, drop = "DELETE FROM flow_jobs WHERE flow_id = ?", "DELETE FROM flows WHERE id = ?"
 	for _, id := range ids {
 		n := int64(0)
-		err := a.db.Transaction(ctx, []string{a.lockFlow(), ended, dropJobs, drop}, func(conn gorm.ConnPool) error {
+		err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 			n = 0
 			if there, err := a.lockFlows(ctx, conn, []string{id}); err != nil || len(there) == 0 {
 				return err

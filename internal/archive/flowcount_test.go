@@ -16,18 +16,18 @@ func TestFlowCountsCancelled(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		a, w := s.Archive, start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var mu sync.Mutex
-		var counted []job.Tier
-		a.CountCancelled(func(tier job.Tier) {
+		var counted []job.Job
+		a.TellCancelled(func(jobs []job.Job) {
 			mu.Lock()
 			defer mu.Unlock()
-			counted = append(counted, tier)
+			counted = append(counted, jobs...)
 		})
 		want := func(n int) {
 			t.Helper()
 			mu.Lock()
 			defer mu.Unlock()
 			if len(counted) != n {
-				t.Errorf("%q are counted, want %d", counted, n)
+				t.Errorf("%v are counted, want %d", counted, n)
 			}
 		}
 		createFlow(t, a, flowJob("a", job.FlowCancels), flowJob("b", job.FlowCancels, "a"),

@@ -27,7 +27,7 @@ type lockedFlow struct {
 	before    map[string]job.FlowNode // what SQL has
 	stateSQL  job.FlowState
 	endedSQL  bool
-	ends      []job.Tier // of the jobs that the transaction has cancelled
+	ends      []job.Job // that the transaction has cancelled
 }
 
 const (
@@ -63,12 +63,6 @@ func (a *Archive) insertReason() string {
 	return "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) " +
 		"VALUES (?, ?, ?, " + a.db.Dialect.Now + ") " +
 		a.db.Dialect.KeepFirst("job_id")
-}
-
-// flowQueries returns the statements that lock, read and write a flow.
-func (a *Archive) flowQueries() []string {
-	return []string{a.lockFlow(), flowHead, flowNodes, flowRows(), updateNode, completeNode, a.endFlow(true),
-		a.endFlow(false), a.insertReason(), markFlow}
 }
 
 // lockFlows locks the rows of flows, whose ids are sorted, and returns the flows that exist.
@@ -256,7 +250,7 @@ func (a *Archive) cancelNodes(ctx context.Context, conn gorm.ConnPool, f *locked
 	var outcomes []*job.Outcome
 	for name, r := range all {
 		r.Status, r.EndedAt, r.Payload = job.Cancelled, at, nil
-		outcomes, f.ends = append(outcomes, &job.Outcome{Job: r.Job}), append(f.ends, r.Tier)
+		outcomes, f.ends = append(outcomes, &job.Outcome{Job: r.Job}), append(f.ends, r.Job)
 		if reason := why(name); reason != "" {
 			_, err := conn.ExecContext(ctx, a.insertReason(), string(r.ID), r.Generation, reason)
 			if err != nil {
@@ -282,9 +276,9 @@ func (f *lockedFlow) whyCancelled(name string) string {
 // flowsEnded changes the flows of ended jobs, in the transaction that records the outcomes: it locks the flows, marks
 // the jobs as ended, and decides what goes on. It is the first part of the transaction, so that all writers lock flows
 // before rows of outcomes. If another part finds that SQL had an outcome before, the transaction is undone as a whole.
-// cancelled are the tiers of the jobs that the flows cancelled.
+// cancelled are the jobs that the flows cancelled.
 func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes []*job.Outcome) (
-	released []job.JournalRow, cancelled []job.Tier, err error) {
+	released []job.JournalRow, cancelled []job.Job, err error) {
 	flows := flowsOf(outcomes)
 	if len(flows) == 0 {
 		return nil, nil, nil
@@ -315,15 +309,13 @@ func (a *Archive) flowsEnded(ctx context.Context, conn gorm.ConnPool, outcomes [
 	return released, cancelled, nil
 }
 
-// CountCancelled sets the function that counts a job which its flow has cancelled: SQL alone knows that it ended. Set
-// the function before anything is written.
-func (a *Archive) CountCancelled(count func(job.Tier)) { a.countCancelled = count }
+// TellCancelled sets the function that is told of the jobs that a flow has cancelled: SQL alone knows that they ended.
+// Set the function before anything is written.
+func (a *Archive) TellCancelled(tell func([]job.Job)) { a.toldCancelled = tell }
 
-// tellCancelled counts jobs that a committed transaction cancelled.
-func (a *Archive) tellCancelled(tiers []job.Tier) {
-	for _, t := range tiers {
-		if a.countCancelled != nil {
-			a.countCancelled(t)
-		}
+// tellCancelled tells of jobs that a committed transaction cancelled.
+func (a *Archive) tellCancelled(jobs []job.Job) {
+	if len(jobs) > 0 && a.toldCancelled != nil {
+		a.toldCancelled(jobs)
 	}
 }

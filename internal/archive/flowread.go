@@ -225,16 +225,6 @@ func (a *Archive) WaitingJobs(ctx context.Context, f job.Filter, cursor string, 
 	return items, next, nil
 }
 
-// CountWaiting returns how many WAITING jobs an owner has, counted up to most.
-func (a *Archive) CountWaiting(ctx context.Context, owner string, most int) (n int, err error) {
-	err = a.db.Read.WithContext(ctx).Raw("SELECT COUNT(*) FROM (SELECT 1 FROM flow_jobs WHERE status = 'WAITING' AND "+
-		"owner = ? LIMIT ?) AS w", owner, most).Scan(&n).Error
-	if err != nil {
-		return 0, database.Unavailable("count waiting jobs", err)
-	}
-	return n, nil
-}
-
 // FlowInputs reads the results of the jobs that a job waited for, by name. With name it reads that result, whole.
 // Without name, results above job.FlowInputInline are left out. A job of no flow, and a name that the job did not wait
 // for, are job.ErrNotFound.

@@ -184,7 +184,7 @@ func (a *Archive) CreateFlow(ctx context.Context, f *job.Flow, contents []string
 	first *job.Flow, released []job.JournalRow, err error) {
 	insert := insertFlow + a.db.Dialect.KeepFirst("id")
 	const byKey, byID = "SELECT * FROM flows WHERE request_key = ?", "SELECT * FROM flows WHERE id = ?"
-	err = a.db.Transaction(ctx, append(a.flowQueries(), insert), func(conn gorm.ConnPool) error {
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		first, released = nil, nil
 		done, err := conn.ExecContext(ctx, insert, string(f.ID), f.Name, f.Owner, f.TraceID, f.CreatedAt.UTC(),
 			string(job.FlowRunning), textOrNull(f.Request.Key), textOrNull(f.Request.Body))

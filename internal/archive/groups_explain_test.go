@@ -38,7 +38,7 @@ func TestGroupsUseTheirIndexes(t *testing.T) {
 			if _, _, err := a.CreateFlow(t.Context(), &f, make([]string, each)); err != nil {
 				t.Fatal(err)
 			}
-			err := a.db.Transaction(t.Context(), nil, func(conn gorm.ConnPool) error {
+			err := a.db.Transaction(t.Context(), func(conn gorm.ConnPool) error {
 				for _, r := range rows {
 					run := job.ScheduleRun{Occurrence: at, Request: string(r.ID)[4:], JobID: r.ID}
 					run.Request = run.Request[:min(len(run.Request), 32)]
@@ -69,6 +69,7 @@ func TestGroupsUseTheirIndexes(t *testing.T) {
 			{"counts of a batch", countMembers, []any{batch}},
 			{"lost jobs of a flow", withoutRowOfFlow, []any{flow}},
 			{"jobs of a flow", flowNodes, []any{flow}},
+			{"open batches of an owner", openBatches(&a.db.Dialect), []any{"key-7", 20}},
 			{"open flows", openFlows(&a.db.Dialect), []any{"", 20}},
 		} {
 			steps := databasetest.Plan(t, a.db, q.text, q.args)

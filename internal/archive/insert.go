@@ -203,14 +203,3 @@ func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T
 	}
 	return written, nil
 }
-
-// statements returns the texts that insert uses for n rows.
-func (all inserts) statements(table string, n int) []string {
-	var queries []string
-	for n > 0 {
-		size := all.cut(table, n)
-		queries = append(queries, all[table][size])
-		n -= size
-	}
-	return queries
-}

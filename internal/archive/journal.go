@@ -149,7 +149,8 @@ func (j *Journal) Holder(ctx context.Context, key job.Idempotency) (job.KeyHolde
 func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	notes := make([]*noted, len(leases))
 	for i := range leases {
-		l := job.JournalRow{Job: leases[i].Job, Incarnation: j.opts.Incarnation(leases[i].ID.Partition())}
+		run := j.opts.Incarnation(leases[i].ID.Partition())
+		l := job.JournalRow{Job: leases[i].Job, Own: leases[i].Own, Incarnation: run}
 		notes[i] = &noted{kind: claimNote, row: &l}
 	}
 	return j.put(ctx, "journal claims", notes)

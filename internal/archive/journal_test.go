@@ -104,6 +104,7 @@ func fresh(n int, changes map[string]any) map[string]any {
 		"due_at":     nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil,
 		"crash_count":      int64(0),
 		"worker":           "",
+		"own_pool":         int64(0),
 		"cancel_requested": int64(0),
 		"run_id":           "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
 		"submitting": int64(0), "kill_reason": "",
@@ -157,9 +158,10 @@ func TestJournalRow(t *testing.T) {
 		check(t, "claimed late", accepted(t, s, 1), claimed)
 
 		again := arrives(lease(1, 1, 2))
+		again.Own = true
 		done(t, j.Claimed(t.Context(), []job.Lease{again}))
 		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000",
-			"crash_count": int64(1), "worker": "host:2"})
+			"crash_count": int64(1), "worker": "host:2", "own_pool": int64(1)})
 		check(t, "claimed again", accepted(t, s, 1), claimed)
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		done(t, s.Cancelling(t.Context(), id(9), "run-9"))

@@ -100,7 +100,7 @@ func (a *Archive) DropKeys(ctx context.Context) (dropped int64, more bool, err e
 			args[i] = part[min(i, len(part)-1)]
 		}
 		var n int64
-		err := a.db.Transaction(ctx, []string{drop}, func(conn gorm.ConnPool) error {
+		err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 			r, err := conn.ExecContext(ctx, drop, args...)
 			if err == nil {
 				n, err = r.RowsAffected()

@@ -90,9 +90,8 @@ func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
 	slices.Sort(ids)
 	for part := range slices.Chunk(ids, maxBatch) {
 		size := database.SizeFor(len(part))
-		update := "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET submitting = 0 WHERE job_id IN " +
-			database.Marks(size)
-		err := a.db.Transaction(ctx, []string{update}, func(conn gorm.ConnPool) error {
+		update := a.noteOwed(size)
+		err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 			_, err := conn.ExecContext(ctx, update, padded(part, size)...)
 			return err
 		})
@@ -101,6 +100,10 @@ func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
 		}
 	}
 	return nil
+}
+
+func (a *Archive) noteOwed(size int) string {
+	return "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET submitting = 0 WHERE job_id IN " + database.Marks(size)
 }
 
 func (a *Archive) setRun(size int) string {
@@ -121,7 +124,7 @@ func (a *Archive) Found(ctx context.Context, rows []job.JournalRow, incarnation 
 			size := database.SizeFor(len(part))
 			update := a.setRun(size)
 			args := append(append([]any{incarnation}, padded(part, size)...), generation)
-			err := a.db.Transaction(ctx, []string{update}, func(conn gorm.ConnPool) error {
+			err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 				_, err := conn.ExecContext(ctx, update, args...)
 				return err
 			})
@@ -154,7 +157,7 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 	}
 	for part := range slices.Chunk(ended, maxBatch) {
 		drop := a.dropAccepted(database.SizeFor(len(part)))
-		err := a.db.Transaction(ctx, []string{drop}, func(conn gorm.ConnPool) error {
+		err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 			return dropRows(ctx, conn, part, drop, database.SizeFor(len(part)))
 		})
 		if err != nil {

@@ -59,7 +59,9 @@ func TestLost(t *testing.T) {
 		}
 		rows[2].Submitting, rows[6].Generation = true, 2
 		done(t, submit(t.Context(), j, rows...))
-		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2)}))
+		own := lease(1, 1, 2)
+		own.Own = true
+		done(t, j.Claimed(t.Context(), []job.Lease{own}))
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		outcomeOnly(t, s, 5, 1) // ended
 		outcomeOnly(t, s, 6, 1) // an earlier generation ended
@@ -83,7 +85,7 @@ func TestLost(t *testing.T) {
 		whole, err := s.LivingOf(t.Context(), []job.ID{id(0), id(1), id(2), id(5), id(6)})
 		done(t, err)
 		rows[1].Attempt, rows[1].RetryCount, rows[1].Worker, rows[1].CancelRequested = 2, 1, "host:2", true
-		rows[1].Crashes = 1
+		rows[1].Crashes, rows[1].Own = 1, true
 		rows[1].FirstTriedAt, rows[1].StartedAt = arrival.Add(time.Second), arrival.Add(2*time.Second)
 		want = []job.JournalRow{rows[0], rows[1], rows[6]}
 		for i := range want {

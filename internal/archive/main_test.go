@@ -16,7 +16,5 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil { // -parallel still wins
 		panic(err)
 	}
-	goleak.VerifyTestMain(testkit.Main(m),
-		// GORM's cache of prepared statements starts a goroutine that cannot be stopped; there are two per archive.
-		goleak.IgnoreAnyFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+	goleak.VerifyTestMain(testkit.Main(m))
 }

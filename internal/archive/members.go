@@ -114,20 +114,6 @@ func rowGroup(l *job.JournalRow) (job.ID, group) {
 
 func takenBackGroup(n *noted) (job.ID, group) { return rowGroup(n.row) }
 
-// memberQueries returns the statements that change the members of groups, for Prepare.
-func (a *Archive) memberQueries(groups []group, change func(database.Dialect, int) string, more ...string) []string {
-	if len(groups) == 0 {
-		return nil
-	}
-	queries := append(slices.Clone(more), a.members.endRound, a.members.read)
-	for _, g := range groups {
-		for part := range slices.Chunk(g.ids, maxBatch) {
-			queries = append(queries, change(a.db.Dialect, database.SizeFor(len(part))))
-		}
-	}
-	return append(queries, a.inserts.statements(acceptedTable.name, 1)...)
-}
-
 // change runs one statement on the members of a group and returns how many of them it changed.
 func (a *Archive) change(ctx context.Context, conn gorm.ConnPool, g group, text func(database.Dialect, int) string,
 	before, after []any) (changed int64, err error) {
@@ -273,6 +259,7 @@ func (a *Archive) endRound(ctx context.Context, conn gorm.ConnPool, batch string
 		return nil, err
 	}
 	owed := a.owesOf(b)
+	a.noteUnowed(ctx, b, owed)
 	rows := make([]*job.JournalRow, len(owed))
 	for i := range owed {
 		rows[i] = &owed[i]

@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -26,8 +25,9 @@ func insertBatch(d *database.Dialect) string {
 // SubmitBatch stores a batch together with its first members: all of it, or nothing. The members' journal rows, which
 // no Redis has yet, are in the same transaction; owed are these rows, and the rows of the jobs that the batch owes if
 // it is sealed and has no member. With an Idempotency-Key the first batch of the key stands, as with CreateBatch, and
-// jobs are the ids of the members that came with that batch, in their order. After job.ErrAmbiguous the batch may be
-// stored: repeating the call with the same ids tells, and then the reconciler gives Redis the members.
+// jobs are the ids of the members that came with that batch, in their order. job.ErrOpenBatches: nothing is stored.
+// After job.ErrAmbiguous the batch may be stored: repeating the call with the same ids tells, and then the reconciler
+// gives Redis the members.
 func (a *Archive) SubmitBatch(ctx context.Context, b *job.Batch, members []job.JournalRow, key job.Idempotency) (
 	stored job.Batch, jobs []job.ID, owed []job.JournalRow, err error) {
 	spec, err := json.Marshal(b.BatchSpec)
@@ -39,20 +39,14 @@ func (a *Archive) SubmitBatch(ctx context.Context, b *job.Batch, members []job.J
 		rows[i] = &members[i]
 		jobs = append(jobs, members[i].ID)
 	}
-	create, isNew := insertBatch(&a.db.Dialect), false
-	queries := append([]string{create, a.members.endRound, a.members.read},
-		a.inserts.statements(memberTable.name, len(rows))...)
-	err = a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	isNew := false
+	ctx, left := withUnowed(ctx)
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		owed, isNew = nil, false
-		done, err := conn.ExecContext(ctx, create, string(b.ID), b.Name, b.Owner, string(b.Tier), spec, b.Sealed, len(rows),
-			textOrNull(key.Key), textOrNull(key.Body))
-		if err != nil {
-			return fmt.Errorf("insert batches: %w", err)
-		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
+		isNew, err = a.addBatch(ctx, conn, b, spec, len(rows), key)
+		if err != nil || !isNew {
 			return err
 		}
-		isNew = true
 		if _, err := insert(ctx, conn, a.inserts, memberTable, rows); err != nil {
 			return err
 		}
@@ -71,11 +65,10 @@ func (a *Archive) SubmitBatch(ctx context.Context, b *job.Batch, members []job.J
 		return err
 	})
 	switch {
-	case errors.Is(err, job.ErrAmbiguous):
-		return stored, nil, nil, err
 	case err != nil:
-		return stored, nil, nil, database.Unavailable("submit a batch", err)
+		return stored, nil, nil, batchError("submit a batch", err)
 	case isNew:
+		a.tellUnowed(left)
 		return stored, jobs, append(owed, members...), nil
 	}
 	stored, jobs, err = a.earlierBatch(ctx, b.ID, key)

@@ -19,7 +19,7 @@ import (
 type planText struct {
 	Priority            int                    `json:"priority"`
 	MaxRetries          int                    `json:"maxRetries"`
-	MaxCrashes          *int                   `json:"maxCrashes"` // nil in a row of an earlier version
+	MaxCrashes          *int                   `json:"maxCrashes,omitempty"`
 	OwnSlots            int                    `json:"ownSlots"`
 	Lines               string                 `json:"lines,omitempty"`
 	MaxWaitMs           int64                  `json:"maxWaitMs,omitempty"`
@@ -127,7 +127,7 @@ func (a *Archive) putPlan(db *gorm.DB, p job.Plan, newest int64) (stored bool, e
 
 func textOf(p job.Plan) planText {
 	t := planText{
-		Priority: p.Priority, MaxRetries: p.MaxRetries, MaxCrashes: &p.MaxCrashes, OwnSlots: p.OwnSlots,
+		Priority: p.Priority, MaxRetries: p.MaxRetries, MaxCrashes: p.MaxCrashes, OwnSlots: p.OwnSlots,
 		Lines:               string(p.Lines),
 		MaxWaitMs:           p.MaxWait.Milliseconds(),
 		HeartbeatTimeoutMs:  p.HeartbeatTimeout.Milliseconds(),
@@ -157,14 +157,10 @@ func (r *planRow) read() (job.Plan, error) {
 	if err := json.Unmarshal([]byte(r.Plan), &t); err != nil {
 		return job.Plan{}, fmt.Errorf("%w %q: unreadable in SQL: %w", job.ErrBadPlan, r.Tier, err)
 	}
-	maxCrashes := job.DefaultMaxCrashes
-	if t.MaxCrashes != nil {
-		maxCrashes = *t.MaxCrashes
-	}
 	p := job.Plan{
 		Tier: job.Tier(r.Tier), Priority: t.Priority, MaxRetries: t.MaxRetries, Share: t.Share, Version: r.Version,
 		HeartbeatTimeout: milliseconds(t.HeartbeatTimeoutMs), MaxProcessingTime: milliseconds(t.MaxProcessingTimeMs),
-		MaxCrashes: maxCrashes, OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines),
+		MaxCrashes: t.MaxCrashes, OwnSlots: t.OwnSlots, Lines: job.Lines(t.Lines),
 		MaxWait: milliseconds(t.MaxWaitMs), Backoff: t.Backoff.backoff(),
 	}
 	for typ, b := range t.TypeBackoff {

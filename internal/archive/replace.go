@@ -19,7 +19,7 @@ const noteReplace = "UPDATE accepted_jobs SET tier = ?, priority = ?, type = ?, 
 // Replace gives the rows of jobs the tier, type, payload, options, retries, trace id and due time of the submits that
 // replaced them. A job without a row has ended.
 func (a *Archive) Replace(ctx context.Context, rows []job.JournalRow) error {
-	err := a.db.Transaction(ctx, []string{noteReplace}, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		for i := range rows {
 			l := &rows[i]
 			_, err := conn.ExecContext(ctx, noteReplace, string(l.Tier), l.Priority, l.Type, database.BytesOrNull(l.Payload),

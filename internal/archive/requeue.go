@@ -75,18 +75,9 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 	update := "UPDATE failed_jobs SET dismissed_at = NULL, dismiss_reason = '', requeue_requested_at = " + a.db.Dialect.Ago +
 		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " +
 		where
-	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)
 	flows := flowsOfRows(next)
-	if len(flows) > 0 {
-		queries = append(queries, append(a.flowQueries(), a.keptResults()...)...)
-	}
-	all := make([]*job.JournalRow, len(next))
-	for i := range next {
-		all[i] = &next[i]
-	}
-	queries = append(queries, a.memberQueries(groupsOf(all, rowGroup), reviveMembers, a.members.revive)...)
 	var mine []bool
-	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		flows, err := a.lockFlows(ctx, conn, flows) // first, as the transaction of outcomes does
 		if err != nil {
 			return err

@@ -184,12 +184,8 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 // jobs' dead letters, so that no request can promise to requeue a job that is being deleted.
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
 	q := retentionOf(&a.db.Dialect, len(old))
-	queries := []string{
-		q.flowsOf, a.lockFlow(), q.outcomes, q.results, q.lockedLetters, q.journal, q.keys, q.flows, q.attempts,
-		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteLogs, q.deleteOutcomes,
-	}
 	var deleted job.DeletedRows
-	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		deleted = job.DeletedRows{}
 		if err := a.lockFlowsOf(ctx, conn, &q, old); err != nil {
 			return err

@@ -18,7 +18,7 @@ const livingRuns = "FROM schedule_runs r JOIN accepted_jobs a ON a.job_id = r.jo
 	"r.job_id <> '' AND " + unended
 
 const (
-	livingJobs = "SELECT r.job_id, r.occurrence " + livingRuns + " ORDER BY r.occurrence, r.request"
+	livingJobs = "SELECT r.job_id " + livingRuns + " ORDER BY r.occurrence, r.request"
 	runsOf     = "SELECT r.*, CASE WHEN a.job_id IS NULL THEN 0 ELSE 1 END AS living FROM schedule_runs r " +
 		"LEFT JOIN accepted_jobs a ON a.job_id = r.job_id AND " + unended +
 		" WHERE r.name = ? ORDER BY r.occurrence DESC, r.request DESC LIMIT ?"
@@ -73,11 +73,10 @@ func (a *Archive) miss(ctx context.Context, conn gorm.ConnPool, name string, las
 
 // FireSchedule moves a schedule from one occurrence to the next, if it is still at the first one: of all calls for an
 // occurrence, one call moves it. The same transaction writes the occurrences' runs, and the journal row of the job.
-// So each occurrence becomes at most one job, and SQL owes Redis that job until it has ended.
-func (a *Archive) FireSchedule(ctx context.Context, f job.Firing) (fired job.Fired, err error) {
-	queries := append(a.inserts.statements(acceptedTable.name, 1), moveSchedule, missMore, livingJobs,
-		addRun(a.db.Dialect))
-	err = a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+// So each occurrence becomes at most one job, and SQL owes Redis that job until it has ended. With f.Replaces the
+// transaction also marks the jobs in f.Replaced to be cancelled: Redis is to be told of them and of the new job.
+func (a *Archive) FireSchedule(ctx context.Context, f *job.Firing) (fired job.Fired, err error) {
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		done, err := conn.ExecContext(ctx, moveSchedule, database.OrNull(f.Next), database.OrNull(f.Due), f.Last.UTC(),
 			f.Name, f.Version, f.Occurrence.UTC())
 		if err != nil {
@@ -97,7 +96,7 @@ func (a *Archive) FireSchedule(ctx context.Context, f job.Firing) (fired job.Fir
 		if fired = job.FiredNone; f.Row == nil {
 			return nil
 		}
-		fired, err = a.fire(ctx, conn, &f, last)
+		fired, err = a.fire(ctx, conn, f, last)
 		return err
 	})
 	return fired, a.inDoubt("fire a schedule", err)
@@ -118,6 +117,9 @@ func (a *Archive) fire(ctx context.Context, conn gorm.ConnPool, f *job.Firing, l
 	if fresh, err := a.addRun(ctx, conn, f.Name, &f.Run); err != nil || !fresh {
 		return job.FiredLost, err
 	}
+	if err := a.replace(ctx, conn, f); err != nil {
+		return "", err
+	}
 	_, err = insert(ctx, conn, a.inserts, acceptedTable, []*job.JournalRow{f.Row})
 	return job.FiredJob, err
 }
@@ -125,13 +127,10 @@ func (a *Archive) fire(ctx context.Context, conn gorm.ConnPool, f *job.Firing, l
 // living reads the jobs of a schedule that have not ended, the oldest first.
 func (a *Archive) living(ctx context.Context, conn gorm.ConnPool, name string) (ids []job.ID, err error) {
 	err = eachRow(ctx, conn, livingJobs, []any{name}, func(scan func(...any) error) error {
-		var id string
-		var at time.Time
-		if err := scan(&id, &at); err != nil {
-			return err
-		}
-		ids = append(ids, job.ID(id))
-		return nil
+		var id job.ID
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the living jobs of a schedule: %w", err)
@@ -141,12 +140,12 @@ func (a *Archive) living(ctx context.Context, conn gorm.ConnPool, name string) (
 
 // RunSchedule makes a job that an operator asks for, beside the occurrences of the schedule: it writes the run and the
 // journal row. If the request has a job already, RunSchedule returns that job. living names a job that has not ended,
-// if more of them live than f.Living allows; then nothing is made. job.ErrNoSchedule, job.ErrAmbiguous.
-func (a *Archive) RunSchedule(ctx context.Context, f job.Firing) (id, living job.ID, err error) {
+// if more of them live than f.Living allows; then nothing is made. f.Replaces is as with FireSchedule. The errors are
+// job.ErrNoSchedule and job.ErrAmbiguous.
+func (a *Archive) RunSchedule(ctx context.Context, f *job.Firing) (id, living job.ID, err error) {
 	look := "SELECT incarnation FROM schedules WHERE name = ?" + a.db.Dialect.LockRows
-	queries := append(a.inserts.statements(acceptedTable.name, 1), look, runOfRequest, livingJobs, addRun(a.db.Dialect))
-	err = a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
-		id, living = "", ""
+	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
+		id, living, f.Replaced = "", "", nil
 		there := false
 		err := eachRow(ctx, conn, look, []any{f.Name}, func(scan func(...any) error) error {
 			var incarnation string
@@ -174,6 +173,9 @@ func (a *Archive) RunSchedule(ctx context.Context, f job.Firing) (id, living job
 		if _, err := a.addRun(ctx, conn, f.Name, &f.Run); err != nil {
 			return err
 		}
+		if err := a.replace(ctx, conn, f); err != nil {
+			return err
+		}
 		id = f.Run.JobID
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, []*job.JournalRow{f.Row})
 		return err
@@ -189,17 +191,10 @@ func (a *Archive) RunOf(ctx context.Context, name, request string) (id job.ID, e
 	return id, nil
 }
 
-// LivingRuns reads the jobs of a schedule's occurrences before a time that have not ended, the oldest first.
-func (a *Archive) LivingRuns(ctx context.Context, name string, before time.Time) ([]job.ID, error) {
-	var rows []scheduleRunRow
-	if err := a.db.Read.WithContext(ctx).Raw(livingJobs, name).Scan(&rows).Error; err != nil {
+// LivingRuns reads the jobs of a schedule that have not ended, the oldest first.
+func (a *Archive) LivingRuns(ctx context.Context, name string) (ids []job.ID, err error) {
+	if err := a.db.Read.WithContext(ctx).Raw(livingJobs, name).Scan(&ids).Error; err != nil {
 		return nil, database.Unavailable("read the living jobs of a schedule", err)
-	}
-	var ids []job.ID
-	for _, r := range rows {
-		if r.Occurrence.Before(before) {
-			ids = append(ids, job.ID(r.JobID))
-		}
 	}
 	return ids, nil
 }

@@ -165,7 +165,7 @@ func (a *Archive) addSchedule(ctx context.Context, s *job.Schedule, values []any
 	insert := "INSERT INTO schedules (version, owner, schedule, payload, incarnation, occurrence, due_at, " +
 		"last_occurrence, name, created_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + a.db.Dialect.Now + ", " +
 		a.db.Dialect.Now + ") " + a.db.Dialect.KeepFirst("name")
-	err := a.db.Transaction(ctx, []string{count, insert}, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		r, err := conn.ExecContext(ctx, insert, append(values, s.Name)...)
 		if err != nil {
 			return fmt.Errorf("insert schedules: %w", err)
@@ -194,7 +194,7 @@ func (a *Archive) DeleteSchedule(ctx context.Context, name string, version int64
 		runs = "DELETE FROM schedule_runs WHERE name = ?"
 	)
 	locked := look + a.db.Dialect.LockRows
-	err := a.db.Transaction(ctx, []string{locked, drop, runs}, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		is := int64(-1)
 		err := eachRow(ctx, conn, locked, []any{name}, func(scan func(...any) error) error { return scan(&is) })
 		switch {

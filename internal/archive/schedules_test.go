@@ -164,9 +164,9 @@ func TestBrokenSchedule(t *testing.T) {
 }
 
 // firing moves a schedule from one minute to the next; n numbers the job.
-func firing(name string, minute, n, living int) job.Firing {
+func firing(name string, minute, n, living int) *job.Firing {
 	at := noon.Add(time.Duration(minute) * time.Minute)
-	return job.Firing{
+	return &job.Firing{
 		Name: name, Version: 1, Occurrence: at, Before: at.Add(-time.Minute), Last: at, Living: living,
 		Next: at.Add(time.Minute), Due: at.Add(time.Minute),
 		Run: job.ScheduleRun{Occurrence: at, JobID: id(n)},
@@ -282,12 +282,110 @@ func TestFireSchedule_Overlap(t *testing.T) {
 		if got := told(t, a, "s"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		living, err := a.LivingRuns(ctx, "s", noon.Add(5*time.Minute))
-		if err != nil || !slices.Equal(living, []job.ID{id(3)}) {
+		living, err := a.LivingRuns(ctx, "s")
+		if err != nil || !slices.Equal(living, []job.ID{id(3), id(5)}) {
 			t.Errorf("living are %v, %v", living, err)
 		}
 		if name, err := a.ScheduleOfJob(ctx, id(3)); err != nil || name != "s" {
 			t.Errorf("%q, %v", name, err)
+		}
+	})
+}
+
+// A schedule with overlap replace fires: the transaction that makes the new job marks the waiting jobs to be cancelled,
+// stores the reason, and gives the new job the earliest of their arrivals. Running jobs, and jobs that are marked
+// already, stay as they are.
+func TestFireSchedule_Replaces(t *testing.T) {
+	t.Parallel()
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		ctx := t.Context()
+		store(t, a, aSchedule("s"))
+		fire := func(minute int, running ...job.ID) *job.Firing {
+			t.Helper()
+			f := firing("s", minute, minute, -1)
+			f.Replaces, f.Running, f.Row.ArrivedAt = true, running, f.Occurrence
+			if fired, err := a.FireSchedule(ctx, f); err != nil || fired != job.FiredJob {
+				t.Fatalf("minute %d: %s, %v", minute, fired, err)
+			}
+			return f
+		}
+		arrived := func(minute int) time.Time { return noon.Add(time.Duration(minute) * time.Minute) }
+		for _, step := range []struct {
+			minute   int
+			running  []job.ID
+			replaced []job.ID
+			arrived  time.Time
+		}{
+			{0, nil, nil, arrived(0)},
+			{1, []job.ID{id(0)}, nil, arrived(1)},
+			{2, []job.ID{id(0)}, []job.ID{id(1)}, arrived(1)},
+			{3, []job.ID{id(0)}, []job.ID{id(2)}, arrived(1)},
+		} {
+			f := fire(step.minute, step.running...)
+			if !slices.Equal(f.Replaced, step.replaced) || !f.Row.ArrivedAt.Equal(step.arrived) {
+				t.Errorf("minute %d replaced %v and arrived at %s", step.minute, f.Replaced, f.Row.ArrivedAt)
+			}
+		}
+		rows, err := a.LivingOf(ctx, []job.ID{id(0), id(1), id(2), id(3)})
+		if err != nil || len(rows) != 4 {
+			t.Fatal(rows, err)
+		}
+		for _, r := range rows {
+			if want := r.ID == id(1) || r.ID == id(2); r.CancelRequested != want || r.Incarnation != "" {
+				t.Errorf("%s is cancelled: %v, in %q", r.ID, r.CancelRequested, r.Incarnation)
+			}
+			if r.ID == id(3) && !r.ArrivedAt.Equal(arrived(1)) {
+				t.Errorf("the row arrived at %s", r.ArrivedAt)
+			}
+		}
+		if why, err := a.Reasons(ctx, id(1)); err != nil || len(why) != 1 || !strings.Contains(why[0].Text, "replaces it") {
+			t.Errorf("%+v, %v", why, err)
+		}
+		lost := firing("s", 3, 9, -1)
+		lost.Replaces = true
+		if fired, err := a.FireSchedule(ctx, lost); err != nil || fired != job.FiredLost || len(lost.Replaced) > 0 {
+			t.Errorf("%s replaced %v, %v", fired, lost.Replaced, err)
+		}
+	})
+}
+
+// Many runs of a schedule with overlap replace are requested at once: one job is left, with the arrival of the first.
+// A repeated request replaces nothing.
+func TestRunSchedule_Replaces(t *testing.T) {
+	t.Parallel()
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		ctx := t.Context()
+		store(t, a, aSchedule("s"))
+		const asked = 24
+		var group sync.WaitGroup
+		var ids []job.ID
+		for n := range asked {
+			ids = append(ids, id(n/2))
+			group.Go(func() {
+				f := firing("s", n/2, n/2, -1)
+				f.Run.Request, f.Replaces, f.Row.ArrivedAt = fmt.Sprint(n/2), true, f.Run.Occurrence
+				f.Run.Occurrence = noon.Add(time.Hour)
+				if is, _, err := a.RunSchedule(ctx, f); err != nil || is != id(n/2) {
+					t.Errorf("%s, %v", is, err)
+				}
+			})
+		}
+		group.Wait()
+		rows, err := a.LivingOf(ctx, slices.Compact(ids))
+		if err != nil || len(rows) != asked/2 {
+			t.Fatal(len(rows), err)
+		}
+		earliest, left := rows[0].ArrivedAt, []job.JournalRow{}
+		for _, r := range rows {
+			if r.ArrivedAt.Before(earliest) {
+				earliest = r.ArrivedAt
+			}
+			if !r.CancelRequested {
+				left = append(left, r)
+			}
+		}
+		if len(left) != 1 || !left[0].ArrivedAt.Equal(earliest) {
+			t.Errorf("left are %d; the first arrived at %s: %+v", len(left), earliest, left)
 		}
 	})
 }

@@ -85,15 +85,13 @@ func (s *stamps) runOnce(ctx context.Context) {
 // stamp writes to the rows of submits that an incarnation of Redis has their jobs, and when the jobs arrived and
 // are due.
 func (a *Archive) stamp(ctx context.Context, run string, rows []job.JournalRow) error {
-	var updates, queries []string
+	var updates []string
 	var args [][]any
 	for part := range slices.Chunk(rows, stampsAtOnce) {
 		query, of := a.stampsOf(run, part)
-		if updates, args = append(updates, query), append(args, of); !slices.Contains(queries, query) {
-			queries = append(queries, query)
-		}
+		updates, args = append(updates, query), append(args, of)
 	}
-	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	return a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		for i, update := range updates {
 			if _, err := conn.ExecContext(ctx, update, args[i]...); err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)

@@ -29,14 +29,8 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 	slices.SortStableFunc(n.backs, byJob)
 	w := a.submitsOf(n.submits, keepKeys)
 	back := a.takeBackOf(n.backs)
-	queries := slices.Concat(w.queries, back.queries)
-	if len(n.claims) > 0 {
-		queries = append(queries, noteClaim)
-	}
-	if len(n.waits) > 0 {
-		queries = append(queries, noteWaits)
-	}
-	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
+	ctx, left := withUnowed(ctx)
+	err := a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
 		if err := w.write(ctx, conn); err != nil {
 			return err
 		}
@@ -46,8 +40,8 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 		for _, c := range n.claims {
 			l := c.row
 			if _, err := conn.ExecContext(ctx, noteClaim, database.OrNull(l.ArrivedAt), l.Attempt, l.RetryCount,
-				l.Crashes, database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Incarnation, string(l.ID),
-				max(l.Generation, 1), l.Attempt); err != nil {
+				l.Crashes, database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Own, l.Incarnation,
+				string(l.ID), max(l.Generation, 1), l.Attempt); err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}
 		}
@@ -60,6 +54,10 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 		}
 		return nil
 	})
+	if err == nil {
+		a.tellUnowed(left)
+	}
+	return err
 }
 
 func byJob(x, y *noted) int { return strings.Compare(string(x.row.ID), string(y.row.ID)) }
@@ -74,7 +72,6 @@ type submitsWrite struct {
 	holders string
 	unkey   string
 	batches []string // that the submits name, sorted
-	queries []string
 }
 
 func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite {
@@ -96,21 +93,6 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 		w.wanted = make([]any, size)
 		for i := range w.wanted {
 			w.wanted[i] = w.keys[min(i, len(w.keys)-1)].Key
-		}
-		w.queries = append(a.inserts.statements(keyTable.name, len(w.keys)), w.holders)
-	}
-	if len(w.batches) > 0 {
-		w.queries = append(w.queries, a.members.lock, a.members.add, w.unkey)
-		w.queries = append(w.queries, a.inserts.statements(memberTable.name, len(submits))...)
-	}
-	if len(w.keys) == 0 && len(w.batches) == 0 {
-		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
-		return w
-	}
-	// The number of rows is known only within the transaction.
-	for size, insert := range a.inserts[acceptedTable.name] {
-		if size <= len(submits) {
-			w.queries = append(w.queries, insert)
 		}
 	}
 	return w
@@ -195,13 +177,12 @@ func dropKeyOf(d database.Dialect) string {
 
 // takeBackWrite removes the rows that their submits may still take back, and the keys of their jobs.
 type takeBackWrite struct {
-	a       *Archive
-	notes   []*noted
-	ids     []job.ID
-	look    string
-	drop    string
-	unkey   string
-	queries []string
+	a     *Archive
+	notes []*noted
+	ids   []job.ID
+	look  string
+	drop  string
+	unkey string
 }
 
 func (a *Archive) takeBackOf(backs []*noted) *takeBackWrite {
@@ -220,8 +201,6 @@ func (a *Archive) takeBackOf(backs []*noted) *takeBackWrite {
 	w.drop = a.db.Dialect.DeleteFrom("accepted_jobs") + " WHERE job_id IN " + database.Marks(size) +
 		" AND submitting = 1"
 	w.unkey = dropKeyOf(a.db.Dialect)
-	w.queries = append([]string{w.look, w.drop, w.unkey},
-		a.memberQueries(groupsOf(backs, takenBackGroup), dropMembers, a.members.add)...)
 	return w
 }
 

@@ -47,6 +47,11 @@ func elsewhere() []Attack {
 			What: "every text that ever broke a parser",
 			why:  "`make fuzz`, and every run of the tests; TestCorporaBelongToTargets sees that they are run",
 		},
+		{
+			ID:   "A68",
+			What: "ways in beside a plain submit, past the limits: flows, batches, schedules, requeues",
+			why:  "it needs small limits; TestWaysIn_Limits tries each way against each limit",
+		},
 	}
 }
 

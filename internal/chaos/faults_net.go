@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/testkit"
@@ -20,7 +21,7 @@ var scripts = []string{
 // script returns the text that the servers send to Redis for a script's name.
 func (c *cluster) script(name string) string {
 	if changed := c.scripts[name]; changed != "" {
-		return lua.Prelude + changed
+		return lua.Prelude + strings.TrimSuffix(lua.Own(name), lua.Source(name)) + changed
 	}
 	return lua.Script(name)
 }

@@ -190,7 +190,7 @@ var mutationsOfFaults = []mutation{
 		name:  "a quota is not checked",
 		want:  "S9",
 		sleep: 1500 * time.Millisecond, // more jobs come than the workers can run
-		edits: []edit{{"lua/submit.lua", "if word == 'OK' and quota_spent(class) then", "if false then"}},
+		edits: []edit{{"lua/submit.lua", "if word == 'OK' and room.quota_spent(class) then", "if false then"}},
 	},
 }
 

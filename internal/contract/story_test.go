@@ -291,7 +291,7 @@ func (s *server) workers() {
 		`"progress":{"done":1,"total":2,"note":"half"}}]}`)
 	s.want(200, "POST", "/api/worker/log", `{"worker":"w","logs":[`+about+`,"from":1,"lines":["begins",null,`+
 		`{"level":"WARN","text":"odd","attrs":{"n":1},"ageMs":20}]},{"lease":"v1.none"}]}`)
-	s.want(400, "POST", "/api/worker/log", `{"logs":[`+about+`,"lines":[7]}]}`)
+	s.want(400, "POST", "/api/worker/log", `{"logs":[`+about+`}],"logs":[]}`)
 	s.want(200, "GET", "/api/jobs/"+id+"/logs?level=WARN", "")
 	s.want(200, "HEAD", "/api/jobs/"+id+"/logs", "")
 	s.want(400, "GET", "/api/jobs/"+id+"/logs?level=LOUD", "")

@@ -70,13 +70,10 @@ func Open(o Options) (*DB, error) {
 }
 
 // gormConfig turns off what tierq does not need of GORM: its own transaction around single statements, and the
-// ping when it opens. The cache of prepared statements is bounded, but never full: prepared statements have a few
-// fixed sizes (see Sizes).
+// ping when it opens. Its cache of prepared statements is off too: each connection has its own (see keeping).
 func gormConfig(log *slog.Logger) *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
-		PrepareStmt:            true,
-		PrepareStmtMaxSize:     256,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
 		Logger:                 gormLog{log},

@@ -133,7 +133,7 @@ func openMySQL(cfg *mysql.Config, g *gorm.Config) (write, read *gorm.DB, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	db := sql.OpenDB(readCommitted{connector})
+	db := sql.OpenDB(keeping{readCommitted{connector}})
 	db.SetMaxOpenConns(mysqlConns)
 	db.SetMaxIdleConns(mysqlConns)
 	db.SetConnMaxLifetime(3 * time.Minute) // servers and load balancers close older connections

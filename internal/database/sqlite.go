@@ -103,10 +103,11 @@ func openSQLite(path string, g *gorm.Config) (write, read *gorm.DB, err error) {
 }
 
 func openSQLitePool(dsn string, conns int, g *gorm.Config) (*gorm.DB, error) {
-	db, err := driver.Open(dsn)
+	connector, err := (&driver.SQLite{}).OpenConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
+	db := sql.OpenDB(keeping{connector})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return gorm.Open(gormlite.OpenDB(db), g)

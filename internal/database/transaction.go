@@ -13,20 +13,18 @@ import (
 const Tries = 8
 
 // Transaction runs a transaction that locks only the rows it writes. It repeats the transaction at once after a
-// deadlock or a lock wait, so do may run more than once. queries are the statements that do may use. After an
-// error nothing has changed, except after job.ErrAmbiguous: the COMMIT was sent and its answer was lost.
-func (db *DB) Transaction(ctx context.Context, queries []string, do func(conn gorm.ConnPool) error) (err error) {
+// deadlock or a lock wait, so do may run more than once. After an error nothing has changed, except after
+// job.ErrAmbiguous: the COMMIT was sent and its answer was lost.
+func (db *DB) Transaction(ctx context.Context, do func(conn gorm.ConnPool) error) (err error) {
 	for try := range Tries {
 		committing := false
-		if err = db.Prepare(ctx, queries); err == nil {
-			err = db.Write.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-				if err := do(tx.Statement.ConnPool); err != nil {
-					return err
-				}
-				committing = true
-				return nil
-			})
-		}
+		err = db.Write.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			if err := do(tx.Statement.ConnPool); err != nil {
+				return err
+			}
+			committing = true
+			return nil
+		})
 		switch {
 		case err == nil:
 			return nil
@@ -58,29 +56,6 @@ func (db *DB) Exec(ctx context.Context, statement string, args []any) (changed i
 		}
 	}
 	return 0, err
-}
-
-// Prepare puts statements into GORM's cache before a transaction begins. GORM prepares a statement that it first
-// meets within a transaction on that transaction only, and database/sql then prepares it again in every later one:
-// two round trips and a parse of the whole text each time.
-func (db *DB) Prepare(ctx context.Context, queries []string) error {
-	pool, ok := db.Write.ConnPool.(*gorm.PreparedStmtDB)
-	if !ok {
-		return fmt.Errorf("prepare: GORM's pool is a %T", db.Write.ConnPool)
-	}
-	for _, query := range queries {
-		pool.Mux.RLock()
-		_, known := pool.Stmts.Get(query)
-		pool.Mux.RUnlock()
-		if known {
-			continue
-		}
-		pool.Mux.Lock() // New unlocks it
-		if _, err := pool.Stmts.New(ctx, query, false, pool.ConnPool, pool.Mux); err != nil {
-			return fmt.Errorf("prepare: %w", err)
-		}
-	}
-	return nil
 }
 
 // Backoff pauses before a transaction is tried again: up to 10 ms after the first try (try 0), and up to twice as

@@ -54,6 +54,8 @@ type cluster struct {
 	rdb   *redis.Client
 	bin   string
 	known string // a part of the audit's findings about a fault that the test itself caused
+
+	partitions int // 0 = one
 }
 
 // newCluster starts a Redis of its own, which tests may kill, and takes a fresh database on the shared MariaDB. The

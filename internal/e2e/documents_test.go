@@ -140,7 +140,7 @@ func TestForwardDocumentKilled(t *testing.T) {
 	t.Logf("evidence: pid %d killed with the lease open: %v; saved: %s", doomed.Pid(), c.leased(id), checkpoint)
 	c.start(append(outward, "TIERQ_ROLES=worker")...)
 	p := api.await(id, "COMPLETED", detected)
-	if got := api.forwarded(id); p.RetryCount != 0 || got["forgets"] != "SUBMITTED" || got["hangs"] != "MANAGED" {
+	if got := api.forwarded(id); p.RetryCount != 1 || got["forgets"] != "SUBMITTED" || got["hangs"] != "MANAGED" {
 		t.Errorf("%d retries, %v", p.RetryCount, got)
 	}
 	for _, name := range []string{"forgets", "hangs"} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -94,10 +95,13 @@ func TestAnotherTiersKey(t *testing.T) {
 			t.Errorf("there are jobs: %s", a.body)
 		}
 		if c := h.cluster; c != nil {
-			for _, pattern := range []string{"*job:*", "*idempotency*", "*main:queue", "*}:queue:*", "*counters*"} {
+			for _, pattern := range []string{"*job:*", "*idempotency*", "*main:queue", "*}:queue:*"} {
 				if keys := c.rdb.Keys(t.Context(), pattern).Val(); len(keys) > 0 {
 					t.Errorf("written to Redis: %q", keys)
 				}
+			}
+			if n := c.rdb.HGetAll(t.Context(), queue.Key(0, "counters")).Val(); len(n) != 1 || n["-"] == "" { // the mark
+				t.Errorf("counted in Redis: %v", n)
 			}
 			for _, table := range []string{"job_outcomes", "job_results", "failed_jobs", "accepted_jobs"} {
 				var n int

@@ -50,14 +50,15 @@ func newEdge(t *testing.T, env ...string) *edge {
 }
 
 // memory returns the server's memory in bytes.
-func (e *edge) memory() int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.Pid()))
+func (s *server) memory() int64 {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Pid()))
 	if err != nil {
-		e.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
 	if err != nil {
-		e.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return pages * int64(os.Getpagesize())
 }

@@ -81,14 +81,28 @@ func TestEmbeddedKilledInALoop(t *testing.T) {
 	l.keysMadeOneJobEach(e)
 }
 
-// A job that kills its process is tried maxCrashes + 1 times, also if the queue dies with the process: the journal row
-// keeps the count. No job spends a retry, and the others survive.
+// A job that kills its process is tried maxRetries + 1 times, or maxCrashes + 1 times if its plan has that, also if the
+// queue dies with the process: the journal row keeps both counts. The others survive.
 func TestEmbeddedPoison(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
+	t.Run("maxCrashes", func(t *testing.T) {
+		t.Parallel()
+		embeddedPoison(t, 2, 3, 0)
+	})
+	t.Run("maxRetries", func(t *testing.T) {
+		t.Parallel()
+		embeddedPoison(t, nil, 2, 1)
+	})
+}
+
+func embeddedPoison(t *testing.T, maxCrashes any, dies, retries int) {
 	e := newEmbedded(t)
 	e.start()
-	e.server.tune("PUBLIC", map[string]any{"maxCrashes": 2})
+	e.server.tune("PUBLIC", map[string]any{"maxCrashes": maxCrashes})
+	if maxCrashes != nil {
+		e.server.tune("PAID", map[string]any{"maxCrashes": 3}) // the neighbour may be running at each crash
+	}
 	later := e.server.submit("paid", `{"type":"SIMULATION","delaySeconds":4}`)
 	neighbour := e.server.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":300}]}}`)
 	poison := e.server.submit("public", `{"type":"CRASH","payload":{"afterMs":50}}`)
@@ -101,15 +115,16 @@ func TestEmbeddedPoison(t *testing.T) {
 		a, err := try(http.MethodGet, e.server.base+"/result/poll?jobId="+poison, "")
 		return err == nil && strings.Contains(string(a.body), `"FAILED"`), fmt.Sprint(crashes, " crashes")
 	})
-	if crashes != 3 {
-		t.Errorf("%d crashes, want maxCrashes + 1", crashes)
+	if crashes != dies {
+		t.Errorf("%d crashes, want %d", crashes, dies)
 	}
 	for _, id := range []string{neighbour, later} {
-		if p := e.server.await(id, "COMPLETED", 20*time.Second); p.RetryCount != 0 {
+		if p := e.server.await(id, "COMPLETED", 20*time.Second); p.RetryCount > retries*dies {
 			t.Errorf("%s lost %d retries in %d crashes", id, p.RetryCount, crashes)
 		}
 	}
-	if p := e.server.poll(poison); p.FailureCause == nil || *p.FailureCause != "HEARTBEAT_STOPPED" || p.RetryCount != 0 {
+	if p := e.server.poll(poison); p.FailureCause == nil || *p.FailureCause != "HEARTBEAT_STOPPED" ||
+		p.RetryCount != retries {
 		t.Errorf("the poison ended %+v", p)
 	}
 }

@@ -16,7 +16,7 @@ func (s *server) gatewayPassword(key string) string {
 	var shown struct{ Password, FaktoryURL string }
 	a := s.asks(key, http.MethodPost, "/api/me/gateway", "")
 	if err := json.Unmarshal(a.body, &shown); err != nil || len(shown.Password) != 43 ||
-		!strings.Contains(shown.FaktoryURL, ":"+shown.Password+"@127.0.0.1:7419") {
+		!strings.Contains(shown.FaktoryURL, ":"+shown.Password+"@127.0.0.1:") {
 		s.t.Fatalf("%v: %d %s", err, a.status, a.body)
 	}
 	return shown.Password

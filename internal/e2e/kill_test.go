@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func (c *cluster) found(tier string) time.Duration {
 	return time.Duration(ms)*time.Millisecond + look + second + after + slack
 }
 
-// A worker is killed in the middle of a job. Another worker runs the job again, no retry is spent, and the job ends
+// A worker is killed in the middle of a job. Another worker runs the job again, a retry is spent, and the job ends
 // once.
 func TestKilledMidJob(t *testing.T) {
 	t.Attr("proves", "F01 S2-P7 S0-P6 S3-Q4 T-4")
@@ -51,8 +52,8 @@ func TestKilledMidJob(t *testing.T) {
 	killed := time.Now()
 	p := api.await(id, "PENDING", c.found("PUBLIC"))
 	t.Logf("taken back after %s", time.Since(killed).Round(10*time.Millisecond))
-	if p.RetryCount != 0 {
-		t.Errorf("retryCount %d, want 0", p.RetryCount)
+	if p.RetryCount != 1 {
+		t.Errorf("retryCount %d, want 1", p.RetryCount)
 	}
 	// The next worker runs it to its end: the plan now allows enough time.
 	c.plan("PUBLIC", "maxProcessingTimeMs", 60_000)
@@ -83,12 +84,13 @@ func TestKilledAtPoint(t *testing.T) {
 	for _, tc := range []struct {
 		name, point string
 		runs        int // executions in all
+		retries     int
 		evidence    string
 	}{
-		{"F02 between claim and handler", "claim.after", 1, "failpoint claim.after hit"},
-		{"F03 between handler and complete", "handler.after", 2, "failpoint handler.after hit"},
-		{"F04 between complete and SQL: no second run", "complete.after", 1, "failpoint complete.after hit"},
-		{"F05 between SQL and acknowledge", "record.after", 1, "failpoint record.after hit"},
+		{"F02 between claim and handler", "claim.after", 1, 1, "failpoint claim.after hit"},
+		{"F03 between handler and complete", "handler.after", 2, 1, "failpoint handler.after hit"},
+		{"F04 between complete and SQL: no second run", "complete.after", 1, 0, "failpoint complete.after hit"},
+		{"F05 between SQL and acknowledge", "record.after", 1, 0, "failpoint record.after hit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -105,8 +107,8 @@ func TestKilledAtPoint(t *testing.T) {
 				doomed.Pid(), c.leased(id), api.poll(id).Status)
 			c.start("TIERQ_ROLES=worker")
 			p := api.await(id, "COMPLETED", detected)
-			if p.RetryCount != 0 {
-				t.Errorf("retryCount %d, want 0", p.RetryCount)
+			if p.RetryCount != tc.retries {
+				t.Errorf("retryCount %d, want %d", p.RetryCount, tc.retries)
 			}
 			// Other processes may take a first attempt's outcome from the outbox 10 s after its end.
 			if got := c.settled(20*time.Second, id); got[id] != "COMPLETED" {
@@ -137,7 +139,7 @@ func TestKilledWhileDiscarding(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
-		attempts    int // in all; the last one is the dead letter's
+		attempts    int // in all; the last one is the dead letter's, and each before spends a retry
 	}{
 		{"between handler and fail", "handler.after", 2},
 		{"between fail and SQL", "fail.after", 1},
@@ -148,7 +150,8 @@ func TestKilledWhileDiscarding(t *testing.T) {
 			c := newCluster(t)
 			api := c.start("TIERQ_ROLES=api")
 			doomed := c.start("TIERQ_ROLES=worker,recovery", "TIERQ_FAILPOINTS="+tc.point+"=kill")
-			id := api.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+			id := api.submit("public", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":%d}`,
+				tc.attempts-1))
 			doomed.waitFor("failpoint "+tc.point+" hit", 10*time.Second)
 			if _, err := doomed.WaitExit(t.Context()); err != nil {
 				t.Fatal(err)
@@ -208,8 +211,8 @@ func TestZombie(t *testing.T) {
 		})
 	t.Logf("evidence: the zombie says: %s", said)
 	p := api.await(id, "COMPLETED", 10*time.Second)
-	if p.RetryCount != 0 {
-		t.Errorf("retryCount %d, want 0", p.RetryCount)
+	if p.RetryCount != 1 {
+		t.Errorf("retryCount %d, want 1", p.RetryCount)
 	}
 	c.settled(15*time.Second, id)
 	_, marks := executions(t, file)
@@ -250,30 +253,32 @@ func TestShortFreeze(t *testing.T) {
 	c.settled(15*time.Second, id)
 }
 
-// A job that crashed as often as its plan allows, or whose retries were spent by hanging, is a dead letter that says
-// so. Crashes spend no retry.
+// A job whose retries were spent by crashing or by hanging, or that crashed as often as its plan allows, is a dead
+// letter that says so.
 func TestRetriesExhausted(t *testing.T) {
 	t.Attr("proves", "S2-T2 S2-S8 S0-P1 T-4 T-7")
 	t.Parallel()
 	for _, tc := range []struct {
 		name, body, cause string
+		maxCrashes        string
 		retries           int
 	}{
-		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED", 0},
-		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED", 1},
+		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED", "", 1},
+		{"by crash, counted apart", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED", "1", 0},
+		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED", "0", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			api := c.start("TIERQ_ROLES=api,recovery")
-			c.plan("PUBLIC", "backoffBaseMs", 0, "maxCrashes", 1)
-			if tc.retries > 0 {
+			c.plan("PUBLIC", "backoffBaseMs", 0, "maxCrashes", tc.maxCrashes)
+			if tc.cause == "MAX_TIME_EXCEEDED" {
 				c.plan("PUBLIC", "maxProcessingTimeMs", 1000)
 			}
 			before := time.Now().Add(-time.Second)
 			id := api.submit("public", tc.body)
 			if tc.cause == "HEARTBEAT_STOPPED" {
-				for i := range 2 { // the poison kills each process that claims it: maxCrashes + 1 times
+				for i := range 2 { // the poison kills each process that claims it: maxRetries + 1 or maxCrashes + 1 times
 					doomed := c.start("TIERQ_ROLES=worker")
 					doomed.waitFor("crashing job="+id, detected)
 					if _, err := doomed.WaitExit(t.Context()); err != nil {

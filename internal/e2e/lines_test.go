@@ -199,7 +199,7 @@ func TestLines_KilledWorker(t *testing.T) {
 	if !slices.Equal(order, ids[:3]) || most > 1 {
 		t.Errorf("after the kill %q started, not %q, and %d at once", order, ids[:3], most)
 	}
-	if p := api.poll(ids[0]); p.RetryCount != 0 { // a crash spends no retry
+	if p := api.poll(ids[0]); p.RetryCount != 1 { // a crash spends a retry
 		t.Errorf("the first job spent %d retries", p.RetryCount)
 	}
 	c.settled(20*time.Second, ids...)

@@ -9,6 +9,7 @@ import (
 // A batch or a flow whose jobs are of several tiers counts as a whole for the quota of its key, as that many submits
 // do. A refused one takes nothing of the quota, and another key is not refused.
 func TestQuotaOfSeveralTiers(t *testing.T) {
+	t.Attr("proves", "A68")
 	t.Parallel()
 	stores := map[string]func(t *testing.T) *server{
 		"redis": func(t *testing.T) *server {

@@ -51,7 +51,7 @@ func TestWatchesRaceHeartbeats(t *testing.T) {
 		starts := strings.Count(strings.Join(marks[id], "\n"), " start")
 		var crashes int
 		c.row(`SELECT COUNT(*) FROM job_attempts WHERE job_id = '`+id+`' AND outcome = 'HEARTBEAT_STOPPED'`, &crashes)
-		if p.RetryCount > 0 || crashes > 1 || starts > 1+crashes || outcomes[id] != "COMPLETED" {
+		if p.RetryCount != crashes || crashes > 1 || starts > 1+crashes || outcomes[id] != "COMPLETED" {
 			t.Errorf("%s: %s, retryCount %d, %d crashes, ran %v", id, outcomes[id], p.RetryCount, crashes, marks[id])
 		}
 		taken += crashes

@@ -18,7 +18,7 @@ type Submitter interface {
 // Leases hands out leases and takes reports, as package leasing does.
 type Leases interface {
 	Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error)
-	GiveBack(leases []job.Lease)
+	GiveBack(leases []job.WorkerLease)
 	Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error)
 	End(ctx context.Context, key string, reports []job.WorkerReport) []job.WorkerEnd
 	See(s job.WorkerSight)

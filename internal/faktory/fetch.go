@@ -284,7 +284,7 @@ func (s *Server) claim(ctx context.Context, one *fetcher, n int, wait time.Durat
 		}
 	}
 	if err := s.hold(w, entries); err != nil { // a worker must not get a job that its ACK would not find
-		s.release(leases)
+		s.Leases.GiveBack(leases)
 		return nil, nil, err
 	}
 	w.take(entries)
@@ -328,15 +328,7 @@ func (s *Server) giveBack(w *worker, l *job.WorkerLease) {
 	field := job.HeldField(l.ID, l.Attempt)
 	w.drop(field)
 	s.drops.add(job.HeldRef{Key: w.key, Worker: w.book(), Field: field})
-	s.release([]job.WorkerLease{*l})
-}
-
-func (s *Server) release(leases []job.WorkerLease) {
-	bare := make([]job.Lease, len(leases))
-	for i := range leases {
-		bare[i] = leases[i].Lease
-	}
-	s.Leases.GiveBack(bare)
+	s.Leases.GiveBack([]job.WorkerLease{*l})
 }
 
 // hand writes a job as the reply to a FETCH.

@@ -2,7 +2,6 @@ package faktory
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -85,13 +84,6 @@ func (s *Server) extend(ctx context.Context, key string, all []*held) error {
 		beats[i] = job.WorkerBeat{Sealed: h.Sealed, Extend: leaseFor}
 	}
 	pulses, err := s.Leases.Heartbeat(ctx, key, beats)
-	if errors.Is(err, job.ErrBadLease) && len(all) > 1 { // one of the texts was made by hand: each by itself
-		err = nil
-		for i := range all {
-			err = errors.Join(err, s.extend(ctx, key, all[i:i+1]))
-		}
-		return err
-	}
 	now := time.Now()
 	for i := range pulses {
 		if pulses[i].Word == job.Lost {

@@ -158,7 +158,7 @@ func (w *world) claimNow(c job.WorkerClaim) (leases []job.WorkerLease, err error
 	return leases, nil
 }
 
-func (w *world) GiveBack(leases []job.Lease) {
+func (w *world) GiveBack(leases []job.WorkerLease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range leases {

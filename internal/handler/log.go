@@ -3,8 +3,11 @@ package handler
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -23,6 +26,10 @@ func (l *jobLog) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (l *jobLog) Handle(ctx context.Context, r slog.Record) error {
+	var attrs []slog.Attr
+	r.Attrs(func(a slog.Attr) bool { attrs = append(attrs, a); return true })
+	r = slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.AddAttrs(writable(attrs, mostGroups)...)
 	if r.Level >= slog.LevelInfo {
 		l.line(levelOf(r.Level), job.CutText(r.Message, job.MaxLogLine), l.attrsOf(ctx, r))
 	}
@@ -34,6 +41,7 @@ func (l *jobLog) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (l *jobLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	attrs = writable(attrs, mostGroups)
 	return l.and(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
 }
 
@@ -79,9 +87,28 @@ func (l *jobLog) attrsOf(ctx context.Context, r slog.Record) []byte {
 	if h.Handle(ctx, line) != nil {
 		return nil
 	}
-	attrs := bytes.TrimSpace(text.Bytes())
+	attrs := strict(bytes.TrimSpace(text.Bytes()))
 	if len(attrs) <= len("{}") || len(r.Message)+len(attrs) > job.MaxLogLine {
 		return nil
 	}
 	return attrs
+}
+
+// strict returns an object as valid UTF-8 with each name once: of several values the last counts. It returns nil if
+// that is not possible.
+func strict(text []byte) []byte {
+	if jsontext.Value(text).IsValid() {
+		return text
+	}
+	var object map[string]any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&object) != nil {
+		return nil
+	}
+	text, err := encode(object)
+	if err != nil || !jsontext.Value(text).IsValid() {
+		return nil
+	}
+	return text
 }

@@ -7,7 +7,6 @@ package handler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -58,9 +57,9 @@ func Register[In, Out any](r *Registry, typ string, fn func(context.Context, In)
 			if err != nil {
 				return nil, err
 			}
-			result, err := json.Marshal(out)
+			result, err := encode(out)
 			if err != nil {
-				return nil, Permanent(fmt.Errorf("encode result: %w", err))
+				return nil, Permanent(fmt.Errorf("result: %w", err))
 			}
 			return result, nil
 		},

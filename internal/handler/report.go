@@ -2,13 +2,13 @@ package handler
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Report returns what a handler's error means for its job; v is the error's verdict. ended is why the handler's context
-// had ended, nil if it had not. A handler that this process interrupted costs its job nothing.
+// Report returns what a handler's error means for its job; the error is contained, see Contain, and v is its verdict.
+// ended is why the handler's context had ended, nil if it had not. A handler that this process interrupted costs its
+// job nothing.
 func Report(err error, v Verdict, ended error) job.Report {
 	switch {
 	case v.Later > 0:
@@ -17,7 +17,7 @@ func Report(err error, v Verdict, ended error) job.Report {
 		return job.Report{Kind: job.GaveBack}
 	}
 	return job.Report{
-		Kind: job.DidFail, Error: fmt.Sprintf("%v", err), // fmt contains the panic of an Error method
+		Kind: job.DidFail, Error: err.Error(),
 		Permanent: v.Permanent, RetryAfter: v.RetryAfter,
 		Overdue: errors.Is(ended, ErrMaxTime), UnknownType: errors.Is(err, job.ErrUnknownType),
 	}

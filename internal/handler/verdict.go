@@ -18,7 +18,9 @@ type (
 	}
 )
 
+func (e permanentError) Error() string { return TextOf(e.error) }
 func (e permanentError) Unwrap() error { return e.error }
+func (e retryError) Error() string     { return TextOf(e.error) }
 func (e retryError) Unwrap() error     { return e.error }
 
 func (e laterError) Error() string {
@@ -29,21 +31,38 @@ func (e laterError) Error() string {
 	return text
 }
 
-// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left.
-func Permanent(err error) error { return permanentError{err} }
+// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left. A nil err fails the job
+// too.
+func Permanent(err error) error {
+	if err == nil {
+		err = errors.New("permanent: the handler gave no error")
+	}
+	return permanentError{err}
+}
 
-// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt instead of the
-// tier's backoff.
-func RetryAfter(d time.Duration, err error) error { return retryError{err, d} }
+// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next attempt, at most a day, instead
+// of the tier's backoff. A nil err fails the attempt too.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		err = errors.New("retry after: the handler gave no error")
+	}
+	return retryError{err, d}
+}
 
-// Later gives the job back for d (at least 1 ms) without spending a retry. Beyond the server's limits for later it
+// Later gives the job back for d, 1 ms to 365 days, without spending a retry. Beyond the server's limits for later it
 // spends one.
 func Later(d time.Duration) error { return LaterBecause(d, "") }
 
 // LaterBecause is Later with a reason, of which the job's history keeps at most 512 bytes.
 func LaterBecause(d time.Duration, reason string) error {
-	return laterError{max(d, time.Millisecond), reason}
+	return laterError{min(max(d, time.Millisecond), mostLater), reason}
 }
+
+// The bounds of the waits that a handler asks for.
+const (
+	mostRetryAfter = 24 * time.Hour
+	mostLater      = 365 * 24 * time.Hour
+)
 
 // Verdict is the request in a handler's error.
 type Verdict struct {
@@ -55,17 +74,14 @@ type Verdict struct {
 
 // Judge returns the verdict of a handler's error.
 func Judge(err error) Verdict {
-	v := Verdict{RetryAfter: -1}
-	var later laterError
-	var retry retryError
-	var permanent permanentError
+	v, asked := Verdict{RetryAfter: -1}, wishOf(err)
 	switch {
-	case errors.As(err, &later):
-		v.Later, v.Reason = later.after, later.reason
-	case errors.As(err, &permanent):
+	case asked.later != nil:
+		v.Later, v.Reason = asked.later.after, asked.later.reason
+	case asked.permanent:
 		v.Permanent = true
-	case errors.As(err, &retry):
-		v.RetryAfter = max(retry.after, 0)
+	case asked.retry != nil:
+		v.RetryAfter = min(max(asked.retry.after, 0), mostRetryAfter)
 	}
 	return v
 }

@@ -2,11 +2,8 @@ package handlers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -89,20 +86,9 @@ func Callback(o job.Outcome) []byte {
 // the job that it reports, and has the same owner and trace.
 func CallbackJob(o job.Outcome) job.Job {
 	return job.Job{
-		ID: CallbackID(o.ID, o.Generation), Generation: 1, Tier: o.Tier, Type: job.CallbackType, Payload: Callback(o),
+		ID: job.CallbackID(o.ID, o.Generation), Generation: 1, Tier: o.Tier, Type: job.CallbackType, Payload: Callback(o),
 		MaxRetries: callbackRetries, Owner: o.Owner, TraceID: o.TraceID, Options: job.Options{SpanID: o.SpanID},
 	}
-}
-
-// CallbackID returns the id of the job that reports an outcome: a UUIDv7 with the time and the partition of the
-// reported job's id. Its other 66 bits are a hash of id and generation, so that it cannot collide with a random id
-// in practice.
-func CallbackID(id job.ID, generation int) job.ID {
-	var u [16]byte
-	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // cannot fail: an outcome's id is a UUID
-	sum := sha256.Sum256([]byte("callback " + string(id) + " " + strconv.Itoa(generation)))
-	copy(u[6:15], sum[:])
-	return job.UUIDv7(u)
 }
 
 func (o outgoing) callback(ctx context.Context, in calling) (called, error) {

@@ -34,7 +34,7 @@ func (p Pusher) Push(ctx context.Context, to job.Push, l *job.WorkerLease, lease
 	h.Set("X-Job-Type", l.Type)
 	h.Set("X-Job-Tier", string(l.Tier))
 	h.Set("X-Job-Queue", l.QueueName())
-	h.Set("X-Job-Deadline", *stamp(l.StartedAt.Add(l.EndsIn)))
+	h.Set("X-Job-Deadline", *stamp(l.StartedAt.Add(l.MaxRun)))
 	if lease != "" {
 		h.Set("X-Job-Lease", lease)
 		h.Set("X-Job-Lease-Seconds", strconv.Itoa(int(l.For/time.Second)))
@@ -45,7 +45,7 @@ func (p Pusher) Push(ctx context.Context, to job.Push, l *job.WorkerLease, lease
 	}
 	answer, err := p.out.message(ctx, Request{
 		URL: to.URL, Header: h, Body: body, MessageID: messageID(run), Owner: job.PushOwner(l.QueueName()),
-		Timeout: l.EndsIn, MaxBody: int64(p.limit),
+		Timeout: max(time.Until(l.Ends), time.Millisecond), MaxBody: int64(p.limit),
 	})
 	if err != nil {
 		return job.PushAnswer{}, errors.New(err.Error())
@@ -94,7 +94,7 @@ func resultOf(host string, a Response) (job.PushAnswer, error) {
 		return job.PushAnswer{}, fmt.Errorf("%s answered %d with a body that is not UTF-8", host, a.Status)
 	}
 	var compact bytes.Buffer
-	if nesting(body) <= maxNesting && json.Compact(&compact, body) == nil {
+	if handler.Nesting(body) <= handler.MaxNesting && json.Compact(&compact, body) == nil {
 		return job.PushAnswer{Result: compact.Bytes()}, nil
 	}
 	text, _ := json.Marshal(string(body)) // a string: this cannot fail

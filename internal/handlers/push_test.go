@@ -14,7 +14,8 @@ import (
 
 // pushedLease is a job of a queue that pushes.
 func pushedLease() *job.WorkerLease {
-	l := &job.WorkerLease{Sealed: "v1.sealed", For: 30 * time.Second, EndsIn: 10 * time.Second}
+	l := &job.WorkerLease{Sealed: "v1.sealed", For: 30 * time.Second, MaxRun: 10 * time.Second}
+	l.Ends = time.Now().Add(l.MaxRun)
 	l.ID, l.Tier, l.Type, l.Queue, l.Payload = theJob, "PAID", "RESIZE", "pictures", []byte(`{"width": 512}`)
 	l.StartedAt = time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC)
 	return l
@@ -138,7 +139,7 @@ func TestPush_NoAnswer(t *testing.T) {
 	refuses := wire{closed: func(string) error { return errors.New("is refused") }}
 	url, _ := listen(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	never := pushedLease()
-	never.EndsIn = 50 * time.Millisecond
+	never.Ends = time.Now().Add(50 * time.Millisecond)
 	for name, c := range map[string]struct {
 		wire wire
 		url  string

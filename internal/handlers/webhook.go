@@ -32,7 +32,6 @@ type Delivered struct {
 const (
 	maxTimeout = 300      // seconds
 	maxKept    = 16 << 10 // bytes of an answer's body in the result, in their encoded form
-	maxNesting = 32       // depth of an answer's JSON; deeper JSON is kept as text
 )
 
 // Validate returns every wrong field as a *handler.PayloadError, joined into one error.
@@ -80,7 +79,7 @@ func kept(a Response) json.RawMessage {
 	if len(body) == 0 {
 		return json.RawMessage("null")
 	}
-	if !a.Truncated && utf8.Valid(body) && nesting(body) <= maxNesting {
+	if !a.Truncated && utf8.Valid(body) && handler.Nesting(body) <= handler.MaxNesting {
 		if value, err := json.Marshal(json.RawMessage(body)); err == nil && len(value) <= maxKept {
 			return value
 		}
@@ -93,27 +92,6 @@ func kept(a Response) json.RawMessage {
 		}
 		text = cut(text, min(len(text)*maxKept/len(value), len(text)-1))
 	}
-}
-
-// nesting returns the depth of a JSON text's arrays and objects. For a text that is not JSON the number has no
-// meaning.
-func nesting(text []byte) (deepest int) {
-	depth, inString := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }
 
 // cut returns at most the first most bytes of a valid text, without a part of a character.

@@ -15,13 +15,14 @@ import (
 // Batches makes and changes batches: groups of jobs with one job at the end. Their errors are job.ErrNoBatch and those
 // of a store.
 type Batches interface {
-	// Create stores a batch. A repeat with the same key gets the first one, and replayed. job.ErrMismatch: the key came
-	// with another body.
-	Create(ctx context.Context, b job.Batch, key job.Idempotency) (stored job.Batch, replayed bool, err error)
+	// Create stores a batch, or refuses it with the errors of Submitter if there is no room for the jobs that it will
+	// owe. quota is how many living jobs the owner may have; 0 = any number. A repeat with the same key gets the first
+	// one, and replayed. job.ErrMismatch: the key came with another body.
+	Create(ctx context.Context, b job.Batch, quota int, key job.Idempotency) (stored job.Batch, replayed bool, err error)
 	// Submit accepts a batch with its first members, as a whole, or refuses it with the errors of Submitter. It returns
 	// the ids of the members in their order. A repeat with the same key gets the first answer of Submit, and replayed.
-	Submit(ctx context.Context, b job.Batch, jobs []job.Submission, key job.Idempotency) (stored job.Batch, ids []job.ID,
-		replayed bool, err error)
+	Submit(ctx context.Context, b job.Batch, jobs []job.Submission, quota int, key job.Idempotency) (stored job.Batch,
+		ids []job.ID, replayed bool, err error)
 	Batch(ctx context.Context, id job.ID) (job.Batch, error)
 	// BatchOf returns the id of the batch that a job is a member of, "" for none.
 	BatchOf(ctx context.Context, id job.ID) (job.ID, error)

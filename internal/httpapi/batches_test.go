@@ -26,7 +26,7 @@ type fakeBatches struct {
 	err      error
 }
 
-func (f *fakeBatches) Create(_ context.Context, b job.Batch, key job.Idempotency) (job.Batch, bool, error) {
+func (f *fakeBatches) Create(_ context.Context, b job.Batch, _ int, key job.Idempotency) (job.Batch, bool, error) {
 	f.made, f.key = b, key
 	if b.ID = knownID; f.replayed {
 		b = f.batch
@@ -35,10 +35,10 @@ func (f *fakeBatches) Create(_ context.Context, b job.Batch, key job.Idempotency
 	return b, f.replayed, f.err
 }
 
-func (f *fakeBatches) Submit(_ context.Context, b job.Batch, jobs []job.Submission, key job.Idempotency) (job.Batch,
-	[]job.ID, bool, error) {
+func (f *fakeBatches) Submit(_ context.Context, b job.Batch, jobs []job.Submission, quota int, key job.Idempotency) (
+	job.Batch, []job.ID, bool, error) {
 	f.jobs, f.whole = jobs, true
-	b, replayed, err := f.Create(context.Background(), b, key)
+	b, replayed, err := f.Create(context.Background(), b, quota, key)
 	ids := make([]job.ID, len(jobs))
 	for i := range ids {
 		ids[i] = job.BatchJobID(knownID, i, 0)

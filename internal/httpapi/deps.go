@@ -179,7 +179,7 @@ type Leases interface {
 	// Claim waits until a job is there, c.Wait is over or the process drains. The worker is owed what it returns: where
 	// the answer cannot be sent, GiveBack releases the leases.
 	Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease, error)
-	GiveBack(leases []job.Lease)
+	GiveBack(leases []job.WorkerLease)
 	// Heartbeat answers each lease. job.ErrBadLease: one of the texts is no lease, and none was extended.
 	Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error)
 	// AddLines answers each lease. With an error some lines may have been added, and those with numbers may be sent

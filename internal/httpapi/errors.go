@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -75,6 +76,7 @@ var table = []struct {
 	{job.ErrForbidden, forbidden, ""},
 	{job.ErrRateLimited, rateLimited, ""},
 	{job.ErrQuota, rateLimited, "this key has reached its quota of jobs that have not ended"},
+	{job.ErrOpenBatches, rateLimited, openBatches},
 	{job.ErrLivingFull, queueFull, tooManyLive},
 	{job.ErrLineFull, rateLimited, "the key of the job's line has as many jobs as its limit allows"},
 	{job.ErrOwnLimit, queueFull, "the job's queue has as many jobs as it may have that no worker has claimed"},
@@ -112,6 +114,9 @@ var table = []struct {
 
 const tooManyLive = "too many jobs of this tier have not ended (they wait, are scheduled, run, or wait for a retry), " +
 	"or too many bytes of them"
+
+var openBatches = fmt.Sprintf("%d batches of this key have not ended, and no key may have more: seal or cancel those that "+
+	"get no more members", job.MaxOpenBatches)
 
 const aStoreIsAway = "a store that this request needs does not answer"
 

@@ -17,7 +17,7 @@ type leases struct {
 	draining bool
 
 	claims   []job.WorkerClaim
-	gaveBack []job.Lease
+	gaveBack []job.WorkerLease
 	beats    []job.WorkerBeat
 	reports  []job.WorkerReport
 	logs     []job.WorkerLog
@@ -32,7 +32,7 @@ func (l *leases) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLeas
 	return l.jobs, cmp.Or(l.refused, l.err)
 }
 
-func (l *leases) GiveBack(leases []job.Lease) { l.gaveBack = append(l.gaveBack, leases...) }
+func (l *leases) GiveBack(leases []job.WorkerLease) { l.gaveBack = append(l.gaveBack, leases...) }
 
 func (l *leases) Heartbeat(_ context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error) {
 	l.beats, l.keys = append(l.beats, beats...), append(l.keys, key)

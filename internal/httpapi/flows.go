@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +152,7 @@ func (a *api) readFlow(c *gin.Context, s *shape[flowAsked], into *flowAsked) (do
 	}
 	body, done, err := a.readLarge(c, checkType)
 	if err == nil {
-		err = measureUpTo(body, math.MaxInt)
+		err = measureUpTo(body, maxDepth, math.MaxInt)
 	}
 	if err == nil && blank(body) {
 		err = invalid("jobs", "is missing")
@@ -192,7 +191,7 @@ func (a *api) flowJobs(c *gin.Context, asked *flowAsked) (jobs []job.FlowJob, co
 		j := job.FlowJob{
 			Job: job.Job{
 				Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, MaxRetries: s.MaxRetries, Options: s.Options,
-				Payload: bytes.Clone(s.Payload), RunAt: s.RunAt,
+				Payload: s.Payload, RunAt: s.RunAt,
 			},
 			Name: of.name, After: of.after, OnFailure: of.onFailure, Delay: s.Delay, ExpiresIn: of.asked.expiresIn,
 		}

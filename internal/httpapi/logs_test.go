@@ -177,14 +177,15 @@ func TestJobEvents_ProgressAndLogs(t *testing.T) {
 	wantProblem(t, r.do("GET", eventsOfKnown+"?logs=1", ""), 400, "INVALID_REQUEST", "logs")
 }
 
-// wrongIn sends a body that the description does not allow: the answer names a field whose name begins so.
-func (r *rooms) wrongIn(t *testing.T, path, body, field string) {
+// wrongIn sends a body that the description does not allow: the answer, or an entry of it, names a field whose name
+// begins so, after the quote.
+func (r *rooms) wrongIn(t *testing.T, path, body string, status int, field string) {
 	t.Helper()
 	req := httptest.NewRequest("POST", path, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	r.ServeHTTP(rec, req)
-	if rec.Code != 400 || !strings.Contains(rec.Body.String(), `"errors":[{"field":"`+field) {
+	if rec.Code != status || !strings.Contains(rec.Body.String(), `"errors":[{"field":`+field) {
 		t.Errorf("%s: %d %s", body, rec.Code, rec.Body)
 	}
 }
@@ -211,14 +212,25 @@ func TestWorker_Log(t *testing.T) {
 		t.Errorf("%+v by %q", r.leases.logs, r.leases.keys)
 	}
 	for _, body := range []string{
-		`{}`, `{"logs":[]}`, `{"logs":1}`, `{"logs":[{"lines":["x"]}]}`, `{"logs":[{"lease":"v1.a"},{"lease":"v1.a"}]}`,
-		`{"logs":[{"lease":"v1.a","lines":[{"level":"GAP","text":"3"}]}]}`, `{"logs":[{"lease":"v1.a","lines":[7]}]}`,
-		`{"logs":[{"lease":"v1.a","lines":[null]}]}`, `{"logs":[{"lease":"v1.a","from":0}]}`,
-		`{"logs":[{"lease":"v1.a","lines":["` + strings.Repeat("x", job.MaxLogLine+1) + `"]}]}`,
-		`{"logs":[{"lease":"v1.a","lines":[{"text":"x","attrs":[1]}]}]}`,
+		`{}`, `{"logs":[]}`, `{"logs":1}`, `{"logs":[{"lease":"v1.a"},{"lease":"v1.a"}]}`,
 		`{"logs":[{"lease":"v1.a","lines":[` + strings.Repeat(`"x",`, 1000) + `"x"]}]}`,
 	} {
-		r.wrongIn(t, "/api/worker/log", body, "logs")
+		r.wrongIn(t, "/api/worker/log", body, 400, `"logs`)
+	}
+	r.leases.logged = []job.WorkerLogged{{Word: job.OK}} // of the other entry
+	for entry, field := range map[string]string{
+		`{"lines":["x"]}`: "lease", `{"lease":"v1.a","lines":[{"level":"GAP","text":"3"}]}`: "lines.level",
+		`{"lease":"v1.a","lines":[7]}`: "lines", `{"lease":"v1.a","lines":[null]}`: "lines",
+		`{"lease":"v1.a","from":0}`: "from",
+		`{"lease":"v1.a","lines":["` + strings.Repeat("x", job.MaxLogLine+1) + `"]}`: "lines",
+		`{"lease":"v1.a","lines":[{"text":"x","attrs":[1]}]}`:                        "lines.attrs",
+		`{"lease":"v1.a","lines":[{"text":"x","attrs":{"a":1,"a":2}}]}`:              "lines",
+	} {
+		r.leases.logs = nil
+		r.wrongIn(t, "/api/worker/log", `{"logs":[`+entry+`,{"lease":"v1.b","lines":["y"]}]}`, 200, `"`+field)
+		if len(r.leases.logs) != 1 || r.leases.logs[0].Sealed != "v1.b" {
+			t.Errorf("%s: sent %+v", entry, r.leases.logs)
+		}
 	}
 	r.leases.err = fmt.Errorf("call: %w", job.ErrAmbiguous)
 	wantProblem(t, r.json("POST", "/api/worker/log", `{"logs":[{"lease":"v1.x","from":1,"lines":["a"]}]}`),
@@ -242,6 +254,7 @@ func TestWorker_Progress(t *testing.T) {
 		`7`, `{"done":-1}`, `{"done":1.5}`, `{"done":1,"total":"9"}`, `{"done":1,"x":1}`, `{"done":1,"step":0}`,
 		`{"done":1,"note":7}`, `{"done":1,"note":"` + strings.Repeat("ü", 101) + `"}`} {
 		body := `{"leases":[{"lease":"v1.a","progress":` + p + `}]}`
-		r.wrongIn(t, "/api/worker/heartbeat", body, "leases.progress")
+		r.leases.pulses = func([]job.WorkerBeat) []job.WorkerPulse { return []job.WorkerPulse{{Word: job.OK}} }
+		r.wrongIn(t, "/api/worker/heartbeat", body, 200, `"progress`)
 	}
 }

@@ -100,7 +100,7 @@ func (a *api) createBatch(c *gin.Context) error {
 	body, done, err := a.readLarge(c, checkType)
 	defer done()
 	if err == nil {
-		err = measureUpTo(body, math.MaxInt)
+		err = measureUpTo(body, maxDepth, math.MaxInt)
 	}
 	if err != nil {
 		return err
@@ -130,15 +130,14 @@ func (a *api) createBatch(c *gin.Context) error {
 	}
 	var ids []job.ID
 	var replays bool
+	quota := callerOf(c).Key.InFlight
 	if len(jobs) == 0 && !b.Sealed {
-		b, replays, err = a.Batches.Create(c.Request.Context(), b, once)
+		b, replays, err = a.Batches.Create(c.Request.Context(), b, quota, once)
 	} else {
-		b, ids, replays, err = a.Batches.Submit(c.Request.Context(), b, jobs, once)
+		b, ids, replays, err = a.Batches.Submit(c.Request.Context(), b, jobs, quota, once)
 	}
 	if err != nil {
-		if len(jobs) > 0 {
-			err = a.overQuota(err, &jobs[0])
-		}
+		err = a.overQuota(err, &job.Submission{Tier: b.Tier, Owner: b.Owner, Quota: quota})
 		return inDoubt(err, createInDoubt)
 	}
 	h := c.Writer.Header()

@@ -31,29 +31,34 @@ type member[T any] func(into *T, value jsontext.Value) error
 type shape[T any] struct {
 	members map[string]member[T]
 	others  func(into *T, name string, value jsontext.Value) error
+	// lists says that the object has lists whose entries are read one by one: a name twice or invalid UTF-8 inside an
+	// entry is an error of that entry, and not of the body.
+	lists bool
 }
 
-// scanner is a decoder and its reader. A pool keeps them for later requests.
+// scanner is a decoder that reads a text in place: from another reader than a bytes.Buffer it would copy the text. A
+// pool keeps scanners for later requests.
 type scanner struct {
-	reader  bytes.Reader
+	text    bytes.Buffer
 	decoder *jsontext.Decoder
 }
 
 var scanners = sync.Pool{New: func() any {
 	s := &scanner{}
-	s.decoder = jsontext.NewDecoder(&s.reader)
+	s.decoder = jsontext.NewDecoder(&s.text)
 	return s
 }}
 
-func scan(text []byte) *scanner {
+func scan(text []byte, options ...jsontext.Options) *scanner {
 	s := scanners.Get().(*scanner)
-	s.reader.Reset(text)
-	s.decoder.Reset(&s.reader)
+	s.text = *bytes.NewBuffer(text)
+	s.decoder.Reset(&s.text, options...)
 	return s
 }
 
 func (s *scanner) done() {
-	s.reader.Reset(nil)
+	s.text = bytes.Buffer{}
+	s.decoder.Reset(&s.text) // it lets go of the text
 	scanners.Put(s)
 }
 
@@ -71,7 +76,11 @@ func (s *shape[T]) read(body []byte, into *T) error {
 }
 
 func (s *shape[T]) readObject(body []byte, into *T) error {
-	scanner := scan(body)
+	var options []jsontext.Options
+	if s.lists {
+		options = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	}
+	scanner := scan(body, options...)
 	defer scanner.done()
 	d := scanner.decoder
 	if d.PeekKind() != '{' {
@@ -89,10 +98,20 @@ func (s *shape[T]) readObject(body []byte, into *T) error {
 		return jsontext.Value(body[end-int64(len(value)) : end : end]), err
 	}
 	var wrong []fieldError
+	var seen map[string]bool // the names, where the decoder does not look for those that are there twice
 	for d.PeekKind() == '"' {
 		name, err := next()
 		if err != nil {
 			return badJSON(err)
+		}
+		if s.lists {
+			if seen == nil {
+				seen = map[string]bool{}
+			}
+			if seen[string(unquoted(name))] {
+				return invalid(shorten(string(unquoted(name))), "is there twice")
+			}
+			seen[string(unquoted(name))] = true
 		}
 		value, err := next()
 		if err != nil {
@@ -171,11 +190,11 @@ var brace, bracket, colon = []byte("{"), []byte("["), []byte(":")
 
 // measure bounds the depth and the number of names before the body is parsed. The body may still prove not to be
 // JSON.
-func measure(body []byte) error { return measureUpTo(body, maxKeys) }
+func measure(body []byte) error { return measureUpTo(body, maxDepth, maxKeys) }
 
-// measureUpTo is measure with another bound of the number of names.
-func measureUpTo(body []byte, maxKeys int) error {
-	if bytes.Count(body, brace)+bytes.Count(body, bracket) <= maxDepth && bytes.Count(body, colon) <= maxKeys {
+// measureUpTo is measure with other bounds.
+func measureUpTo(body []byte, levels, maxKeys int) error {
+	if bytes.Count(body, brace)+bytes.Count(body, bracket) <= levels && bytes.Count(body, colon) <= maxKeys {
 		return nil // within the bounds even if those inside strings count
 	}
 	depth, keys, quoted := 0, 0, false
@@ -187,7 +206,7 @@ func measureUpTo(body []byte, maxKeys int) error {
 			quoted = !quoted
 		case quoted:
 		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
+			if depth++; depth > levels {
 				return &problem{kind: invalidRequest, detail: fmt.Sprintf("the JSON is nested deeper than %d levels", maxDepth)}
 			}
 		case c == '}' || c == ']':

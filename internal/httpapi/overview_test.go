@@ -97,6 +97,9 @@ func TestWhy_Reasons(t *testing.T) {
 	asked.CancelRequested = true
 	failed.RetryCount, failed.RunAt = 1, aMoment
 	twice.RetryCount, twice.RunAt = 2, aMoment
+	slow, cut := at(job.Processing, 2), at(job.NeedDiscard, 2)
+	slow.Cause, slow.LastError = job.MaxTimeExceeded, job.MaxTimeText(10*time.Second)+"; half a page"
+	cut.Cause, cut.LastError = job.HeartbeatStopped, job.HeartbeatText(5*time.Second)
 	films := at(job.Pending, 0)
 	films.Queue = "films"
 	for name, c := range map[string]struct {
@@ -128,6 +131,10 @@ func TestWhy_Reasons(t *testing.T) {
 		"failed twice":      {Why{Job: twice}, []string{"it failed 2 times and waits until 2026-05-01T11:31:57Z"}},
 		"ended":             {Why{Job: at(job.Completed, 1)}, []string{"it has ended: COMPLETED"}},
 		"discarded, hidden": {Why{Job: at(job.NeedDiscard, 1)}, []string{"it has ended: FAILED"}},
+		"over its time before": {Why{Job: slow, Gate: open}, []string{"it is running: attempt 2",
+			"an attempt before ended with MAX_TIME_EXCEEDED: " + job.MaxTimeText(10*time.Second)}},
+		"its worker died": {Why{Job: cut}, []string{"it has ended: FAILED",
+			"an attempt before ended with HEARTBEAT_STOPPED: " + job.HeartbeatText(5*time.Second)}},
 	} {
 		if got := c.why.reasons(); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

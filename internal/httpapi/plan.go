@@ -20,7 +20,7 @@ type planBody struct {
 	HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
 	MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
 	Share               int                    `json:"share"`
-	MaxCrashes          int                    `json:"maxCrashes"`
+	MaxCrashes          *int                   `json:"maxCrashes"`
 	OwnSlots            int                    `json:"ownSlots"`
 	Lines               job.Lines              `json:"lines"`
 	MaxWaitMs           int64                  `json:"maxWaitMs"`
@@ -76,7 +76,7 @@ var (
 var planShape = shape[planAsked]{members: map[string]member[planAsked]{
 	"priority":   planNumber("priority", func(p *planAsked, n int) { p.Priority = n }),
 	"maxRetries": planNumber("maxRetries", func(p *planAsked, n int) { p.MaxRetries = n }),
-	"maxCrashes": planNumber("maxCrashes", func(p *planAsked, n int) { p.MaxCrashes = n }),
+	"maxCrashes": planNumber("maxCrashes", func(p *planAsked, n int) { p.MaxCrashes = &n }),
 	"ownSlots":   planNumber("ownSlots", func(p *planAsked, n int) { p.OwnSlots = n }),
 	"maxWaitMs":  planNumber("maxWaitMs", func(p *planAsked, n int) { p.MaxWait = milliseconds(n) }),
 	"heartbeatTimeoutMs": planNumber("heartbeatTimeoutMs",
@@ -143,7 +143,7 @@ func backoffNumber(name string, set func(*backoffAsked, float64)) member[backoff
 // decodePlan reads the body of a PUT: every field but maxCrashes, ownSlots, lines, maxWaitMs and typeBackoff must be
 // there. Its errors are *problem.
 func decodePlan(body []byte) (job.Plan, error) {
-	p := planAsked{Plan: job.Plan{MaxCrashes: job.DefaultMaxCrashes}}
+	var p planAsked
 	if err := planShape.read(body, &p); err != nil {
 		return job.Plan{}, err
 	}

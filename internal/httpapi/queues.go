@@ -70,7 +70,10 @@ func (a *api) noQueue(status *kind, fields ...fieldError) *problem {
 			break
 		}
 	}
-	return &problem{kind: status, detail: "known queues: " + strings.Join(names, ", "), fields: fields}
+	return &problem{
+		kind: status, fields: fields, detail: "known queues: " + strings.Join(names, ", ") +
+			"; an admin declares another one with: tierq queues declare NAME --type TYPE",
+	}
 }
 
 // queues serves GET /admin/queues: main, then the declared queues by name.

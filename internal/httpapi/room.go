@@ -35,14 +35,15 @@ func (a *api) bodyMemory() shared {
 }
 
 // gather reads a body of length bytes to its end; negative = of unknown length. It reserves memory as bytes arrive,
-// whatever a header promises, so that slow senders hold little of it. The first free bytes of a body do not count
-// as shared memory. The caller must give back held, after an error too.
+// whatever a header promises: firstPiece at first, then at most four times what has arrived, so that slow senders hold
+// little. The first free bytes of a body do not count as shared memory. The caller must give back held, after an error
+// too.
 func (s shared) gather(r io.Reader, length, free int64) (body []byte, held int64, err error) {
 	for length < 0 || int64(len(body)) < length {
 		if len(body) == cap(body) {
 			more := int64(max(cap(body), firstPiece))
 			if length >= 0 {
-				more = min(more, length-int64(len(body)))
+				more = min(int64(max(3*cap(body), firstPiece)), length-int64(len(body))) // few steps: each copies the body
 			}
 			body = slices.Grow(body, int(more))
 			more = max(0, int64(cap(body))-free) - held

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -148,5 +149,23 @@ func TestRoom_RequestsAreBounded(t *testing.T) {
 	}
 	if rec := r.do("GET", "/livez", ""); rec.Code != 200 {
 		t.Errorf("after it: %d", rec.Code)
+	}
+}
+
+// A sender that promises a large body and sends little of it holds little memory: none beside its free first piece
+// before that is full, and then at most four times what it has sent.
+func TestGather_SlowSenders(t *testing.T) {
+	t.Parallel()
+	const promised = 1 << 20
+	for _, length := range []int64{promised, -1} {
+		for sent := 0; sent < promised; sent = max(1, 3*sent) {
+			memory := shared{taken: &atomic.Int64{}, most: 10 << 20}
+			r := io.MultiReader(strings.NewReader(strings.Repeat("x", sent)), iotest.ErrReader(io.ErrClosedPipe))
+			_, held, err := memory.gather(r, length, firstPiece)
+			if most := int64(max(0, 4*sent-firstPiece)); !errors.Is(err, io.ErrClosedPipe) || held > most ||
+				sent < firstPiece && held > 0 {
+				t.Errorf("%d bytes of %d have arrived, and hold %d: %v", sent, length, held, err)
+			}
+		}
 	}
 }

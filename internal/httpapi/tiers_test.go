@@ -18,7 +18,7 @@ const goldPlan = `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,"maxPro
 func gold() job.Plan {
 	return job.Plan{
 		Tier: "GOLD", Priority: 4, MaxRetries: 3, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second,
-		OwnSlots: 2, Lines: job.LinesOff, MaxWait: 90 * time.Second, Share: 50,
+		MaxCrashes: new(0), OwnSlots: 2, Lines: job.LinesOff, MaxWait: 90 * time.Second, Share: 50,
 		Backoff:     job.Backoff{Base: 2 * time.Second, Factor: 2.5, Cap: 300 * time.Second, Jitter: 0.2},
 		TypeBackoff: map[string]job.Backoff{"SEND_EMAIL": {Factor: 1}},
 	}
@@ -27,7 +27,7 @@ func gold() job.Plan {
 func TestTiers_Read(t *testing.T) {
 	r := newRooms(t)
 	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,` +
-		`"maxProcessingTimeMs":50000,"share":100,"maxCrashes":3,"ownSlots":0,"lines":"off","maxWaitMs":0,` +
+		`"maxProcessingTimeMs":50000,"share":100,"maxCrashes":null,"ownSlots":0,"lines":"off","maxWaitMs":0,` +
 		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{},"version":1}`
 	rec := r.do("GET", "/admin/tiers", "")
 	if s := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(s, `{"items":[`+paid+`,{"tier":"UNPAID"`) ||
@@ -75,20 +75,22 @@ func TestTiers_Write(t *testing.T) {
 	}
 }
 
-// A plan that does not say them has three crashes, no slots of its own, no longest wait, and no backoff of single
-// types.
+// A plan that does not say them, or says null, has no limit of crashes, no slots of its own, no longest wait, and no
+// backoff of single types.
 func TestTiers_WhatMayBeLeftOut(t *testing.T) {
 	r := newRooms(t)
 	r.store = func(p job.Plan, _ int64) (job.Plan, error) {
-		if p.MaxCrashes != 3 || p.OwnSlots != 0 || p.MaxWait != 0 || p.TypeBackoff != nil {
+		if p.MaxCrashes != nil || p.OwnSlots != 0 || p.MaxWait != 0 || p.TypeBackoff != nil {
 			t.Errorf("stored %+v", p)
 		}
 		return p, nil
 	}
-	rec := r.json("PUT", "/admin/tiers/GOLD", `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,`+
-		`"maxProcessingTimeMs":20000,"share":50,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}`)
-	if rec.Code != 200 {
-		t.Errorf("%d %s", rec.Code, rec.Body)
+	for _, said := range []string{"", `"maxCrashes":null,"typeBackoff":null,`} {
+		rec := r.json("PUT", "/admin/tiers/GOLD", `{`+said+`"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,`+
+			`"maxProcessingTimeMs":20000,"share":50,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}`)
+		if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"maxCrashes":null,`) {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
 	}
 }
 
@@ -109,12 +111,14 @@ func TestTiers_BadInput(t *testing.T) {
 		headers    []string
 		fields     []string
 	}{
-		"nothing":        {"/admin/tiers/GOLD", ``, nil, nil},
-		"an array":       {"/admin/tiers/GOLD", `[]`, nil, nil},
-		"all missing":    {"/admin/tiers/GOLD", `{}`, nil, planFields},
-		"its name":       {"/admin/tiers/GOLD", replace("{", `{"tier":"GOLD",`), nil, []string{"tier"}},
-		"its version":    {"/admin/tiers/GOLD", replace("{", `{"version":7,`), nil, []string{"version"}},
-		"a fraction":     {"/admin/tiers/GOLD", replace("6000", "6000.5"), nil, []string{"heartbeatTimeoutMs"}},
+		"nothing":     {"/admin/tiers/GOLD", ``, nil, nil},
+		"an array":    {"/admin/tiers/GOLD", `[]`, nil, nil},
+		"all missing": {"/admin/tiers/GOLD", `{}`, nil, planFields},
+		"its name":    {"/admin/tiers/GOLD", replace("{", `{"tier":"GOLD",`), nil, []string{"tier"}},
+		"its version": {"/admin/tiers/GOLD", replace("{", `{"version":7,`), nil, []string{"version"}},
+		"a fraction":  {"/admin/tiers/GOLD", replace("6000", "6000.5"), nil, []string{"heartbeatTimeoutMs"}},
+		"crashes, a text": {"/admin/tiers/GOLD", replace(`"maxCrashes":0`, `"maxCrashes":"0"`), nil,
+			[]string{"maxCrashes"}},
 		"a text":         {"/admin/tiers/GOLD", replace("50,", `"50",`), nil, []string{"share"}},
 		"negative":       {"/admin/tiers/GOLD", replace(":3,", ":-3,"), nil, []string{"maxRetries"}},
 		"beyond 32 bits": {"/admin/tiers/GOLD", replace("20000", "99999999999"), nil, []string{"maxProcessingTimeMs"}},

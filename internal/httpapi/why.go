@@ -126,6 +126,10 @@ func (a *api) why(c *gin.Context) error {
 // reasons says in words what stands between the job and its end.
 func (w *Why) reasons() []string {
 	all := w.obstacles()
+	if j := &w.Job; j.Cause == job.HeartbeatStopped || j.Cause == job.MaxTimeExceeded {
+		limit, _, _ := strings.Cut(j.LastError, "; ") // behind it is what the handler said
+		all = append(all, "an attempt before ended with "+string(j.Cause)+": "+limit)
+	}
 	if at := w.Job.ExpiresAt(); !at.IsZero() {
 		all = append(all, "it expires at "+at.Format(time.RFC3339)+", unless a worker claims it")
 	}

@@ -16,7 +16,10 @@ import (
 
 // leased is a job as the fake room hands it out.
 func leased() job.WorkerLease {
-	l := job.WorkerLease{Sealed: "v1.sealed", For: 30 * time.Second, EndsIn: 50 * time.Second}
+	l := job.WorkerLease{
+		Sealed: "v1.sealed", For: 6 * time.Second, MaxRun: 50 * time.Second,
+		Until: aMoment.Add(6 * time.Second), Ends: aMoment.Add(20 * time.Second), // a claim that is repeated
+	}
 	l.Job = job.Job{
 		ID: knownID, Generation: 1, Attempt: 2, Tier: job.Paid, Type: "RESIZE", RetryCount: 1, MaxRetries: 5,
 		Payload: []byte(`{"width": 7}`), Checkpoint: []byte(`{"page":12}`), StartedAt: aMoment,
@@ -72,13 +75,13 @@ func TestWorker_Claim(t *testing.T) {
 	rec := r.json("POST", "/api/worker/claim",
 		`{"worker":"thumb-1","queues":["paid","main"],"tiers":["PAID","unpaid"],"max":7,"wait":"1500ms","leaseSeconds":60,`+
 			`"claimId":"c.1"}`)
-	wantJSON(t, rec, 200, `{"worker":"thumb-1","state":"run","claimId":"c.1","retryAfterMs":0,"reported":[],"jobs":[{`+
-		`"jobId":"`+string(knownID)+`","type":"RESIZE","queue":"paid","tier":"PAID","payload":{"width": 7},"attempt":2,`+
-		`"retryCount":1,"maxRetries":5,"generation":1,"checkpoint":{"page":12},`+
+	wantJSON(t, rec, 200, `{"worker":"thumb-1","state":"run","claimId":"c.1","heldMs":0,"retryAfterMs":0,"reported":[],`+
+		`"jobs":[{"jobId":"`+string(knownID)+`","type":"RESIZE","queue":"paid","tier":"PAID","payload":{"width": 7},`+
+		`"attempt":2,"retryCount":1,"maxRetries":5,"generation":1,"checkpoint":{"page":12},`+
 		`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736",`+
 		`"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","flowId":null,`+
-		`"lease":"v1.sealed","leaseForMs":30000,`+
-		`"heartbeatEveryMs":10000,"endsInMs":50000,"leaseUntil":"2026-05-01T11:32:27.961931Z",`+
+		`"lease":"v1.sealed","leaseForMs":6000,`+
+		`"heartbeatEveryMs":2000,"endsInMs":20000,"leaseUntil":"2026-05-01T11:32:03.961931Z",`+
 		`"endBy":"2026-05-01T11:32:47.961931Z"}]}`)
 	want := job.WorkerClaim{
 		Key: mine, Worker: "thumb-1", ID: "c.1", Queues: []string{"paid", "main"}, Tiers: []job.Tier{job.Paid, job.Unpaid},
@@ -98,7 +101,7 @@ func TestWorker_Claim(t *testing.T) {
 	if err != nil || rec.Code != 200 || len(body.ClaimID) != 24 || body.RetryAfterMs == 0 || body.Jobs == nil {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	if c := r.leases.claims[1]; c.ID != body.ClaimID || c.Max != 1 || c.Wait != 0 || c.Lease != 30*time.Second {
+	if c := r.leases.claims[1]; c.ID != body.ClaimID || c.Max != 1 || c.Wait != 0 || c.Lease != 0 {
 		t.Errorf("asked %+v", c)
 	}
 }
@@ -147,13 +150,9 @@ func TestWorker_BadInput(t *testing.T) {
 		{"claim", `{"worker":"w","queues":["paid"],"priority":1}`, "priority"},
 		{"claim", `{"worker":"w","queues":["paid"],"reports":{}}`, "reports"},
 		{"heartbeat", `{}`, "leases"}, {"heartbeat", `{"leases":[]}`, "leases"},
-		{"heartbeat", `{"leases":["v1.x"]}`, "leases"},
-		{"heartbeat", `{"leases":[{}]}`, "leases"}, {"heartbeat", `{"leases":[{` + lease + `},{` + lease + `}]}`, "leases"},
-		{"heartbeat", `{"leases":[{` + lease + `,"checkpoint":1}]}`, "leases"},
-		{"heartbeat", `{"leases":[{` + lease + `,"save":1}]}`, "leases"},
-		{"heartbeat", `{"leases":[{` + lease + `,"extendSeconds":1}]}`, "leases.extendSeconds"},
-		{"heartbeat", `{"leases":[{` + lease + `,"save":1,"checkpoint":"` + strings.Repeat("c", 17000) + `"}]}`,
-			"leases.checkpoint"},
+		{"heartbeat", `{"leases":[` + strings.Repeat("7,", 1000) + `7]}`, "leases"},
+		{"heartbeat", `{"leases":[{"lease":"v1.a"}],"leases":[{"lease":"v1.a"}]}`, "leases"},
+		{"report", `{"reports":[7],"reports":[7]}`, "reports"},
 		{"complete", `{}`, "lease"}, {"complete", `{"lease":7}`, "lease"},
 		{"complete", `{` + lease + `,"error":{}}`, "error"},
 		{"fail", `{` + lease + `,"error":"no"}`, "error"}, {"fail", `{` + lease + `,"error":{"code":1}}`, "error.code"},
@@ -174,8 +173,21 @@ func TestWorker_BadInput(t *testing.T) {
 		wantProblem(t, newRooms(t).json("POST", "/api/worker/"+verb, ""), 400, "INVALID_REQUEST")
 		wantProblem(t, newRooms(t).json("POST", "/api/worker/"+verb, "[]"), 400, "INVALID_REQUEST")
 	}
-	deep := `{"lease":"v1.x","result":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`
+	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	deep := `{"lease":"v1.x","result":` + nested(33) + `}`
 	wantProblem(t, newRooms(t).json("POST", "/api/worker/complete", deep), 400, "INVALID_REQUEST")
+	for path, body := range map[string]string{ // 32 levels, wherever the value is
+		"complete":  `{"lease":"v1.x","result":` + nested(32) + `}`,
+		"report":    `{"reports":[{"lease":"v1.x","completed":{"result":` + nested(32) + `}}]}`,
+		"heartbeat": `{"leases":[{"lease":"v1.x","save":1,"checkpoint":` + nested(32) + `}]}`,
+	} {
+		r := newRooms(t)
+		r.leases.end = func(job.WorkerReport) job.WorkerEnd { return job.WorkerEnd{How: job.EndCompleted} }
+		r.leases.pulses = func([]job.WorkerBeat) []job.WorkerPulse { return []job.WorkerPulse{{Word: job.OK}} }
+		if rec := r.json("POST", "/api/worker/"+path, body); rec.Code != 200 || strings.Contains(rec.Body.String(), "error") {
+			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
+		}
+	}
 }
 
 func TestWorker_Ends(t *testing.T) {
@@ -308,13 +320,16 @@ func TestWorker_Heartbeat(t *testing.T) {
 	r := newRooms(t)
 	r.behind(callers["worker"])
 	r.leases.pulses = func(beats []job.WorkerBeat) []job.WorkerPulse {
-		return []job.WorkerPulse{{Word: job.OK, For: 30 * time.Second}, {Word: job.Cancel, For: time.Minute},
-			{Word: job.Lost}}
+		return []job.WorkerPulse{
+			{Word: job.OK, For: 30 * time.Second, Until: aMoment.Add(30 * time.Second)},
+			{Word: job.Cancel, For: time.Minute, Until: aMoment.Add(time.Minute)},
+			{Word: job.Lost, Err: job.ErrLeaseLost},
+		}
 	}
 	rec := r.json("POST", "/api/worker/heartbeat",
 		`{"worker":"w","leases":[{"lease":"v1.a","save":3,"checkpoint":{"p": 1}},`+
 			`{"lease":"v1.b","extendSeconds":60},{"lease":"v1.c"}]}`)
-	wantJSON(t, rec, 200, `{"state":"run","leases":[{"word":"OK","leaseForMs":30000},{"word":"CANCEL",`+
+	wantJSON(t, rec, 200, `{"state":"run","heldMs":0,"leases":[{"word":"OK","leaseForMs":30000},{"word":"CANCEL",`+
 		`"leaseForMs":60000},{"word":"LOST"}]}`)
 	want := []job.WorkerBeat{
 		{Sealed: "v1.a", Save: 3, Checkpoint: []byte(`{"p": 1}`)}, {Sealed: "v1.b", Extend: time.Minute}, {Sealed: "v1.c"},
@@ -322,10 +337,73 @@ func TestWorker_Heartbeat(t *testing.T) {
 	if !reflect.DeepEqual(r.leases.beats, want) || r.leases.keys[0] != mine {
 		t.Errorf("%+v by %q", r.leases.beats, r.leases.keys)
 	}
-	r.leases.err = job.ErrBadLease
-	wantProblem(t, r.json("POST", "/api/worker/heartbeat", `{"leases":[{"lease":"x"}]}`), 400, "INVALID_REQUEST")
 	r.leases.err = fmt.Errorf("call: %w", job.ErrAmbiguous)
 	wantProblem(t, r.json("POST", "/api/worker/heartbeat", `{"leases":[{"lease":"v1.x"}]}`), 503, "SYSTEM_UNHEALTHY")
+}
+
+// A wrong entry of a heartbeat extends its lease all the same, if it names one, and the answer says what is wrong with
+// it. The other entries are carried out.
+func TestWorker_HeartbeatEntries(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("c", 17000)
+	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	lease := `"lease":"v1.x"`
+	for name, c := range map[string]struct{ entry, lease, says string }{
+		"no object":             {`"v1.x"`, "", "an entry must be a JSON object"},
+		"no lease":              {`{"save":1,"checkpoint":1}`, "", "lease: is missing"},
+		"a number":              {`{"lease":7}`, "", "lease: must be a lease"},
+		"made by hand":          {`{"lease":"v0.x"}`, "v0.x", "is no lease"},
+		"no number":             {`{` + lease + `,"checkpoint":1}`, "v1.x", "checkpoint: goes with save"},
+		"no checkpoint":         {`{` + lease + `,"save":1}`, "v1.x", "checkpoint: goes with save"},
+		"a short lease":         {`{` + lease + `,"extendSeconds":1}`, "v1.x", "extendSeconds: must be"},
+		"large":                 {`{` + lease + `,"save":1,"checkpoint":"` + long + `"}`, "v1.x", "16384 bytes"},
+		"deep":                  {`{` + lease + `,"save":1,"checkpoint":` + deep + `}`, "v1.x", "deeper than 32"},
+		"a name twice":          {`{"save":1,"checkpoint":{"a":1,"a":2},` + lease + `}`, "v1.x", "is there twice"},
+		"half an emoji":         {`{"save":1,"checkpoint":"\ud83d",` + lease + `}`, "v1.x", "surrogate"},
+		"no UTF-8":              {"{\"save\":1,\"checkpoint\":\"\xff\"," + lease + "}", "v1.x", "UTF-8"},
+		"an unknown field":      {`{"priority":1,` + lease + `}`, "v1.x", "priority: unknown field"},
+		"a progress without it": {`{` + lease + `,"progress":{"done":-1}}`, "v1.x", "progress.done: must be"},
+		"a note":                {`{` + lease + `,"progress":{"note":"` + long + `"}}`, "v1.x", "progress.note: must be"},
+	} {
+		r := newRooms(t)
+		r.behind(callers["worker"])
+		r.leases.pulses = func(beats []job.WorkerBeat) []job.WorkerPulse {
+			pulses := make([]job.WorkerPulse, len(beats))
+			for i, b := range beats {
+				pulses[i] = job.WorkerPulse{Word: job.OK, Until: aMoment.Add(time.Second)}
+				if !strings.HasPrefix(b.Sealed, "v1.") {
+					pulses[i] = job.WorkerPulse{Word: job.Lost, Err: job.ErrBadLease}
+				}
+			}
+			return pulses
+		}
+		req := httptest.NewRequest("POST", "/api/worker/heartbeat", // against the description, on purpose
+			strings.NewReader(`{"worker":"w","leases":[{"lease":"v1.a"},`+c.entry+`,{"lease":"v1.b","save":1,"checkpoint":2}]}`))
+		req.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		r.ServeHTTP(rec, req)
+		var got struct {
+			Leases []struct {
+				Word       string
+				LeaseForMs int
+				Error      *struct{ ErrorCode, Detail string }
+			}
+		}
+		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 || len(got.Leases) != 3 {
+			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+			continue
+		}
+		one, word := got.Leases[1], map[bool]string{true: "OK", false: "LOST"}[c.lease == "v1.x"]
+		if one.Error == nil || one.Error.ErrorCode != "INVALID_REQUEST" || !strings.Contains(one.Error.Detail, c.says) ||
+			one.Word != word {
+			t.Errorf("%s: %+v %+v, want %s and %q", name, one, one.Error, word, c.says)
+		}
+		want := []job.WorkerBeat{{Sealed: "v1.a"}, {Sealed: c.lease}, {Sealed: "v1.b", Save: 1, Checkpoint: []byte("2")}}
+		if got.Leases[0].Word != "OK" || got.Leases[2].Word != "OK" || got.Leases[0].Error != nil ||
+			got.Leases[2].Error != nil || !reflect.DeepEqual(r.leases.beats, want) {
+			t.Errorf("%s: %s, sent %+v", name, rec.Body, r.leases.beats)
+		}
+	}
 }
 
 // The jobs of a worker that has gone before its answer was sent are given back.

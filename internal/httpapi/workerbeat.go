@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -80,13 +81,22 @@ func amount(v jsontext.Value) (int64, error) {
 	return n, nil
 }
 
-// beatsAsked is the body of a heartbeat.
+// leaseShape reads the lease of an entry whatever else the entry has.
+var leaseShape = shape[job.WorkerBeat]{
+	members: map[string]member[job.WorkerBeat]{"lease": beatShape.members["lease"]},
+	others:  func(*job.WorkerBeat, string, jsontext.Value) error { return nil },
+	lists:   true,
+}
+
+// beatsAsked is the body of a heartbeat. wrong says of each entry what of it could not be read: such an entry extends
+// its lease and nothing else.
 type beatsAsked struct {
 	worker string // "" = it does not say
 	beats  []job.WorkerBeat
+	wrong  []error
 }
 
-var beatsShape = shape[beatsAsked]{members: map[string]member[beatsAsked]{
+var beatsShape = shape[beatsAsked]{lists: true, members: map[string]member[beatsAsked]{
 	"worker": func(a *beatsAsked, v jsontext.Value) (err error) { a.worker, err = workerName(v); return err },
 	"leases": func(a *beatsAsked, v jsontext.Value) error {
 		entries, err := splitArray(v)
@@ -96,31 +106,36 @@ var beatsShape = shape[beatsAsked]{members: map[string]member[beatsAsked]{
 		if len(entries) > maxBeats {
 			return reason("has more than 1000 leases")
 		}
-		a.beats = make([]job.WorkerBeat, len(entries))
-		seen := map[string]bool{}
+		a.beats, a.wrong = make([]job.WorkerBeat, len(entries)), make([]error, len(entries))
 		for i, entry := range entries {
-			b := &a.beats[i]
-			if err := readDeep(entry, &beatShape, b); err != nil {
-				return err
-			}
-			switch {
-			case b.Sealed == "":
-				return reason("has an entry without a lease")
-			case (b.Save > 0) != (b.Checkpoint != nil):
-				return reason("has an entry with one of checkpoint and save: they belong together")
-			case seen[b.Sealed]:
-				return reason("has a lease twice")
-			}
-			seen[b.Sealed] = true
+			a.beats[i], a.wrong[i] = readBeat(entry)
 		}
 		return nil
 	},
 }}
 
+// readBeat reads an entry of a heartbeat. With an error it returns the entry's lease alone, or none.
+func readBeat(entry []byte) (b job.WorkerBeat, err error) {
+	err = readEntry(entry, 1, &beatShape, &b)
+	switch {
+	case err != nil:
+	case b.Sealed == "":
+		err = invalid("lease", "is missing")
+	case (b.Save > 0) != (b.Checkpoint != nil):
+		err = invalid("checkpoint", "goes with save, which is its number, and neither goes alone")
+	default:
+		return b, nil
+	}
+	b = job.WorkerBeat{}
+	_ = leaseShape.readObject(entry, &b) // the error is the one above
+	return b, err
+}
+
 // pulseBody is the answer about one lease.
 type pulseBody struct {
-	Word       job.Word `json:"word"`
-	LeaseForMs int64    `json:"leaseForMs,omitzero"`
+	Word       job.Word     `json:"word"`
+	LeaseForMs int64        `json:"leaseForMs,omitzero"`
+	Error      *problemBody `json:"error,omitempty"`
 }
 
 // workerHeartbeat serves POST /api/worker/heartbeat.
@@ -128,6 +143,7 @@ func (a *api) workerHeartbeat(c *gin.Context) error {
 	var asked beatsAsked
 	done, err := a.readWorker(c, func(body []byte) error { return beatsShape.readObject(body, &asked) })
 	defer done()
+	began := a.Now()
 	switch {
 	case err != nil:
 		return err
@@ -138,15 +154,25 @@ func (a *api) workerHeartbeat(c *gin.Context) error {
 	if err != nil {
 		return inDoubtReport(err)
 	}
+	now := a.Now()
 	body := struct {
 		State  job.WorkerState `json:"state"`
+		HeldMs int64           `json:"heldMs"`
 		Leases []pulseBody     `json:"leases"`
-	}{job.WorkerRuns, make([]pulseBody, len(pulses))}
+	}{job.WorkerRuns, now.Sub(began).Milliseconds(), make([]pulseBody, len(pulses))}
 	running, key := 0, callerOf(c).Owner()
 	for i, p := range pulses {
-		body.Leases[i] = pulseBody{p.Word, p.For.Milliseconds()}
+		b := &body.Leases[i]
+		b.Word = p.Word
 		if p.Word != job.Lost {
 			running++
+			b.LeaseForMs = max(p.Until.Sub(now), 0).Milliseconds()
+		}
+		switch {
+		case asked.wrong[i] != nil:
+			b.Error = a.problemOf(c, asked.wrong[i])
+		case errors.Is(p.Err, job.ErrBadLease):
+			b.Error = a.problemOf(c, p.Err)
 		}
 	}
 	if asked.worker != "" {

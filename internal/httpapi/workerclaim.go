@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 const (
 	maxClaim       = job.MaxBatch
 	maxClaimQueues = 100
-	claimLease     = 30 * time.Second
 	leastLease     = 5    // seconds
 	mostLease      = 3600 // seconds
 	mostRepeats    = 1000 // of a claim, within the minute in which it is remembered
@@ -32,7 +32,7 @@ type claimAsked struct {
 	keyTiers bool            // Tiers are those of the caller's key, because the claim names none
 }
 
-var claimShape = shape[claimAsked]{members: map[string]member[claimAsked]{
+var claimShape = shape[claimAsked]{lists: true, members: map[string]member[claimAsked]{
 	"worker":  func(a *claimAsked, v jsontext.Value) (err error) { a.Worker, err = workerName(v); return err },
 	"claimId": func(a *claimAsked, v jsontext.Value) (err error) { a.ID, err = workerName(v); return err },
 	"repeat": func(a *claimAsked, v jsontext.Value) (err error) {
@@ -98,6 +98,7 @@ type claimedBody struct {
 	Worker       string          `json:"worker"`
 	State        job.WorkerState `json:"state"`
 	ClaimID      string          `json:"claimId"`
+	HeldMs       int64           `json:"heldMs"`
 	RetryAfterMs int             `json:"retryAfterMs"`
 	Reported     []endBody       `json:"reported"`
 	Jobs         []claimedJob    `json:"jobs"`
@@ -129,9 +130,10 @@ type claimedJob struct {
 // workerClaim serves POST /api/worker/claim: it carries out the reports that come with it, and answers as soon as any
 // job is there.
 func (a *api) workerClaim(c *gin.Context) error {
-	asked := claimAsked{WorkerClaim: job.WorkerClaim{Key: callerOf(c).Owner(), Max: 1, Lease: claimLease}, running: -1}
+	asked := claimAsked{WorkerClaim: job.WorkerClaim{Key: callerOf(c).Owner(), Max: 1}, running: -1}
 	done, err := a.readWorker(c, func(body []byte) error { return claimShape.readObject(body, &asked) })
 	defer done()
+	began := a.Now()
 	if err == nil {
 		err = a.checkClaim(c, &asked)
 	}
@@ -139,8 +141,8 @@ func (a *api) workerClaim(c *gin.Context) error {
 		return err
 	}
 	a.Leases.See(job.WorkerSight{
-		Key: asked.Key, Worker: asked.Worker, Queues: asked.Queues, Running: asked.running, BeatEvery: asked.Lease / 3,
-		Info: asked.info,
+		Key: asked.Key, Worker: asked.Worker, Queues: asked.Queues, Running: asked.running, Info: asked.info,
+		BeatEvery: job.BeatEvery(cmp.Or(asked.Lease, job.LeastLease)),
 	})
 	body := claimedBody{Worker: asked.Worker, ClaimID: asked.ID, Jobs: []claimedJob{}}
 	body.Reported = a.endAll(c, asked.reports, asked.wrong)
@@ -169,9 +171,10 @@ func (a *api) workerClaim(c *gin.Context) error {
 		asked.Wait == 0 && len(leases) == 0 && body.RetryAfterMs == 0 {
 		body.RetryAfterMs = 1000
 	}
-	now := a.Clock()
+	now, clock := a.Now(), a.Clock()
+	body.HeldMs = now.Sub(began).Milliseconds()
 	for i := range leases {
-		body.Jobs = append(body.Jobs, claimedOf(&leases[i], now))
+		body.Jobs = append(body.Jobs, claimedOf(&leases[i], now, clock))
 	}
 	text, err := encode(&body)
 	if err == nil {
@@ -184,11 +187,7 @@ func (a *api) workerClaim(c *gin.Context) error {
 		_, err = c.Writer.Write(text)
 	}
 	if err != nil { // the worker has gone, and did not get its jobs
-		gone := make([]job.Lease, len(leases))
-		for i := range leases {
-			gone[i] = leases[i].Lease
-		}
-		a.Leases.GiveBack(gone)
+		a.Leases.GiveBack(leases)
 	}
 	return nil
 }
@@ -215,13 +214,15 @@ func inDoubtClaim(err error) error {
 	return err
 }
 
-func claimedOf(l *job.WorkerLease, now time.Time) claimedJob {
+// claimedOf returns a job for its worker. Its durations count from now; clock is Redis' time now.
+func claimedOf(l *job.WorkerLease, now, clock time.Time) claimedJob {
+	leaseFor, endsIn := max(l.Until.Sub(now), 0), max(l.Ends.Sub(now), 0)
 	j := claimedJob{
 		JobID: l.ID, Type: l.Type, Queue: l.QueueName(), Tier: l.Tier, Payload: l.Payload, Attempt: l.Attempt,
 		RetryCount: l.RetryCount, MaxRetries: l.MaxRetries, Generation: l.Generation,
-		TraceID: orNull(l.TraceID), Lease: l.Sealed, LeaseForMs: l.For.Milliseconds(),
-		HeartbeatEveryMs: (l.For / 3).Milliseconds(), EndsInMs: l.EndsIn.Milliseconds(),
-		LeaseUntil: stamp(now.Add(l.For)), EndBy: stamp(l.StartedAt.Add(l.EndsIn)),
+		TraceID: orNull(l.TraceID), Lease: l.Sealed, LeaseForMs: leaseFor.Milliseconds(),
+		HeartbeatEveryMs: job.BeatEvery(l.For).Milliseconds(), EndsInMs: endsIn.Milliseconds(),
+		LeaseUntil: stamp(clock.Add(leaseFor)), EndBy: stamp(l.StartedAt.Add(l.MaxRun)),
 	}
 	if l.Flow != "" {
 		j.FlowID = &l.Flow

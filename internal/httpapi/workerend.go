@@ -38,6 +38,10 @@ var (
 				return err
 			}
 			e.Error, e.UnknownType = f.text(), f.typ == string(job.UnknownJobType)
+			if e.Overdue = f.typ == string(job.MaxTimeExceeded); e.Overdue { // the cause says it
+				f.typ = ""
+				e.Error = f.text()
+			}
 			return nil
 		},
 		"permanent": func(e *endAsked, v jsontext.Value) (err error) { e.Permanent, err = truth(v); return err },
@@ -163,7 +167,7 @@ func (a *api) workerEnd(s *shape[endAsked]) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		asked := endAsked{}
 		asked.RetryAfter = -1
-		done, err := a.readWorker(c, func(body []byte) error { return readDeep(body, s, &asked) })
+		done, err := a.readWorker(c, func(body []byte) error { return readDeep(body, 1, s, &asked) })
 		defer done()
 		switch {
 		case err != nil:
@@ -193,7 +197,7 @@ type reportsAsked struct {
 	wrong   []error
 }
 
-var reportsShape = shape[reportsAsked]{members: map[string]member[reportsAsked]{
+var reportsShape = shape[reportsAsked]{lists: true, members: map[string]member[reportsAsked]{
 	"worker": func(_ *reportsAsked, v jsontext.Value) error { _, err := workerName(v); return err },
 	"reports": func(a *reportsAsked, v jsontext.Value) (err error) {
 		a.reports, a.wrong, err = readReports(v)
@@ -231,7 +235,7 @@ func readReports(v jsontext.Value) (reports []job.WorkerReport, wrong []error, e
 	for i, entry := range entries {
 		one := endAsked{}
 		one.RetryAfter = -1
-		err := readDeep(entry, &reportShape, &one)
+		err := readEntry(entry, 2, &reportShape, &one)
 		switch {
 		case err != nil:
 		case one.Sealed == "":
@@ -288,9 +292,18 @@ func (a *api) readWorker(c *gin.Context, read func(body []byte) error) (done fun
 	return done, read(body)
 }
 
-// readDeep reads an object whose depth is bounded, but not its number of members: a result may have many.
-func readDeep[T any](text []byte, s *shape[T], into *T) error {
-	if err := measureUpTo(text, math.MaxInt); err != nil {
+// readEntry is readDeep for an entry of a list, whose values lie in so many objects.
+func readEntry[T any](text []byte, around int, s *shape[T], into *T) error {
+	if kind := jsontext.Value(text).Kind(); kind != '{' {
+		return &problem{kind: invalidRequest, detail: "an entry must be a JSON object"}
+	}
+	return readDeep(text, around, s, into)
+}
+
+// readDeep reads an object with a value of a worker, such as a result, that lies in so many objects. Its depth is
+// bounded, but not its number of members: a result may have many.
+func readDeep[T any](text []byte, around int, s *shape[T], into *T) error {
+	if err := measureUpTo(text, maxDepth+around, math.MaxInt); err != nil {
 		return err
 	}
 	return s.readObject(text, into)

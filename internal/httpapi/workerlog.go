@@ -72,7 +72,7 @@ var workerLogShape = shape[job.WorkerLog]{members: map[string]member[job.WorkerL
 			case jsontext.Value(entry).Kind() != '{':
 				return reason("has an entry that is neither a text nor an object")
 			default:
-				if err := readDeep(entry, &logLineShape, &l); err != nil {
+				if err := readDeep(entry, 1, &logLineShape, &l); err != nil {
 					return err
 				}
 			}
@@ -85,34 +85,37 @@ var workerLogShape = shape[job.WorkerLog]{members: map[string]member[job.WorkerL
 	},
 }}
 
-// logAsked is the body of a call that adds lines.
-type logAsked struct{ logs []job.WorkerLog }
+// logAsked is the body of a call that adds lines. wrong says of each entry why it could not be read.
+type logAsked struct {
+	logs  []job.WorkerLog
+	wrong []error
+}
 
-var logShape = shape[logAsked]{members: map[string]member[logAsked]{
+var logShape = shape[logAsked]{lists: true, members: map[string]member[logAsked]{
 	"worker": func(_ *logAsked, v jsontext.Value) error { _, err := workerName(v); return err },
 	"logs": func(a *logAsked, v jsontext.Value) error {
 		entries, err := splitArray(v)
 		if err != nil {
 			return reason("must be a list")
 		}
+		a.logs, a.wrong = make([]job.WorkerLog, len(entries)), make([]error, len(entries))
 		lines, seen := 0, map[string]bool{}
-		for _, entry := range entries {
-			var w job.WorkerLog
-			if err := readDeep(entry, &workerLogShape, &w); err != nil {
-				return err
+		for i, entry := range entries {
+			w := &a.logs[i]
+			if a.wrong[i] = readEntry(entry, 3, &workerLogShape, w); a.wrong[i] != nil {
+				continue
 			}
 			switch lines += len(w.Lines); {
 			case w.Sealed == "":
-				return reason("has an entry without a lease")
+				a.wrong[i] = invalid("lease", "is missing")
 			case seen[w.Sealed]:
 				return reason("has a lease twice")
 			case lines > mostLogged:
 				return reason("has more than 1000 lines")
 			case w.From == 0 && slices.ContainsFunc(w.Lines, func(l job.LogEntry) bool { return l.Level == "" }):
-				return reason("has a lost line, null, in an entry without from")
+				a.wrong[i] = invalid("lines", "has a lost line, null, in an entry without from")
 			}
 			seen[w.Sealed] = true
-			a.logs = append(a.logs, w)
 		}
 		return nil
 	},
@@ -135,20 +138,30 @@ func (a *api) workerLog(c *gin.Context) error {
 	case len(asked.logs) == 0:
 		return invalid("logs", "is missing: 1 to 1000 leases with lines")
 	}
-	answers, err := a.Leases.AddLines(c.Request.Context(), callerOf(c).Owner(), asked.logs)
+	var send []job.WorkerLog
+	var at []int
+	body := struct {
+		Logs []loggedBody `json:"logs"`
+	}{make([]loggedBody, len(asked.logs))}
+	for i := range asked.logs {
+		if asked.wrong[i] != nil {
+			body.Logs[i].Error = a.problemOf(c, asked.wrong[i])
+			continue
+		}
+		send, at = append(send, asked.logs[i]), append(at, i)
+	}
+	answers, err := a.Leases.AddLines(c.Request.Context(), callerOf(c).Owner(), send)
 	if err != nil {
 		return inDoubtReport(err)
 	}
-	body := struct {
-		Logs []loggedBody `json:"logs"`
-	}{make([]loggedBody, len(answers))}
-	for i, answer := range answers {
-		body.Logs[i].Outcome = answer.Word
+	for n, answer := range answers {
+		one := &body.Logs[at[n]]
+		one.Outcome = answer.Word
 		if answer.Err == nil && answer.Word == job.Lost {
 			answer.Err = job.ErrLeaseLost
 		}
 		if answer.Err != nil {
-			body.Logs[i] = loggedBody{Error: a.problemOf(c, answer.Err)}
+			*one = loggedBody{Error: a.problemOf(c, answer.Err)}
 		}
 	}
 	return write(c, http.StatusOK, &body)

@@ -11,6 +11,10 @@ import (
 // MaxBatchJobs is how many jobs the call that makes a batch may bring.
 const MaxBatchJobs = 1000
 
+// MaxOpenBatches is how many batches of an owner may be open at a time: not sealed, or with members that have not
+// ended.
+const MaxOpenBatches = 10_000
+
 // BatchJobID returns the id of the nth of the jobs that came with the call that made a batch, from 0: a UUIDv7 with the
 // time of the batch's id. The ids of one batch are in the order of n.
 func BatchJobID(batch ID, n, partition int) ID {

@@ -16,16 +16,23 @@ type WorkerClaim struct {
 	Tiers  []Tier // none = all
 	Max    int
 	Wait   time.Duration // how long to wait for a job
-	Lease  time.Duration // how long a lease lives without a heartbeat
+	Lease  time.Duration // how long a lease lives without a heartbeat; 0 = Plan.Lease of its tier
 }
 
-// WorkerLease is a lease for its worker.
+// WorkerLease is a lease for its worker. Until and Ends are times of this process' own clock, at which Redis has not
+// passed the deadline yet.
 type WorkerLease struct {
 	Lease
 	Sealed string
-	For    time.Duration // how long it lives without a heartbeat
-	EndsIn time.Duration // how long the attempt may run
+	For    time.Duration // how long the lease lives without a heartbeat
+	Until  time.Time     // when it ends without a heartbeat
+	MaxRun time.Duration // how long the attempt may run, from StartedAt
+	Ends   time.Time     // when the attempt must have ended
 }
+
+// BeatEvery returns how often the holder of a lease sends a heartbeat: three times per lease, and at least every two
+// seconds, so that progress and cancels are seen soon.
+func BeatEvery(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
 
 // WorkerBeat extends a sealed lease.
 type WorkerBeat struct {
@@ -37,10 +44,12 @@ type WorkerBeat struct {
 	Progress   *Progress     // how far the attempt is; nil = it is not told
 }
 
-// WorkerPulse is the answer to a WorkerBeat: OK or CANCEL, and for how long the lease lives from now; or LOST.
+// WorkerPulse is the answer to a WorkerBeat: OK or CANCEL, and until when the lease lives, as in WorkerLease; or LOST.
 type WorkerPulse struct {
-	Word Word
-	For  time.Duration
+	Word  Word
+	For   time.Duration
+	Until time.Time
+	Err   error // with LOST: job.ErrBadLease for a text that is no lease
 }
 
 // WorkerLog adds lines to the log of the job of a sealed lease. From is the number of the first line, which the worker

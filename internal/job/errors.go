@@ -35,7 +35,8 @@ var (
 	ErrUnauthorized = errors.New("no key, or none that opens anything") // names neither the key nor the fault
 	ErrForbidden    = errors.New("this key does not open that")
 	ErrRateLimited  = errors.New("too many requests")
-	ErrQuota        = errors.New("this key has reached its quota") // not accepted, and will not be
+	ErrQuota        = errors.New("this key has reached its quota")                 // not accepted, and will not be
+	ErrOpenBatches  = errors.New("as many batches of this key are open as may be") // not stored, and will not be
 	ErrNoKey        = errors.New("no such key")
 	ErrNoGateway    = errors.New("TIERQ_GATEWAY_SECRET is not set, so keys have no passwords for gateways")
 

@@ -1,6 +1,11 @@
 package job
 
-import "encoding/hex"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
 
 // ID names a job: a UUIDv7 in its canonical lower-case text form. Its last byte is the job's partition.
 type ID string
@@ -48,4 +53,15 @@ func UUIDv7(u [16]byte) ID {
 	u[8] = u[8]&0x3f | 0x80 // the variant of RFC 9562
 	text := hex.EncodeToString(u[:])
 	return ID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+}
+
+// CallbackID returns the id of the job that reports an outcome: a UUIDv7 with the time and the partition of the
+// reported job's id. Its other 66 bits are a hash of id and generation, so that it cannot collide with a random id
+// in practice.
+func CallbackID(id ID, generation int) ID {
+	var u [16]byte
+	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // a job's id is a UUID
+	sum := sha256.Sum256([]byte("callback " + string(id) + " " + strconv.Itoa(generation)))
+	copy(u[6:15], sum[:])
+	return UUIDv7(u)
 }

@@ -10,6 +10,9 @@ type JournalRow struct {
 	Job
 	Priority    int // the tier's priority when the job arrived
 	Idempotency Idempotency
+	// Own says of a running job that the pool of an embedded server ran it: if the process is killed, that is a crash of
+	// the job. A job in other hands is not charged for a loss of Redis.
+	Own         bool
 	KillReason  string // why the job was killed; "" = it was not. A killed job has CancelRequested too
 	Incarnation string // the incarnation of Redis that has the job; "" = none is known
 	Submitting  bool   // the submit's call may still be refused, and then the submitter deletes the row

@@ -54,6 +54,7 @@ type LeaseRef struct {
 type Lease struct {
 	Job
 	Token string
+	Own   bool // the pool of an embedded server claimed it; set for the journal
 }
 
 // Ref returns the lease's LeaseRef.
@@ -96,7 +97,7 @@ type Elsewhere struct {
 	Delivery string
 	Queues   []string      // to claim from
 	ByName   bool          // inside a tier the queues go in this order, and not the one with the oldest job first
-	Lease    time.Duration // how long a lease lives without a heartbeat
+	Lease    time.Duration // how long a lease lives without a heartbeat; 0 = Plan.Lease of its tier
 	Low      float64       // the lowest score to claim; -Inf = any
 }
 
@@ -108,6 +109,7 @@ type ClaimReply struct {
 	Next       float64
 	PassedOver bool
 	Expired    int
+	Now        time.Time // Redis' time at the claim
 }
 
 // SubmitReply is the answer to one submission: OK, HELD, DUPLICATE, REPLAY, MISMATCH, UNIQUE, TAKEN, REPLACED, FULL,
@@ -180,6 +182,9 @@ type Release struct {
 	LeaseRef
 	Delay  time.Duration
 	Reason string // why the handler asked for a Delay: valid UTF-8, at most 512 bytes
+	// Returned says that the worker was there and gave the job back without a Delay. If that happens again and again the
+	// store delays the job.
+	Returned bool
 }
 
 // EndReply is the answer to one completion, failure or release: OK, FAILED, CANCELLED or LOST. At is Redis' time
@@ -198,7 +203,8 @@ const (
 	Stuck   Watch = "stuck"
 )
 
-// Cause returns the cause that a watch records when it reclaims a job.
+// Cause returns the cause that a watch looks for. The stuck watch records HeartbeatStopped for a worker that has been
+// silent as well.
 func (w Watch) Cause() Cause {
 	if w == Crashed {
 		return HeartbeatStopped
@@ -207,11 +213,12 @@ func (w Watch) Cause() Cause {
 }
 
 // Reclaimed is the result of a watch's look at one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED
-// or QUARANTINED. Tier is "" with SUSPECT and QUARANTINED.
+// or QUARANTINED. Tier and Cause are "" with SUSPECT and QUARANTINED.
 type Reclaimed struct {
-	ID   ID
-	Word Word
-	Tier Tier
+	ID    ID
+	Word  Word
+	Tier  Tier
+	Cause Cause
 }
 
 // MaxBatch and MaxBatchBytes bound one script call: entries, and roughly bytes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -23,10 +24,12 @@ const (
 
 // Plan has the terms of a tier. Every process reads the plans from Redis once a second; SQL has a copy.
 type Plan struct {
-	Tier              Tier
-	Priority          int // 1 is claimed first; at most 899, so that a score is exact in a double
-	MaxRetries        int // after the first attempt
-	MaxCrashes        int // so many attempts of a generation may lose their worker; the next crash makes a dead letter
+	Tier       Tier
+	Priority   int // 1 is claimed first; at most 899, so that a score is exact in a double
+	MaxRetries int // after the first attempt
+	// MaxCrashes is how many attempts of a generation may lose their worker; the next crash makes a dead letter.
+	// nil = each crash counts as a retry.
+	MaxCrashes        *int
 	HeartbeatTimeout  time.Duration
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which this tier is refused
@@ -37,6 +40,13 @@ type Plan struct {
 	TypeBackoff       map[string]Backoff // by job type, instead of Backoff
 	Version           int64              // grows by one with each change
 }
+
+// LeastLease is the shortest lease that a worker outside tierq's processes gets unless it asks for another.
+const LeastLease = 5 * time.Second
+
+// Lease returns how long the lease of a worker outside tierq's processes lives without a heartbeat, unless the worker
+// asks for another length: as long as the tier's heartbeat timeout, and at least LeastLease.
+func (p Plan) Lease() time.Duration { return max(p.HeartbeatTimeout, LeastLease) }
 
 // BackoffOf returns the backoff of a job type in this tier.
 func (p Plan) BackoffOf(typ string) Backoff {
@@ -71,9 +81,6 @@ func (b Backoff) Delay(n int, random float64) time.Duration {
 	return time.Duration(min(d, float64(b.Cap)))
 }
 
-// DefaultMaxCrashes is the MaxCrashes of the seed's plans, and of a plan that does not say it.
-const DefaultMaxCrashes = 3
-
 // MaxOwnSlots is the most OwnSlots of a plan.
 const MaxOwnSlots = 10_000
 
@@ -98,12 +105,22 @@ func (p Plan) Expiry(asked int64, due time.Time) int64 {
 func DefaultPlans() []Plan {
 	return []Plan{
 		{Tier: Paid, Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
-			MaxCrashes: DefaultMaxCrashes, Share: 100, Backoff: DefaultBackoff(), Version: 1},
+			Share: 100, Backoff: DefaultBackoff(), Version: 1},
 		{Tier: Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second,
-			MaxCrashes: DefaultMaxCrashes, Share: 85, Backoff: DefaultBackoff(), Version: 1},
+			Share: 85, Backoff: DefaultBackoff(), Version: 1},
 		{Tier: Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 10 * time.Second,
-			MaxCrashes: DefaultMaxCrashes, Share: 60, Backoff: DefaultBackoff(), Version: 1},
+			Share: 60, Backoff: DefaultBackoff(), Version: 1},
 	}
+}
+
+// WithoutOldCrashes returns the plan without MaxCrashes, and true, if it is a default plan as earlier versions stored
+// it: with 3, which no operator had asked for.
+func (p Plan) WithoutOldCrashes() (Plan, bool) {
+	if p.Version != 1 || p.MaxCrashes == nil || *p.MaxCrashes != 3 {
+		return p, false
+	}
+	p.MaxCrashes = nil
+	return p, slices.ContainsFunc(DefaultPlans(), func(of Plan) bool { return reflect.DeepEqual(p, of) })
 }
 
 var tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
@@ -131,8 +148,8 @@ func (p Plan) Check() error {
 		return bad("priority %d is not in 1..899", p.Priority)
 	case p.MaxRetries < 0 || p.MaxRetries > 100:
 		return bad("maxRetries %d is not in 0..100", p.MaxRetries)
-	case p.MaxCrashes < 0 || p.MaxCrashes > 100:
-		return bad("maxCrashes %d is not in 0..100", p.MaxCrashes)
+	case p.MaxCrashes != nil && (*p.MaxCrashes < 0 || *p.MaxCrashes > 100):
+		return bad("maxCrashes %d is not in 0..100", *p.MaxCrashes)
 	case p.OwnSlots < 0 || p.OwnSlots > MaxOwnSlots:
 		return bad("ownSlots %d is not in 0..%d", p.OwnSlots, MaxOwnSlots)
 	case !p.Lines.known():

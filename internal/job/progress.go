@@ -18,10 +18,11 @@ type Progress struct {
 // MaxProgressNote is how many bytes the note of a progress has at most.
 const MaxProgressNote = 200
 
-// NewProgress returns a progress that fits its bounds: no number is below zero, and the note is UTF-8 and is cut after
-// MaxProgressNote bytes.
+// NewProgress returns a progress that fits its bounds: no number is below zero or above 2^53 - 1, and the note is UTF-8
+// and is cut after MaxProgressNote bytes.
 func NewProgress(done, total int64, note string) *Progress {
-	return &Progress{Done: max(done, 0), Total: max(total, 0), Note: CutText(note, MaxProgressNote)}
+	const most = 1<<53 - 1 // the greatest number that every JSON reader takes exactly
+	return &Progress{Done: min(max(done, 0), most), Total: min(max(total, 0), most), Note: CutText(note, MaxProgressNote)}
 }
 
 // CutText returns the beginning of a text, as valid UTF-8 of at most so many bytes.

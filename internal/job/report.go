@@ -18,10 +18,12 @@ type Report struct {
 	Permanent   bool          // DidFail: no retry can help
 	UnknownType bool          // DidFail: the worker has no handler for the job's type
 	Overdue     bool          // DidFail: at the maximum processing time
+	MaxRun      time.Duration // DidFail: the maximum processing time, for the text of an Overdue
 	RetryAfter  time.Duration // DidFail: the wait before the next attempt; below zero = the plan's backoff
 
-	Delay  time.Duration // GaveBack: how long the job waits; 0 = it is ready at once
-	Reason string        // GaveBack: why it waits
+	Delay    time.Duration // GaveBack: how long the job waits; 0 = it is ready at once
+	Reason   string        // GaveBack: why it waits
+	Returned bool          // GaveBack without a Delay: a worker outside wants it so, see Release
 }
 
 // ReportKind says how an attempt ended.
@@ -55,6 +57,8 @@ type End struct {
 	Text   string        // Fails: the error; Releases with a delay: the reason
 	Final  bool          // Fails
 	Delay  time.Duration // Fails, Releases
+
+	Returned bool // Releases
 }
 
 // MaxError bounds the text of an error, in bytes.
@@ -74,7 +78,7 @@ func Decide(r Report, limit int, backoff time.Duration) End {
 	case r.Kind == GaveBack && r.Delay > 0:
 		return End{Verb: Releases, Delay: r.Delay, Text: clip(r.Reason, MaxLaterReason)}
 	case r.Kind == GaveBack:
-		return End{Verb: Releases}
+		return End{Verb: Releases, Returned: r.Returned}
 	case r.Kind == DidSucceed && r.Cut:
 		return End{Verb: Fails, Cause: ResultTooLarge, Final: true,
 			Text: fmt.Sprintf("the result has more than %d bytes, which is the limit", limit)}
@@ -89,13 +93,37 @@ func Decide(r Report, limit int, backoff time.Duration) End {
 	case r.Permanent:
 		e.Cause, e.Final, e.Delay = PermanentError, true, 0
 	case r.Overdue:
-		e.Cause, e.Delay = MaxTimeExceeded, 0 // a stuck job goes back to its place at once
+		e.Cause, e.Text = MaxTimeExceeded, clip(joined(MaxTimeText(r.MaxRun), r.Error), MaxError)
+		e.Delay = 0 // a stuck job goes back to its place at once
 	case r.UnknownType:
 		e.Cause, e.Text, e.Delay = UnknownJobType, unknownType, 0 // fail.lua chooses the delay
 	case r.RetryAfter >= 0:
 		e.Delay = r.RetryAfter
 	}
 	return e
+}
+
+// MaxTimeText says which limit an attempt has reached, and which settings raise it. reclaim.lua writes the same.
+func MaxTimeText(limit time.Duration) string {
+	return "the attempt reached its maximum processing time of " + seconds(limit) +
+		": maxProcessingSeconds of the queue or maxProcessingTimeMs of the tier allow more"
+}
+
+// HeartbeatText says for how long the worker of an attempt was silent, and which settings allow more. reclaim.lua
+// writes the same.
+func HeartbeatText(lease time.Duration) string {
+	return "no heartbeat for " + seconds(lease) + ", so the worker has died, or was cut off or blocked: leaseSeconds of " +
+		"its claims or heartbeatTimeoutMs of the tier allow more"
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.6g s", d.Seconds()) }
+
+// joined returns a text, and a second one behind it if there is one.
+func joined(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + "; " + more
 }
 
 // Size is roughly how many bytes an End adds to a call.

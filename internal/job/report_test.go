@@ -31,8 +31,11 @@ func TestDecide(t *testing.T) {
 		"no wait": {fails(func(r *Report) { r.RetryAfter = 0 }), End{Verb: Fails, Cause: HandlerError, Text: "boom"}},
 		"permanent": {fails(func(r *Report) { r.Permanent, r.RetryAfter = true, time.Second }),
 			End{Verb: Fails, Cause: PermanentError, Text: "boom", Final: true}},
-		"at its maximum time: at once, and it costs a retry": {fails(func(r *Report) { r.Overdue = true }),
-			End{Verb: Fails, Cause: MaxTimeExceeded, Text: "boom"}},
+		"at its maximum time: at once, and it costs a retry": {
+			fails(func(r *Report) { r.Overdue, r.MaxRun = true, 90*time.Second }),
+			End{Verb: Fails, Cause: MaxTimeExceeded, Text: "the attempt reached its maximum processing time of 90 s: " +
+				"maxProcessingSeconds of the queue or maxProcessingTimeMs of the tier allow more; boom"},
+		},
 		"permanent at its maximum time stays permanent": {fails(func(r *Report) { r.Permanent, r.Overdue = true, true }),
 			End{Verb: Fails, Cause: PermanentError, Text: "boom", Final: true}},
 		"an unknown type": {fails(func(r *Report) { r.UnknownType = true }),

@@ -166,6 +166,9 @@ type Firing struct {
 	Run        ScheduleRun   // with Row: the occurrence that becomes a job
 	Row        *JournalRow   // nil = none does
 	Living     int           // see Overlap.Living: if more jobs live, the occurrence is missed
+	Replaces   bool          // jobs of earlier occurrences that wait are cancelled, and the oldest one's place is kept
+	Running    []ID          // with Replaces: the jobs that do not wait
+	Replaced   []ID          // with Replaces, set by the call: the jobs that SQL has marked to be cancelled
 	Last       time.Time     // the last occurrence of Missed and Run
 	Next, Due  time.Time     // the schedule's, after the change
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
 // Heartbeat extends leases of a key, and stores their checkpoints. It returns an answer per lease, in their order: a
-// lease that cannot be opened is LOST. The error is job.ErrBadLease if a text is no lease, and that of the store if no
-// lease of some call was extended.
+// lease that cannot be opened is LOST. The error is that of the store if no lease of some call was extended.
 func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat) ([]job.WorkerPulse, error) {
 	type entry struct {
 		job.Beat
@@ -19,15 +19,17 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 	answers := make([]job.WorkerPulse, len(beats))
 	entries, opened := make([]entry, 0, len(beats)), make([]job.LeaseRef, len(beats))
 	for i, b := range beats {
-		answers[i].Word = job.Lost
 		h, err := r.open(ctx, key, b.Sealed)
-		if errors.Is(err, job.ErrLeaseLost) {
+		if errors.Is(err, job.ErrLeaseLost) || errors.Is(err, job.ErrBadLease) {
+			if answers[i].Word = job.Lost; !errors.Is(err, job.ErrLeaseLost) {
+				answers[i].Err = err
+			}
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		answers[i].For, opened[i] = h.For, h.Ref()
+		answers[i].Word, answers[i].For, opened[i] = job.Lost, h.For, h.Ref()
 		if b.Extend > 0 {
 			answers[i].For = b.Extend
 		}
@@ -44,6 +46,7 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 			call[i] = batch[i].Beat
 		}
 		var words []job.Word
+		var sent time.Time
 		err := r.again(func(ctx context.Context) (err error) {
 			select {
 			case r.beats <- struct{}{}:
@@ -51,6 +54,7 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 			case <-ctx.Done():
 				return fmt.Errorf("heartbeat: %w: too many at once", job.ErrUnavailable)
 			}
+			sent = time.Now()
 			words, err = r.Queue.Heartbeat(ctx, partition, call)
 			return err
 		})
@@ -58,7 +62,8 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 			return nil, err
 		}
 		for i, word := range words {
-			answers[batch[i].at].Word = word
+			a := &answers[batch[i].at]
+			a.Word, a.Until = word, sent.Add(a.For)
 		}
 	}
 	if err := r.keepSeats(key, opened, answers); err != nil {
@@ -66,7 +71,7 @@ func (r *Room) Heartbeat(ctx context.Context, key string, beats []job.WorkerBeat
 	}
 	for i := range answers {
 		if answers[i].Word == job.Lost {
-			answers[i].For = 0
+			answers[i].For, answers[i].Until = 0, time.Time{}
 		}
 	}
 	return answers, nil

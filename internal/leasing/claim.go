@@ -107,19 +107,19 @@ func (r *Room) scores(tiers []job.Tier) (low, high float64, err error) {
 
 // take claims up to n jobs from one partition: from the one with the best job, of which the first to be asked is
 // partition.
-func (r *Room) take(partition int, e *job.Elsewhere, n int, high float64) ([]job.Lease, error) {
+func (r *Room) take(partition int, e *job.Elsewhere, n int, high float64) ([]job.WorkerLease, error) {
 	if r.Partitions == 1 {
 		reply, err := r.ask(0, e, n, high)
-		return reply.Leases, err
+		return reply.leases, err
 	}
 	replies, err := r.look(e)
 	if err != nil {
 		return nil, err
 	}
-	var found []job.Lease
+	var found []job.WorkerLease
 	order := make([]int, 0, r.Partitions)
 	for p := range replies {
-		found = append(found, replies[p].Leases...) // a repeat: the jobs of the first answer
+		found = append(found, replies[p].leases...) // a repeat: the jobs of the first answer
 		if next := replies[p].Next; next <= high && !math.IsInf(next, 1) {
 			order = append(order, p)
 		}
@@ -141,7 +141,7 @@ func (r *Room) take(partition int, e *job.Elsewhere, n int, high float64) ([]job
 		if err != nil {
 			return nil, err
 		}
-		found = reply.Leases
+		found = reply.leases
 	}
 	return found, nil
 }
@@ -166,8 +166,8 @@ func (r *Room) tierEnd(score float64) float64 {
 const lookBound = 2 * time.Second
 
 // look asks all partitions for their best job, and for what a repeated claim has there.
-func (r *Room) look(e *job.Elsewhere) ([]job.ClaimReply, error) {
-	replies, errs := make([]job.ClaimReply, r.Partitions), make([]error, r.Partitions)
+func (r *Room) look(e *job.Elsewhere) ([]claimed, error) {
+	replies, errs := make([]claimed, r.Partitions), make([]error, r.Partitions)
 	var group sync.WaitGroup
 	for p := range r.Partitions {
 		group.Go(func() {
@@ -192,41 +192,63 @@ func (r *Room) look(e *job.Elsewhere) ([]job.ClaimReply, error) {
 
 // ask claims up to n jobs of a partition. It goes on while a call only ended jobs whose time was over: such a call
 // found nothing, so Redis remembers nothing of it.
-func (r *Room) ask(partition int, e *job.Elsewhere, n int, high float64) (reply job.ClaimReply, err error) {
+func (r *Room) ask(partition int, e *job.Elsewhere, n int, high float64) (reply claimed, err error) {
 	for err == nil {
 		err = r.again(func(ctx context.Context) error {
 			reply, err = r.claim(ctx, partition, job.ClaimRequest{Max: n, Bound: high, Elsewhere: e})
 			return err
 		})
-		if len(reply.Leases) > 0 || reply.Expired == 0 {
+		if len(reply.leases) > 0 || reply.Expired == 0 {
 			break
 		}
 	}
 	return reply, err
 }
 
+// claimed is the answer to one call, with the leases as their worker gets them, but not sealed yet.
+type claimed struct {
+	job.ClaimReply
+	leases []job.WorkerLease
+}
+
 // claim makes one call, once few others are under way.
-func (r *Room) claim(ctx context.Context, partition int, request job.ClaimRequest) (job.ClaimReply, error) {
+func (r *Room) claim(ctx context.Context, partition int, request job.ClaimRequest) (claimed, error) {
 	select {
 	case r.claims <- struct{}{}:
 		defer func() { <-r.claims }()
 	case <-ctx.Done():
-		return job.ClaimReply{}, fmt.Errorf("claim: %w: too many claims at once", job.ErrUnavailable)
+		return claimed{}, fmt.Errorf("claim: %w: too many claims at once", job.ErrUnavailable)
 	}
-	return r.Queue.Claim(ctx, partition, request)
+	sent := time.Now()
+	reply, err := r.Queue.Claim(ctx, partition, request)
+	return claimed{reply, r.timed(&reply, request.Elsewhere.Lease, sent)}, err
+}
+
+// timed returns the leases of a reply with their times. These count from when the call was sent, so that they pass here
+// before they pass in Redis.
+func (r *Room) timed(reply *job.ClaimReply, asked time.Duration, sent time.Time) []job.WorkerLease {
+	leases := make([]job.WorkerLease, len(reply.Leases))
+	for i := range leases {
+		l := &leases[i]
+		l.Lease = reply.Leases[i]
+		plan := r.plan(l.Tier)
+		l.For, l.MaxRun = cmp.Or(asked, plan.Lease()), l.Lease.MaxRun(plan)
+		ran := max(reply.Now.Sub(l.StartedAt), 0) // a repeated claim finds an attempt that began before
+		l.Until, l.Ends = sent.Add(l.For), sent.Add(l.MaxRun-ran)
+	}
+	return leases
 }
 
 // hand seals leases for their worker. A worker that has gone gets none: its jobs are released at once.
-func (r *Room) hand(ctx context.Context, c *job.WorkerClaim, leases []job.Lease, err error) ([]job.WorkerLease, error) {
+func (r *Room) hand(ctx context.Context, c *job.WorkerClaim, leases []job.WorkerLease, err error) (
+	[]job.WorkerLease, error,
+) {
 	if err != nil {
 		return nil, err
 	}
-	handed := make([]job.WorkerLease, len(leases))
 	for i := range leases {
-		h := &handed[i]
-		plan := r.plan(leases[i].Tier)
-		h.Lease, h.For, h.EndsIn = leases[i], c.Lease, leases[i].MaxRun(plan)
-		if h.Sealed, err = r.seal(ctx, c.Key, c.Lease, &h.Lease); err != nil {
+		l := &leases[i]
+		if l.Sealed, err = r.seal(ctx, c.Key, l.For, &l.Lease); err != nil {
 			break
 		}
 	}
@@ -234,10 +256,10 @@ func (r *Room) hand(ctx context.Context, c *job.WorkerClaim, leases []job.Lease,
 		r.GiveBack(leases)
 		return nil, err
 	}
-	for i := range handed {
-		r.Observe.Started(&handed[i].Lease, handed[i].Waited())
+	for i := range leases {
+		r.Observe.Started(&leases[i].Lease, leases[i].Waited())
 	}
-	return handed, nil
+	return leases, nil
 }
 
 // plan returns a tier's plan, as package worker does.
@@ -250,7 +272,7 @@ func (r *Room) plan(t job.Tier) job.Plan {
 
 // GiveBack releases leases at no cost, because their worker never got them. It does not wait. A worker that has
 // repeated its claim meanwhile keeps the jobs: its leases have other tokens.
-func (r *Room) GiveBack(leases []job.Lease) {
+func (r *Room) GiveBack(leases []job.WorkerLease) {
 	for i := range leases {
 		l := &leases[i]
 		e := &ending{ref: l.Ref(), end: job.End{Verb: job.Releases}}

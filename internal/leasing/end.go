@@ -18,11 +18,12 @@ func (r *Room) End(ctx context.Context, key string, reports []job.WorkerReport) 
 			answers[i].Err = err
 			continue
 		}
-		plan := r.plan(h.Tier)
+		plan, report := r.plan(h.Tier), reports[i].Report
+		report.MaxRun, report.Returned = h.MaxRun(plan), report.Kind == job.GaveBack
 		backoff := plan.BackoffOf(h.Type).Delay(h.RetryCount, rand.Float64())
 		leases[i] = h
 		endings[i] = &ending{
-			ref: h.Ref(), end: job.Decide(reports[i].Report, r.ResultLimit, backoff), done: make(chan struct{}),
+			ref: h.Ref(), end: job.Decide(report, r.ResultLimit, backoff), done: make(chan struct{}),
 		}
 		r.lanes[h.ID.Partition()][endings[i].end.Verb].add(endings[i])
 	}

@@ -116,7 +116,9 @@ func (l *lane) send(ctx context.Context, batch []*ending) (replies []job.EndRepl
 	default:
 		call := make([]job.Release, len(batch))
 		for i, e := range batch {
-			call[i] = job.Release{LeaseRef: e.ref, Delay: e.end.Delay, Reason: e.end.Text}
+			call[i] = job.Release{
+				LeaseRef: e.ref, Delay: e.end.Delay, Reason: e.end.Text, Returned: e.end.Returned,
+			}
 		}
 		replies, err = q.Release(ctx, l.partition, call)
 	}

@@ -27,7 +27,7 @@ func seatOf(l job.LeaseRef) string { return fmt.Sprintf("%s/%d", l.ID, l.Attempt
 
 // seated claims jobs for a key as take does, and no more than the key has seats for. The error is a *job.RateError if
 // it has none. A repeat of a claim gets the jobs of the first answer in any case: they have their seats.
-func (r *Room) seated(partition int, e *job.Elsewhere, c *job.WorkerClaim, high float64) ([]job.Lease, error) {
+func (r *Room) seated(partition int, e *job.Elsewhere, c *job.WorkerClaim, high float64) ([]job.WorkerLease, error) {
 	most := r.Most(c.Key)
 	if most == 0 {
 		return r.take(partition, e, c.Max, high)
@@ -46,7 +46,7 @@ func (r *Room) seated(partition int, e *job.Elsewhere, c *job.WorkerClaim, high 
 	leases, err := r.take(partition, e, max(got, 1), high)
 	held := make([]job.Seat, len(leases))
 	for i := range leases {
-		held[i] = job.Seat{Name: seatOf(leases[i].Ref()), Lasts: c.Lease}
+		held[i] = job.Seat{Name: seatOf(leases[i].Ref()), Lasts: leases[i].For}
 	}
 	if seatsErr := r.setSeats(c.Key, held, names[:got]); err == nil && seatsErr != nil {
 		r.GiveBack(leases)

@@ -75,7 +75,7 @@ func TestSeats(t *testing.T) {
 				}
 				w.End(t.Context(), "key",
 					[]job.WorkerReport{{Sealed: third[0].Sealed, Report: job.Report{Kind: job.GaveBack}}})
-				w.GiveBack([]job.Lease{third[1].Lease})
+				w.GiveBack(third[1:2])
 				testkit.Eventually(t, 10*time.Second, "seats of leases that were given back are free", func() (bool, string) {
 					n := w.seatsOf(t, "key")
 					return n == 1, fmt.Sprint(n)
@@ -141,7 +141,7 @@ func TestSeats_RepeatedClaim(t *testing.T) {
 			close(left.done)
 			w.leaveSeat("key", left)
 			w.wantFull(t, claim("c2", 1, 0, "films"))
-			w.GiveBack([]job.Lease{again[0].Lease})
+			w.GiveBack(again[0:1])
 			testkit.Eventually(t, 10*time.Second, "the seat is free", func() (bool, string) {
 				n := w.seatsOf(t, "key")
 				return n == 1, fmt.Sprint(n)

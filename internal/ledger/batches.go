@@ -42,10 +42,12 @@ type Batches struct {
 // NewBatches returns the batches of a store, whose members are a ledger's jobs.
 func NewBatches(s BatchStore, l *Ledger) *Batches { return &Batches{s, l} }
 
+// NewID returns an id for a new batch.
+func (b *Batches) NewID() job.ID { return newBatchID(time.Now(), b.ledger.Partitions) }
+
 // Create stores a batch under a new id. A repeat with the same key gets the first one, and replayed. job.ErrMismatch:
 // the key came with another body. After job.ErrAmbiguous it may be stored.
 func (b *Batches) Create(ctx context.Context, batch job.Batch, key job.Idempotency) (job.Batch, bool, error) {
-	batch.ID = newBatchID(time.Now(), b.ledger.Partitions)
 	stored, replayed, err := b.CreateBatch(ctx, batch, key)
 	if err != nil {
 		return job.Batch{}, false, fmt.Errorf("create a batch: %w", err)

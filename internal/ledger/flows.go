@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -129,6 +130,7 @@ func (l *Ledger) giveReleased(ctx context.Context, rows []job.JournalRow, since 
 	if len(rows) == 0 {
 		return
 	}
+	failpoint.Hit("release.after", rows[0].ID)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fulfilPatience)
 	defer cancel()
 	if _, err := l.GiveRows(ctx, rows, since); err != nil {

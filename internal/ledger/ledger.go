@@ -81,10 +81,9 @@ type Ready interface {
 	ReadyIn(ctx context.Context, queue string, limit int) ([]job.ID, error)
 }
 
-// Rooms say whether one more job would be accepted now: nil, job.ErrQueueFull or job.ErrQuota.
-type Rooms interface {
-	Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error
-}
+// Reserves keeps a place for a job that SQL is about to have, with the limits of a submit: nil, job.ErrQueueFull or
+// job.ErrQuota. Again for the same job it changes nothing. A place whose job SQL does not get is given back later.
+type Reserves func(ctx context.Context, j *job.Job, quota int) error
 
 // Plans are the tiers' plans as this process knows them.
 type Plans interface {
@@ -148,15 +147,15 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All are required except Rooms (for RequeueOwn), Ready (for Purge), Reasons (for
+// Options are what a Ledger needs. All are required except Reserve (for RequeueOwn), Ready (for Purge), Reasons (for
 // CancelBecause and Reasons), LiveLogs and KeptLogs (for Logs), Queues, Journal, Flows, Now, Given, Outbox, Rate and
 // Log.
 type Options struct {
-	Live   Store // Redis
-	Mover  Mover
-	Rooms  Rooms
-	Ready  Ready
-	Queues interface {
+	Live    Store // Redis
+	Mover   Mover
+	Reserve Reserves
+	Ready   Ready
+	Queues  interface {
 		Find(name string) (job.Queue, bool)
 	} // nil: only main
 	Archive     Store // SQL
@@ -174,6 +173,7 @@ type Options struct {
 	Now         func() time.Time // Redis' clock; nil: the host's
 	Given       func()           // is called when Redis was given jobs of a flow; may be nil
 	Lines       *Lines           // nil: the limits of lines are not kept in Redis
+	Places      *Places          // nil: jobs of SQL have no places in Redis
 	Outbox      Outbox           // not nil: Redis dies with this process, so a job is shown as ended when SQL has its end
 	Partitions  int
 	Rate        int // jobs per second that all bulk requeues of this process requeue together; default 1000

@@ -42,6 +42,9 @@ func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 	if l.Lines != nil {
 		unsynced = l.Lines.Sync(ctx, runs)
 	}
+	if l.Places != nil {
+		unsynced = errors.Join(unsynced, l.Places.Sync(ctx, runs), l.Places.Sweep(ctx))
+	}
 	restored, err = l.restoreLost(ctx, runs)
 	if restored > 0 {
 		l.Log.Warn("Redis was given jobs that it did not have", "jobs", restored)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -26,12 +25,12 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) er
 }
 
 // RequeueOwn is Requeue for the job's owner, with the limits of a submit: job.ErrQueueFull if the tier's share is
-// used up, job.ErrQuota if the owner has quota living jobs (0 = no quota). Concurrent requests may exceed the
-// limits a little.
+// used up, job.ErrQuota if the owner has quota living jobs (0 = no quota).
 func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error {
 	return l.requeue(ctx, id, request, func(d *job.DeadLetter) error {
 		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) {
-			return nil, l.Rooms.Room(ctx, id, d.Tier, cmp.Or(d.Owner, d.From), quota)
+			next := d.Next(0)
+			return nil, l.Reserve(ctx, &next.Job, quota)
 		})
 		return err
 	})

@@ -323,9 +323,9 @@ func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 // full is a queue that refuses each job with the error why.
 type full struct{ why error }
 
-func (f full) Room(_ context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
-	if id != someID || tier != job.Paid || owner != "ann" || quota != 7 {
-		return fmt.Errorf("asked for %s %s of %s within %d", tier, id, owner, quota)
+func (f full) reserve(_ context.Context, j *job.Job, quota int) error {
+	if j.ID != someID || j.Tier != job.Paid || j.Owner != "ann" || j.Generation != 2 || quota != 7 {
+		return fmt.Errorf("asked for %+v within %d", j, quota)
 	}
 	return f.why
 }
@@ -340,7 +340,7 @@ func TestRequeueOwn_NeedsRoom(t *testing.T) {
 		d.Owner = "ann"
 		rows[someID] = d
 		l, r, s := given(nil, rows)
-		l.Rooms = full{why}
+		l.Reserve = full{why}.reserve
 		want := why
 		if errors.Is(why, job.ErrAmbiguous) {
 			want = job.ErrUnavailable // nothing was changed
@@ -353,7 +353,7 @@ func TestRequeueOwn_NeedsRoom(t *testing.T) {
 			t.Errorf("with %v it was promised: %v", why, moved)
 		}
 		if why == nil {
-			l.Rooms = full{job.ErrQueueFull}
+			l.Reserve = full{job.ErrQueueFull}.reserve
 			if err := l.RequeueOwn(t.Context(), someID, job.Request{ID: "mine"}, 7); err != nil {
 				t.Errorf("asked again under the same key: %v", err)
 			}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -151,7 +152,7 @@ func (f *Feed) event(e *job.Event) {
 
 // Took must be called for each job that a watch of this process reclaimed.
 func (f *Feed) Took(w job.Watch, r job.Reclaimed) {
-	e := job.Event{ID: r.ID, Tier: r.Tier, Cause: w.Cause(), At: f.Now()}
+	e := job.Event{ID: r.ID, Tier: r.Tier, Cause: cmp.Or(r.Cause, w.Cause()), At: f.Now()}
 	switch r.Word {
 	case job.OK:
 		e.Status = job.Pending

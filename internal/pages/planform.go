@@ -13,15 +13,16 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// planField is one setting of a plan in the form. Exactly one of whole, span, part and lines is set.
+// planField is one setting of a plan in the form. Exactly one of whole, perhaps, span, part and lines is set.
 type planField struct {
 	name, title, unit, effect string
 
-	value func(*web.PlanValues) *string
-	whole func(*client.Plan) *int
-	span  func(*client.Plan) *time.Duration // in seconds in the form
-	part  func(*client.Plan) *float64
-	lines func(*client.Plan) *string // one of off, key and owner
+	value   func(*web.PlanValues) *string
+	whole   func(*client.Plan) *int
+	perhaps func(*client.Plan) **int          // a whole number, or empty
+	span    func(*client.Plan) *time.Duration // in seconds in the form
+	part    func(*client.Plan) *float64
+	lines   func(*client.Plan) *string // one of off, key and owner
 }
 
 const nextWait = "waits that have begun do not change"
@@ -39,8 +40,8 @@ var planFields = []planField{
 	},
 	{
 		name: "maxCrashes", title: "Crashes", effect: "applies to crashes from now on; those before count",
-		value: func(v *web.PlanValues) *string { return &v.MaxCrashes },
-		whole: func(p *client.Plan) *int { return &p.MaxCrashes },
+		value:   func(v *web.PlanValues) *string { return &v.MaxCrashes },
+		perhaps: func(p *client.Plan) **int { return &p.MaxCrashes },
 	},
 	{
 		name: "ownSlots", title: "Own slots", effect: "applies to claims from now on; running jobs run on",
@@ -124,6 +125,12 @@ func (f *planField) text(c *client.Plan) string {
 	switch {
 	case f.whole != nil:
 		return strconv.Itoa(*f.whole(c))
+	case f.perhaps != nil:
+		n := *f.perhaps(c)
+		if n == nil {
+			return ""
+		}
+		return strconv.Itoa(*n)
 	case f.span != nil:
 		return strconv.FormatFloat(f.span(c).Seconds(), 'f', -1, 64)
 	case f.lines != nil:
@@ -133,10 +140,14 @@ func (f *planField) text(c *client.Plan) string {
 }
 
 func (f *planField) shown(c *client.Plan) string {
-	if f.span != nil {
-		return f.text(c) + " s"
+	switch text := f.text(c); {
+	case f.span != nil:
+		return text + " s"
+	case f.perhaps != nil && text == "":
+		return "none"
+	default:
+		return text + f.unit
 	}
-	return f.text(c) + f.unit
 }
 
 // longest is the longest time that a form accepts. job.Plan and the server decide what a plan may have.
@@ -155,6 +166,17 @@ func (f *planField) read(text string, c *client.Plan) (reason string) {
 			return "must be off, key or owner"
 		}
 		return ""
+	}
+	if f.perhaps != nil {
+		if text == "" {
+			*f.perhaps(c) = nil
+			return ""
+		}
+		n, reason := wholeNumber(text)
+		if reason == "" {
+			*f.perhaps(c) = &n // the number before may be another plan's too
+		}
+		return reason
 	}
 	if f.whole != nil {
 		n, reason := wholeNumber(text)

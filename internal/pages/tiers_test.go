@@ -12,7 +12,7 @@ import (
 func plan3(changes ...string) url.Values {
 	form := url.Values{
 		"version": {"3"}, "priority": {"1"}, "maxRetries": {"5"}, "heartbeatTimeout": {"15"}, "maxProcessingTime": {"50"},
-		"share": {"100"}, "maxCrashes": {"3"}, "ownSlots": {"0"}, "maxWait": {"0"},
+		"share": {"100"}, "maxCrashes": {""}, "ownSlots": {"0"}, "maxWait": {"0"},
 		"backoffBase": {"2"}, "backoffFactor": {"2"}, "backoffCap": {"300"}, "backoffJitter": {"0.2"},
 	}
 	for i := 0; i+1 < len(changes); i += 2 {
@@ -75,6 +75,38 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 			`"maxProcessingTimeMs":50000,"share":90,"maxCrashes":2,"ownSlots":4,"maxWaitMs":120000,`+
 			`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,`+
 			`"factor":1,"capMs":60000,"jitter":0.1}}}`)
+}
+
+// An empty field of crashes is a plan whose crashes count as retries.
+func TestTier_Crashes(t *testing.T) {
+	o := newTiers()
+	holds(t, o.open(t, "/dashboard/tiers", nil), 200, "<dt>Crashes</dt><dd>count as retries</dd>")
+	w := o.open(t, "/dashboard/tiers/PAID", nil)
+	holds(t, w, 200, `name="maxCrashes" value="" inputmode="decimal" autocomplete="off"><p`, "a crash counts as a retry",
+		`name="maxRetries" value="5" inputmode="decimal" autocomplete="off" required>`)
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxCrashes", "0")), 200, "<del>none</del>", "<ins>0</ins>",
+		`type="hidden" name="maxCrashes" value="0"`)
+
+	stored := strings.Replace(opsPlan(3), `"priority"`, `"maxCrashes":2,"priority"`, 1)
+	o.says("GET /admin/tiers", 200, `{"items":[`+stored+`]}`)
+	o.says("GET /admin/tiers/PAID", 200, stored)
+	o.says("PUT /admin/tiers/PAID", 200, opsPlan(4))
+	holds(t, o.open(t, "/dashboard/tiers", nil), 200, "<dt>Crashes</dt><dd>2</dd>")
+	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 200, `name="maxCrashes" value="2"`)
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3()), 200, "<del>2</del>", "<ins>none</ins>",
+		`type="hidden" name="maxCrashes" value=""`)
+	for _, typed := range []string{"x", "-1", "1.5"} {
+		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxCrashes", typed)), 400,
+			"maxCrashes: must be a whole number, 0 or more")
+	}
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxCrashes", "101")), 400, "maxCrashes: 101 is not in 0..100")
+	for typed, want := range map[string]bool{"": false, "2": true} {
+		o.open(t, "/dashboard/tiers/PAID", plan3("maxCrashes", typed, "maxRetries", "7", "confirmed", "yes"))
+		put := o.asked[len(o.asked)-1]
+		if !strings.HasPrefix(put, "PUT") || strings.Contains(put, `"maxCrashes":2`) != want {
+			t.Errorf("%q: %s", typed, put)
+		}
+	}
 }
 
 // The form has which jobs wait in lines. A form that does not have it leaves it as it is.

@@ -16,13 +16,13 @@ type attempt struct {
 	queue  string
 	push   job.Push
 	cancel context.CancelCauseFunc
-	beaten time.Time // when the last heartbeat that succeeded was sent; under Pusher.mu
+	until  time.Time // the lease is surely held until then; under Pusher.mu
 }
 
 // begin posts a job on a goroutine of its own. A job that came after the claimer's end goes back.
 func (p *Pusher) begin(c *claimer, lease job.WorkerLease) {
-	a := &attempt{lease: lease, queue: c.queue, push: c.push, beaten: time.Now()}
-	limited, free := context.WithTimeoutCause(p.base, lease.EndsIn, handler.ErrMaxTime)
+	a := &attempt{lease: lease, queue: c.queue, push: c.push, until: lease.Until}
+	limited, free := context.WithDeadlineCause(p.base, lease.Ends, handler.ErrMaxTime)
 	ctx, cancel := context.WithCancelCause(limited)
 	a.cancel = cancel
 	p.mu.Lock()
@@ -57,7 +57,7 @@ func (p *Pusher) run(ctx context.Context, a *attempt) {
 	ctx = handler.WithRun(ctx, handler.Run{
 		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
 		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID,
-		Deadline: a.beaten.Add(l.EndsIn), FirstTriedAt: l.FirstTriedAt, StartedAt: l.StartedAt, Saved: l.Checkpoint,
+		Deadline: l.Ends, FirstTriedAt: l.FirstTriedAt, StartedAt: l.StartedAt, Saved: l.Checkpoint,
 		Log: p.Log,
 	})
 	after := func(error) {}

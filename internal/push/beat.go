@@ -33,7 +33,7 @@ func (p *Pusher) beat() {
 	p.mu.Lock()
 	for a := range p.running {
 		byKey[a.push.Key] = append(byKey[a.push.Key], a)
-		if time.Since(a.beaten) > leaseFor {
+		if time.Now().After(a.until) {
 			lost = append(lost, a)
 		}
 	}
@@ -53,7 +53,6 @@ func (p *Pusher) beatBatch(key string, batch []*attempt) {
 	for i, a := range batch {
 		beats[i] = job.WorkerBeat{Sealed: a.lease.Sealed}
 	}
-	sent := time.Now()
 	ctx, cancel := context.WithTimeout(p.io, beatBound)
 	defer cancel()
 	words, err := p.Leases.Heartbeat(ctx, key, beats)
@@ -67,9 +66,9 @@ func (p *Pusher) beatBatch(key string, batch []*attempt) {
 	for i, a := range batch {
 		switch words[i].Word {
 		case job.OK:
-			p.extended(a, sent)
+			p.extended(a, words[i].Until)
 		case job.Cancel:
-			p.extended(a, sent)
+			p.extended(a, words[i].Until)
 			a.cancel(handler.ErrCancelled) // the first cause stands, so repeating it has no effect
 		case job.Lost:
 			a.cancel(handler.ErrLeaseLost)
@@ -77,8 +76,8 @@ func (p *Pusher) beatBatch(key string, batch []*attempt) {
 	}
 }
 
-func (p *Pusher) extended(a *attempt, sent time.Time) {
+func (p *Pusher) extended(a *attempt, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a.beaten = sent
+	a.until = until
 }

@@ -70,7 +70,6 @@ func (p *Pusher) claimLoop(c *claimer) {
 		began := time.Now()
 		leases, err := p.Leases.Claim(c.ctx, job.WorkerClaim{
 			Key: c.push.Key, Worker: p.Worker, ID: id, Repeat: repeat, Queues: []string{c.queue}, Max: n, Wait: claimWait,
-			Lease: leaseFor,
 		})
 		if c.ctx.Err() != nil && err != nil {
 			return

@@ -65,13 +65,17 @@ func (r *room) Claim(ctx context.Context, c job.WorkerClaim) ([]job.WorkerLease,
 	}
 }
 
+// leaseFor is the length of the leases.
+const leaseFor = 5 * time.Second
+
 func (r *room) take(c job.WorkerClaim) (leases []job.WorkerLease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(leases) < c.Max && r.ready > 0 {
 		r.ready--
 		r.made++
-		l := job.WorkerLease{Sealed: fmt.Sprintf("lease-%d", r.made), For: c.Lease, EndsIn: time.Minute}
+		l := job.WorkerLease{Sealed: fmt.Sprintf("lease-%d", r.made), For: leaseFor, MaxRun: time.Minute}
+		l.Until, l.Ends = time.Now().Add(l.For), time.Now().Add(l.MaxRun)
 		l.ID, l.Queue, l.Attempt = job.ID(fmt.Sprintf("job-%d", r.made)), c.Queues[0], 1
 		leases = append(leases, l)
 	}
@@ -98,6 +102,7 @@ func (r *room) Heartbeat(_ context.Context, key string, beats []job.WorkerBeat) 
 		if pulses[i].Word = r.words[b.Sealed]; pulses[i].Word == "" {
 			pulses[i].Word = job.OK
 		}
+		pulses[i].Until = time.Now().Add(leaseFor)
 	}
 	return pulses, nil
 }

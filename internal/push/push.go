@@ -49,8 +49,7 @@ type Config struct {
 }
 
 const (
-	leaseFor   = 30 * time.Second // a lease without a heartbeat
-	beatEvery  = 2 * time.Second
+	beatEvery  = time.Second
 	lookEvery  = time.Second // at the declared queues
 	claimWait  = 20 * time.Second
 	claimRest  = time.Second // after a claim that failed, or was answered at once with no job

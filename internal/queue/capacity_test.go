@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -151,50 +150,4 @@ func TestSubmitDelayed(t *testing.T) {
 			same(t, "status", j.Status, job.Scheduled)
 			same(t, "due after arrival", j.RunAt.Sub(j.ArrivedAt), time.Minute)
 		})
-}
-
-// Room gives the same answer as a submit.
-func TestRoom_AsASubmit(t *testing.T) {
-	t.Attr("proves", "A29")
-	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 5 }, func(t *testing.T, e *queuetest.Env) {
-		room := func(tier job.Tier, owner string, quota int, want error) {
-			t.Helper()
-			before := e.Snapshot(t)
-			if err := e.Room(t.Context(), queuetest.NewID(0), tier, owner, quota); !errors.Is(err, want) ||
-				(err == nil) != (want == nil) {
-				t.Errorf("%s of %q within %d: %v, want %v", tier, owner, quota, err, want)
-			}
-			e.Unchanged(t, before)
-		}
-		room("GOLD", "", 0, job.ErrUnknownTier)
-		one, two := owned("ann", 2), owned("ann", 2)
-		one.Tier, two.Tier = job.Public, job.Public
-		e.PutAll(t, one, two)
-		room(job.Public, "ann", 2, job.ErrQuota)
-		room(job.Public, "ann", 3, nil)
-		room(job.Public, "ann", 0, nil)
-		room(job.Public, "bob", 1, nil)
-		for n, want := range map[int]error{1: nil, 2: nil, 3: job.ErrQuota} {
-			err := e.QuotaRoom(t.Context(), queuetest.NewID(0), "ann", 4, n)
-			if !errors.Is(err, want) || (err == nil) != (want == nil) {
-				t.Errorf("%d more of ann's jobs: %v, want %v", n, err, want)
-			}
-		}
-		e.PutAll(t, queuetest.Job(job.Public))
-		room(job.Public, "bob", 1, job.ErrQueueFull) // 60 % of 5
-		room(job.Unpaid, "ann", 2, job.ErrQuota)
-
-		late := queuetest.Job(job.Public)
-		late.Delay = time.Minute
-		e.PutAll(t, late)
-		e.Age(t, "scheduled", time.Hour)
-		if _, err := e.Promote(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		room(job.Unpaid, "bob", 1, nil) // four are ready, and PUBLIC's fourth is beyond its share
-		e.PutAll(t, queuetest.Job(job.Unpaid))
-		room(job.Unpaid, "bob", 1, job.ErrQueueFull)
-		room(job.Paid, "bob", 1, nil)
-	})
 }

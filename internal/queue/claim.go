@@ -24,7 +24,9 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 		nonce, number, from, low = e.Worker, "~"+e.ID, e.Queues, e.Low
 		delivery = strconv.Itoa(e.Repeat) + "-" + e.Delivery
 		notAfter = q.clock.notAfter(partition, claimFresh)
-		lease = func(job.Plan) time.Duration { return e.Lease }
+		if lease = job.Plan.Lease; e.Lease > 0 {
+			lease = func(job.Plan) time.Duration { return e.Lease }
+		}
 		if e.ByName {
 			order = "named"
 		}
@@ -118,13 +120,13 @@ func (q *Queue) band() int64 {
 
 // readClaim reads the claim script's answer: the score of the best job left, the different leases, then three lists
 // with an entry per job (the number of its lease, its id, its record), the checkpoints, whether jobs were passed
-// over, the tiers of the jobs that the claim ended as EXPIRED, and the jobs that have crashed.
+// over, the tiers of the jobs that the claim ended as EXPIRED, the jobs that have crashed, and Redis' time.
 func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	list, ok := answer.([]any)
 	if ok && len(list) == 1 && list[0] == string(job.Empty) {
 		return nil
 	}
-	if !ok || len(list) != 9 {
+	if !ok || len(list) != 10 {
 		return fmt.Errorf("claim: reply is a %T of %d", answer, len(list))
 	}
 	if next, _ := list[0].(string); next != "" {
@@ -133,6 +135,8 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 		}
 	}
 	reply.PassedOver = list[6] == "1"
+	now, _ := list[9].(string)
+	reply.Now = msTime(now)
 	tiers, err := textList(list[7])
 	if err != nil {
 		return fmt.Errorf("claim: expired: %w", err)

@@ -52,7 +52,7 @@ func (q *Queue) Raw(ctx context.Context, name string, partition int, args []any)
 // script is noticed.
 func (q *Queue) Mutate(name, old, changed string) {
 	broken := func(b bound) bound {
-		prelude, source := lua.Prelude, lua.Source(b.name)
+		prelude, source := lua.Prelude, lua.Own(b.name)
 		switch name {
 		case b.name:
 			source = strings.ReplaceAll(source, old, changed)
@@ -74,7 +74,7 @@ func (q *Queue) scripts() []*bound {
 	return []*bound{
 		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.promote, &q.expire, &q.cancel, &q.kill, &q.hasten,
 		&q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
-		&q.limitKeys, &q.log,
+		&q.limitKeys, &q.log, &q.reserve, &q.unreserve,
 	}
 }
 

@@ -26,16 +26,19 @@ func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([
 	return q.endings(ctx, q.fail, partition, len(batch), args)
 }
 
-// Release gives jobs back unharmed: to their place in the queue or, with a delay, to scheduled. That costs no
-// retry. A delay beyond LaterLimit or LaterAge costs one retry, with the cause LATER_LIMIT; a job without a retry
-// left is then FAILED.
+// Release gives jobs back unharmed: to their place in the queue or, with a delay, to scheduled. That costs no retry. A
+// job that was Returned five times in a row within a minute waits longer and longer. A delay beyond LaterLimit or
+// LaterAge costs one retry, with the cause LATER_LIMIT; a job without a retry left is then FAILED.
 func (q *Queue) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {
 		g := &batch[i]
 		kind := "release"
-		if g.Delay > 0 {
+		switch {
+		case g.Delay > 0:
 			kind = "later"
+		case g.Returned:
+			kind = "return"
 		}
 		args = append(args, string(g.ID), g.Attempt, g.Token, kind, "", g.Reason, "0", ms(g.Delay))
 	}

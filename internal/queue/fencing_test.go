@@ -41,6 +41,13 @@ var writes = map[string]func(ctx context.Context, q *queue.Queue, refs ...job.Le
 	"release": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
 		return giveBack(ctx, q, 0, refs)
 	},
+	"return": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		var batch []job.Release
+		for _, r := range refs {
+			batch = append(batch, job.Release{LeaseRef: r, Returned: true})
+		}
+		return q.Release(ctx, 0, batch)
+	},
 	"later": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
 		return giveBack(ctx, q, time.Hour, refs)
 	},

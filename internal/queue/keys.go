@@ -39,6 +39,8 @@ var suffixes = map[string]string{
 	"checkpoints":         "checkpoints",
 	"ended":               "ended:",
 	"unacked":             "unacked",
+	"reserved":            "reserved",
+	"reserving":           "reserving",
 	"lines":               "lines:",
 
 	"idempotency": "idempotency:",

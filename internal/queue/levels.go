@@ -108,7 +108,7 @@ func (l *Levels) add(field string, n int64) {
 		return
 	}
 	tier, what, ok := strings.Cut(field, ":")
-	if !ok {
+	if !ok || strings.HasPrefix(field, "#") { // '#' begins the counter of a line
 		return
 	}
 	of := l.Tiers[job.Tier(tier)]
@@ -129,4 +129,24 @@ func (t *TierLevel) add(what string, n int64) {
 	case "running":
 		t.Running += n
 	}
+}
+
+// filled returns how much of one partition's capacity is used. The tiers fill it one after the other, the smallest
+// share first, each at most up to its share. Tiers without a plan come first and count in full: see lua/room.lua.
+func (v *View) filled(now *counts) int64 {
+	n := func(field string) int64 {
+		n, _ := strconv.ParseInt(now.fields[field], 10, 64)
+		return n
+	}
+	of := func(t job.Tier) int64 { return max(n(string(t)+":fresh"), 0) }
+	plans := v.byShare()
+	sum := n("fresh")
+	for _, p := range plans {
+		sum -= of(p.Tier)
+	}
+	sum = max(sum, 0)
+	for _, p := range plans {
+		sum = max(sum, min(sum+of(p.Tier), int64(v.share(p, v.opts.Capacity))))
+	}
+	return sum
 }

@@ -105,7 +105,7 @@ func TestLines(t *testing.T) {
 	queuetest.EachWith(t, declare(queues[1:]), func(t *testing.T, e *queuetest.Env) {
 		processes := 0
 		rapid.Check(t, func(r *rapid.T) {
-			e.Redis.Del(t.Context(), e.AllKeys(t, "{tierq:0}*")...)
+			e.Empty(t)
 			processes++
 			q := e.Process(fmt.Sprint("lines", processes), queues...)
 			m := &linesModel{running: map[string]int{}, limits: map[string]job.LineLimits{}, leases: map[job.ID]job.Lease{},
@@ -195,7 +195,7 @@ func (m *linesModel) end(r *rapid.T, t *testing.T, e *queuetest.Env, l job.Lease
 			r.Fatal(err)
 		}
 	case 3:
-		if l.Crashes < job.DefaultMaxCrashes {
+		if l.RetryCount < l.MaxRetries { // a crash counts as a retry
 			goesBack()
 		}
 		e.Reap(t, job.Crashed, l.ID)

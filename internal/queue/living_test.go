@@ -244,7 +244,7 @@ func TestQuotaOfStrangers(t *testing.T) {
 		leases := e.Take(t, 5)
 		e.Finish(t, leases[0])
 		e.Bury(t, leases[1])
-		owners(t, e, "two have ended", map[string]int64{two: 1, "ann": 1})
+		owners(t, e, "two have ended, one has a callback", map[string]int64{one: 1, two: 1, "ann": 1})
 		for _, o := range e.Drain(t) {
 			if o.Status != job.Failed {
 				continue
@@ -255,7 +255,7 @@ func TestQuotaOfStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		owners(t, e, "one was requeued", map[string]int64{one: 1, two: 1, "ann": 1})
+		owners(t, e, "one was requeued", map[string]int64{one: 2, two: 1, "ann": 1})
 	})
 }
 

@@ -254,6 +254,21 @@ func lostReplies() map[string]lostReply {
 				return q.AuditJobs(ctx, []job.Suspected{{ID: s.ids[0]}, {ID: s.ids[2]}})
 			},
 			again: nothing},
+		"reserve": {script: "reserve",
+			set: func(t *testing.T, e *queuetest.Env, s *story) { running(t, e, s) },
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Reserve(ctx, 0, places(s.ids[2:]), false)
+			},
+			again: func(first string) string { return strings.Replace(first, "Word:OK", "Word:DUPLICATE", 1) }},
+		"unreserve": {script: "unreserve",
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				if _, err := e.Reserve(t.Context(), 0, places(s.ids), false); err != nil {
+					t.Fatal(err)
+				}
+			},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return nil, q.Unreserve(ctx, 0, []job.Reserved{{ID: s.ids[0]}, {ID: s.ids[1], Needed: true}})
+			}},
 		"recount": {script: "recount",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
@@ -262,6 +277,14 @@ func lostReplies() map[string]lostReply {
 			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Recount(ctx, 0, true) },
 			again: nothing},
 	}
+}
+
+// places returns reservations of PAID jobs of one owner.
+func places(ids []job.ID) (all []job.Reservation) {
+	for _, id := range ids {
+		all = append(all, job.Reservation{ID: id, Tier: job.Paid, Owner: "ann", Generation: 1, Bytes: 10})
+	}
+	return all
 }
 
 // neverResent has the scripts whose calls are never sent a second time, and the reasons.

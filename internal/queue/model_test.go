@@ -33,14 +33,13 @@ func TestModel(t *testing.T) {
 		plans := job.DefaultPlans()
 		for i := range plans { // deadlines pass only when the test moves them
 			plans[i].HeartbeatTimeout, plans[i].MaxProcessingTime = 30*time.Minute, 30*time.Minute
-			plans[i].MaxCrashes = i // the first crash of a PAID job makes a dead letter
+			// The first crash of a PAID job makes a dead letter, that of an UNPAID one spends a retry.
+			plans[i].MaxCrashes = []*int{new(0), nil, new(2)}[i]
 		}
 		e.Plans.Set(plans)
 		processes := map[string]*queue.Queue{"a": e.Queue, "b": e.Process("b", serves["b"]...)}
 		rapid.Check(t, func(r *rapid.T) {
-			if keys := e.AllKeys(t, "{tierq:0}*"); len(keys) > 0 {
-				e.Redis.Del(t.Context(), keys...)
-			}
+			e.Empty(t)
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
 				model:   &queuetest.Model{Plans: plans, Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2, Queue: 2},
 				numbers: map[string]int64{},
@@ -385,6 +384,7 @@ func (w *walk) restore() {
 		l.Attempt, l.RetryCount, l.FirstTriedAt = l.Attempt+2, rapid.IntRange(0, 2).Draw(w.T, "retries"),
 			now.Add(-time.Minute)
 		l.Crashes = rapid.IntRange(0, 2).Draw(w.T, "crashes")
+		l.Own = rapid.Bool().Draw(w.T, "own")
 		if kind == "ran" {
 			l.StartedAt, l.Worker = now.Add(-time.Second), "dead"
 		}

@@ -15,8 +15,9 @@ import (
 
 // LoadPlans reads the plans from Redis into the plan book. First it stores the plans that Redis has lost or has in
 // an older version: from this process' book, from SQL or, if neither of them nor Redis has a plan, from the seed.
-// It also restores the list of tiers, because jobs of a tier may still be in Redis. A plan that is not valid is an
-// error and leaves the book as it was.
+// It also restores the list of tiers, because jobs of a tier may still be in Redis. A default plan of an earlier
+// version is stored again without its maxCrashes. A plan that is not valid is an error and leaves the book as it was.
+// At the end LoadPlans sees to it that a Redis that has lost its data gets the places of SQL's jobs.
 func (q *Queue) LoadPlans(ctx context.Context) error {
 	for range 3 { // Redis may lose everything between any two steps, and another process may store its own plans first
 		plans, missing, err := q.readPlans(ctx)
@@ -27,15 +28,39 @@ func (q *Queue) LoadPlans(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("plans: %w", err)
 		}
-		if len(lost) == 0 {
-			q.plans.Set(plans)
-			return nil
+		if len(lost) > 0 {
+			if err := q.restorePlans(ctx, lost); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := q.restorePlans(ctx, lost); err != nil {
+		again, err := q.dropOldCrashes(ctx, plans)
+		if err != nil {
 			return err
+		}
+		if !again {
+			q.plans.Set(plans)
+			q.keepPlaces(ctx)
+			return nil
 		}
 	}
 	return fmt.Errorf("plans: %w: they vanish as soon as they are stored", job.ErrUnavailable)
+}
+
+// dropOldCrashes stores the default plans of earlier versions again, without their maxCrashes, and says whether there
+// were any.
+func (q *Queue) dropOldCrashes(ctx context.Context, plans []job.Plan) (again bool, err error) {
+	for _, p := range plans {
+		without, old := p.WithoutOldCrashes()
+		if !old {
+			continue
+		}
+		again = true
+		if _, err := q.StorePlan(ctx, without, p.Version); err != nil && !errors.Is(err, job.ErrChanged) {
+			return again, err
+		}
+	}
+	return again, nil
 }
 
 // DoubtPlans makes the next LoadPlans compare Redis' plans with those in SQL: Redis may have lost a change that
@@ -197,7 +222,7 @@ func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 func planFields(p job.Plan) map[string]any {
 	return map[string]any{
 		"typeBackoff": typeBackoffText(p.TypeBackoff),
-		"priority":    p.Priority, "maxRetries": p.MaxRetries, "maxCrashes": p.MaxCrashes, "ownSlots": p.OwnSlots,
+		"priority":    p.Priority, "maxRetries": p.MaxRetries, "maxCrashes": crashesText(p, ""), "ownSlots": p.OwnSlots,
 		"lines":               string(p.Lines),
 		"maxWaitMs":           ms(p.MaxWait),
 		"heartbeatTimeoutMs":  ms(p.HeartbeatTimeout),
@@ -205,6 +230,14 @@ func planFields(p job.Plan) map[string]any {
 		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap),
 		"backoffJitter": p.Backoff.Jitter,
 	}
+}
+
+// crashesText returns how many crashes a plan allows, or none if it does not limit them.
+func crashesText(p job.Plan, none string) string {
+	if p.MaxCrashes == nil {
+		return none
+	}
+	return strconv.Itoa(*p.MaxCrashes)
 }
 
 // typeBackoffText returns "" for an empty map, otherwise JSON with durations in ns, which only tierq reads.
@@ -242,8 +275,8 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 	if f["maxWaitMs"] != "" { // the same
 		p.MaxWait = fromMs(number("maxWaitMs"))
 	}
-	if p.MaxCrashes = job.DefaultMaxCrashes; f["maxCrashes"] != "" { // the same
-		p.MaxCrashes = int(number("maxCrashes"))
+	if f["maxCrashes"] != "" {
+		p.MaxCrashes = new(int(number("maxCrashes")))
 	}
 	p.HeartbeatTimeout, p.MaxProcessingTime = fromMs(number("heartbeatTimeoutMs")), fromMs(number("maxProcessingTimeMs"))
 	p.Backoff = job.Backoff{Base: fromMs(number("backoffBaseMs")), Factor: fraction("backoffFactor"),

@@ -47,31 +47,82 @@ func TestPlansAreTheSeeds(t *testing.T) {
 	})
 }
 
-// A plan that an earlier version stored does not say how many crashes its jobs may have: it has the default.
+// A plan that an earlier version stored does not have the fields of later ones. A plan without a limit of crashes has
+// an empty field.
 func TestPlansOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		p, _ := e.Plans.Plan(job.Public)
-		p.MaxCrashes, p.MaxWait = 0, 90*time.Second
+		p.MaxCrashes, p.MaxWait = new(0), 90*time.Second
 		stored, err := e.StorePlan(t.Context(), p, queue.AnyVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []int{0, job.DefaultMaxCrashes} {
+		for _, want := range []*int{new(0), nil, nil} {
 			book := &job.PlanBook{}
 			if err := queue.New(e.Clients, book, e.Options).LoadPlans(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			read, _ := book.Plan(job.Public)
 			same(t, "version", read.Version, stored.Version)
-			same(t, "crashes", read.MaxCrashes, want)
+			if !reflect.DeepEqual(read.MaxCrashes, want) {
+				t.Errorf("crashes %v, want %v", read.MaxCrashes, want)
+			}
 			wait := 90 * time.Second
-			if want != 0 { // the fields are gone
+			if want == nil { // the fields are gone
 				wait = 0
 			}
 			same(t, "max wait", read.MaxWait, wait)
-			e.Redis.HDel(t.Context(), planKeys+"PUBLIC", "maxCrashes", "maxWaitMs")
+			e.Redis.HDel(t.Context(), planKeys+"PUBLIC", "maxWaitMs")
+			if want != nil {
+				e.Redis.HSet(t.Context(), planKeys+"PUBLIC", "maxCrashes", "")
+			} else {
+				e.Redis.HDel(t.Context(), planKeys+"PUBLIC", "maxCrashes")
+			}
 		}
+	})
+}
+
+// Default plans that an earlier build stored, with maxCrashes 3 and no other change, are stored again without a limit.
+// A plan that an operator changed keeps its limit.
+func TestPlansWithTheOldCrashes(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		field := func(tier, name string) string { return e.Redis.HGet(t.Context(), planKeys+tier, name).Val() }
+		for _, tier := range []string{"PAID", "UNPAID", "PUBLIC"} {
+			e.Redis.HSet(t.Context(), planKeys+tier, "maxCrashes", "3")
+		}
+		e.Redis.HSet(t.Context(), planKeys+"UNPAID", "maxRetries", "7")
+		e.Redis.HSet(t.Context(), planKeys+"PUBLIC", "version", "2")
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := queue.New(e.Clients, &job.PlanBook{}, e.Options).LoadPlans(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if err := e.LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for tier, want := range map[string]string{"PAID": " 2", "UNPAID": "3 1", "PUBLIC": "3 2"} {
+			same(t, tier, field(tier, "maxCrashes")+" "+field(tier, "version"), want)
+			p, _ := e.Plans.Plan(job.Tier(tier))
+			same(t, tier+" is limited", p.MaxCrashes != nil, want[0] == '3')
+		}
+		// Redis lost the plans, and SQL has an old one.
+		e.Flush(t)
+		o, book := e.Options, &job.PlanBook{}
+		old := job.DefaultPlans()[0]
+		old.MaxCrashes = new(3)
+		o.RememberedPlans = func(context.Context) ([]job.Plan, error) { return []job.Plan{old}, nil }
+		if err := queue.New(e.Clients, book, o).LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := book.Plan(job.Paid)
+		same(t, "version", p.Version, 2)
+		same(t, "is limited", p.MaxCrashes != nil, false)
 	})
 }
 

@@ -7,6 +7,7 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +57,10 @@ type Options struct {
 	// RememberedPauses reads the pauses that SQL has; nil = there is no SQL. See LoadQueues.
 	RememberedPauses func(ctx context.Context) (job.Pauses, error)
 
+	// RememberedPlaces reserves the places of the jobs that SQL has in partitions that have lost them; nil = there is no
+	// SQL. See LoadPlans.
+	RememberedPlaces func(ctx context.Context, lost func(partition int) bool) error
+
 	// RememberedPlans reads the plans that SQL has; nil = there is no SQL. See LoadPlans.
 	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
 }
@@ -69,12 +74,15 @@ type Queue struct {
 	planDoubt atomic.Bool            // the next LoadPlans reads SQL too
 
 	turn     atomic.Uint64            // of the queues, for claims that may meet lines
+	loading  sync.Mutex               // held by the one LoadQueues
+	placing  sync.Mutex               // held by the one keepPlaces
 	rung     []atomic.Pointer[string] // by partition: the doorbell whose token Wait took last
 	channels map[string]string        // channel names without the partition, by their names in the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, restore bound
 	cancel, kill, hasten, expire, limitKeys, log               bound
 	takeOutbox, acknowledge, audit, recount, rate, forget      bound
+	reserve, unreserve                                         bound
 	reclaim                                                    map[job.Watch]bound
 }
 
@@ -154,6 +162,8 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.hasten = q.bind("hasten", nil)
 	q.restore = q.bind("restore", nil)
 	q.limitKeys = q.bind("limit_keys", nil)
+	q.reserve = q.bind("reserve", nil)
+	q.unreserve = q.bind("unreserve", nil)
 	q.takeOutbox = q.bind("take_outbox", nil)
 	q.acknowledge = q.bind("acknowledge", nil)
 	q.forget = q.bind("forget", nil)

@@ -27,6 +27,8 @@ const wholeField = "-"
 // LoadQueues reads the declared queues, what is paused, and what is asked of workers, from Redis into the books. If
 // Redis has lost the queues or pauses, it first stores again those that this process or SQL knows.
 func (q *Queue) LoadQueues(ctx context.Context) error {
+	q.loading.Lock() // a reading that began before a change must not replace the one after it
+	defer q.loading.Unlock()
 	found, scopes, whole, err := q.readQueues(ctx)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 	strict := func(_ *testing.T, e *queuetest.Env, _ job.Lease) { // no job may crash
 		plans := e.Plans.All()
 		for i := range plans {
-			plans[i].MaxCrashes = 0
+			plans[i].MaxCrashes = new(0)
 		}
 		e.Plans.Set(plans)
 	}
@@ -308,6 +308,6 @@ func TestQuotaReadsTheHead(t *testing.T) {
 		for _, l := range leases[6:] {
 			e.Bury(t, l)
 		}
-		owners(t, e, "ended", map[string]int64{})
+		owners(t, e, "ended, two have callbacks", map[string]int64{"ann": 2})
 	})
 }

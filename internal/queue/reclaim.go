@@ -18,23 +18,25 @@ func (q *Queue) Reclaim(ctx context.Context, partition int, w job.Watch, skip in
 	b := q.reclaim[w]
 	args := []any{string(w.Cause()), skip, job.MaxBatch, ms(Patience)}
 	for _, p := range q.plans.All() {
-		args = append(args, string(p.Tier), p.MaxCrashes)
+		args = append(args, string(p.Tier), crashesText(p, "-"))
 	}
-	args = append(args, "*", job.DefaultMaxCrashes) // for a tier whose plan this process has not read yet
+	args = append(args, "*", "-") // for a tier whose plan this process has not read yet
 	texts, err := q.texts(ctx, q.redis.Main, b, partition, args)
 	if err != nil {
 		return nil, err
 	}
-	if len(texts)%3 != 0 {
+	if len(texts)%4 != 0 {
 		return nil, fmt.Errorf("reclaim: reply of %d texts", len(texts))
 	}
-	found := make([]job.Reclaimed, 0, len(texts)/3)
-	for i := 0; i < len(texts); i += 3 {
+	found := make([]job.Reclaimed, 0, len(texts)/4)
+	for i := 0; i < len(texts); i += 4 {
 		word, err := b.word(texts[i+1])
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, job.Reclaimed{ID: job.ID(texts[i]), Word: word, Tier: job.Tier(texts[i+2])})
+		found = append(found, job.Reclaimed{
+			ID: job.ID(texts[i]), Word: word, Tier: job.Tier(texts[i+2]), Cause: job.Cause(texts[i+3]),
+		})
 	}
 	return found, nil
 }

@@ -15,13 +15,29 @@ import (
 
 var watches = []job.Watch{job.Crashed, job.Stuck}
 
-// Both watches use the same script: the job goes back to its original place, has spent a retry if it was stuck and none
-// if it crashed, and is out of both sets.
+// limitCrashes gives the plans of this process a limit of crashes; nil = a crash spends a retry.
+func limitCrashes(e *queuetest.Env, most *int) {
+	plans := e.Plans.All()
+	for i := range plans {
+		plans[i].MaxCrashes = most
+	}
+	e.Plans.Set(plans)
+}
+
+// Both watches use the same script: the job goes back to its original place, has spent a retry, or none if it crashed
+// and its plan limits crashes, and is out of both sets.
 func TestReclaim(t *testing.T) {
 	t.Attr("proves", "S2-S7 S2-P3 S2-P7")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		for _, w := range watches {
+		for i, w := range append(watches, watches...) {
+			retries := 1
+			if i == len(watches) {
+				limitCrashes(e, new(3))
+			}
+			if i >= len(watches) && w == job.Crashed {
+				retries = 0
+			}
 			a, b := e.Put(t, job.Paid), e.Put(t, job.Paid)
 			place := e.Snapshot(t).Sets["queue"][string(a)]
 			l := e.Take(t, 1)[0]
@@ -43,9 +59,10 @@ func TestReclaim(t *testing.T) {
 				crashes = 1
 			}
 			same(t, "crashes", j.Crashes, crashes)
-			same(t, "retries", j.RetryCount, 1-crashes)
+			same(t, "retries", j.RetryCount, retries)
 			same(t, "cause", j.Cause, w.Cause())
 			again := e.Take(t, 1)[0]
+			same(t, "retries of the next lease", again.RetryCount, retries)
 			same(t, "attempt", again.Attempt, l.Attempt+1)
 			same(t, "crashes of the next lease", again.Crashes, crashes)
 			e.Finish(t, again, bystander)
@@ -63,9 +80,6 @@ func TestReclaimUntilSpent(t *testing.T) {
 		for _, w := range watches {
 			for tier, retries := range map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1} {
 				id, takenBack := e.Put(t, tier), retries
-				if w == job.Crashed {
-					takenBack, retries = job.DefaultMaxCrashes, 0
-				}
 				for range takenBack {
 					e.Take(t, 1)
 					same(t, "word", e.Reap(t, w, id)[id], job.OK)
@@ -83,10 +97,55 @@ func TestReclaimUntilSpent(t *testing.T) {
 	})
 }
 
+// A plan may limit the crashes of a generation: then crashes and retries do not add up. With 0 the first crash is the
+// end.
+func TestReclaimUntilCrashesAreSpent(t *testing.T) {
+	t.Attr("proves", "S0-P1")
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, most := range []int{3, 0} {
+			limitCrashes(e, &most)
+			for _, tier := range []job.Tier{job.Paid, job.Unpaid, job.Public} {
+				id := e.Put(t, tier)
+				for range most {
+					e.Take(t, 1)
+					same(t, "word", e.Reap(t, job.Crashed, id)[id], job.OK)
+				}
+				e.Take(t, 1)
+				same(t, "last word", e.Reap(t, job.Crashed, id)[id], job.Discarded)
+				out := e.Drain(t)[0]
+				same(t, "total retries", out.RetryCount, 0)
+				same(t, "cause", out.Cause, job.HeartbeatStopped)
+				same(t, "history", len(out.Attempts), most+1)
+			}
+		}
+		// A plan that gets its limit later finds the crashes counted that spent retries. Without one they spend retries
+		// again.
+		limitCrashes(e, nil)
+		id := e.Put(t, job.Paid)
+		for i, most := range []*int{nil, nil, new(3), nil} {
+			limitCrashes(e, most)
+			e.Take(t, 1)
+			same(t, "word", e.Reap(t, job.Crashed, id)[id], job.OK)
+			j, err := e.Find(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "crashes", j.Crashes, i+1)
+			same(t, "retries", j.RetryCount, []int{1, 2, 2, 3}[i])
+		}
+		limitCrashes(e, new(4))
+		e.Take(t, 1)
+		same(t, "the fifth crash", e.Reap(t, job.Crashed, id)[id], job.Discarded)
+		same(t, "total retries", e.Drain(t)[0].RetryCount, 3)
+	})
+}
+
 // Texts of an earlier version do not have the crashes: they are none, and the rest of the text counts.
 func TestReclaimCountsFromAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		limitCrashes(e, new(3))
 		id := e.Start(t, job.Public).ID
 		same(t, "word", e.Reap(t, job.Crashed, id)[id], job.OK)
 		without := func(text string) string {
@@ -134,9 +193,52 @@ func TestReclaimTiers(t *testing.T) {
 		looks(job.Reclaimed{ID: back, Word: job.Suspect}, job.Reclaimed{ID: asked, Word: job.Suspect},
 			job.Reclaimed{ID: spent, Word: job.Suspect})
 		e.Age(t, "suspects:stuck", queue.Patience)
-		looks(job.Reclaimed{ID: back, Word: job.OK, Tier: job.Paid},
-			job.Reclaimed{ID: asked, Word: job.WasCancelled, Tier: job.Unpaid},
-			job.Reclaimed{ID: spent, Word: job.Discarded, Tier: job.Public})
+		late := job.MaxTimeExceeded
+		looks(job.Reclaimed{ID: back, Word: job.OK, Tier: job.Paid, Cause: late},
+			job.Reclaimed{ID: asked, Word: job.WasCancelled, Tier: job.Unpaid, Cause: late},
+			job.Reclaimed{ID: spent, Word: job.Discarded, Tier: job.Public, Cause: late})
+	})
+}
+
+// The stuck watch tells a dead worker from a slow job: one that has missed two of three heartbeats is dead. The text of
+// the error names the limit.
+func TestReclaimCause(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		const lease = 15 * time.Second // of a PAID job
+		for name, c := range map[string]struct {
+			watch  job.Watch
+			silent time.Duration
+			want   job.Cause
+		}{
+			"it beats":            {job.Stuck, 0, job.MaxTimeExceeded},
+			"one beat is missing": {job.Stuck, lease/3 + time.Second, job.MaxTimeExceeded},
+			"two are missing":     {job.Stuck, lease * 2 / 3, job.HeartbeatStopped},
+			"the lease is over":   {job.Stuck, 2 * lease, job.HeartbeatStopped},
+			"silent":              {job.Crashed, 2 * lease, job.HeartbeatStopped},
+		} {
+			l := e.Start(t, job.Paid)
+			e.Age(t, "heartbeat_deadlines", c.silent, l.ID)
+			if c.watch == job.Stuck {
+				e.Expire(t, job.Stuck, l.ID)
+			}
+			limit := e.Snapshot(t).Sets["run_deadlines"][string(l.ID)] - float64(l.StartedAt.UnixMilli())
+			why := map[job.Cause]string{
+				job.MaxTimeExceeded:  job.MaxTimeText(time.Duration(limit) * time.Millisecond),
+				job.HeartbeatStopped: job.HeartbeatText(lease),
+			}[c.want]
+			e.Look(t, c.watch)
+			e.Age(t, "suspects:"+string(c.watch), queue.Patience, l.ID)
+			found, err := e.Reclaim(t.Context(), 0, c.watch, 0)
+			if err != nil || len(found) != 1 || found[0].Cause != c.want {
+				t.Errorf("%s: %+v, %v; want %s", name, found, err, c.want)
+			}
+			if f := e.Snapshot(t).Jobs[string(l.ID)]; f["cause"] != string(c.want) || f["error"] != why {
+				t.Errorf("%s: %s %q, want %q", name, f["cause"], f["error"], why)
+			}
+			e.Finish(t, e.Take(t, 1)...)
+			e.Drain(t)
+		}
 	})
 }
 
@@ -330,7 +432,7 @@ func TestReclaimHalfALease(t *testing.T) {
 			e.Redis.ZRem(t.Context(), queue.Key(0, "heartbeat_deadlines"), string(l.ID))
 			got, err := write(t.Context(), e.Queue, l.Ref())
 			want := job.OK
-			if verb == "unknown" || verb == "fail" || verb == "release" || verb == "later" || verb == "heartbeat" {
+			if verb != "complete" {
 				e.Cancels(t, l.ID) // so that no other verb claims it
 			}
 			if err != nil || got[0].Word != want {

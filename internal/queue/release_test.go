@@ -33,6 +33,45 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// A job that its workers give back five times in a row within a minute waits longer and longer. Other reports end the
+// row, and a process that stops gives back what it has as often as it likes.
+func TestReleaseAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		id := e.Put(t, job.Paid)
+		gives := func(verb string) time.Duration {
+			got, err := writes[verb](t.Context(), e.Queue, e.Take(t, 1)[0].Ref())
+			ends(t, got, err, job.OK)
+			due, waits := e.Snapshot(t).Sets["scheduled"][string(id)]
+			if !waits {
+				return 0
+			}
+			e.Age(t, "scheduled", 1000*time.Hour)
+			if _, err := e.Promote(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(int64(due)-got[0].At.UnixMilli()) * time.Millisecond
+		}
+		row := func(verb string, n int) string {
+			var waits []time.Duration
+			for range n {
+				waits = append(waits, gives(verb))
+			}
+			return fmt.Sprint(waits)
+		}
+		same(t, "returned", row("return", 13), "[0s 0s 0s 0s 1s 2s 4s 8s 16s 32s 1m0s 1m0s 1m0s]")
+		same(t, "released by a process that stops", row("release", 10), "[0s 0s 0s 0s 0s 0s 0s 0s 0s 0s]")
+		same(t, "returned again", row("return", 4), "[0s 0s 0s 0s]")
+		e.SetWord(t, "tried", id, "since", fmt.Sprint(e.Now(t)-time.Minute.Milliseconds()-1000))
+		same(t, "the minute is over", row("return", 6), "[0s 0s 0s 0s 1s 2s]")
+		same(t, "an unknown type", gives("unknown"), 2*time.Second)
+		same(t, "returned by a worker that knows it", row("return", 5), "[0s 0s 0s 0s 1s]")
+		o, err := e.Find(t.Context(), id)
+		same(t, "error", err, nil)
+		same(t, "retries", o.RetryCount, 0)
+	})
+}
+
 func TestReleaseLater(t *testing.T) {
 	t.Attr("proves", "S3-I11")
 	t.Parallel()

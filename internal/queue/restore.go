@@ -12,9 +12,9 @@ import (
 
 // Restore puts journaled jobs back into a Redis that lost them, with their arrival, generation, attempts and
 // retries. The jobs count against the capacity but are never refused by it. A job that was running comes back as
-// running, in the hands of its dead holder, until the crashed watch reclaims it. A job with a requested cancel
-// comes back as CANCELLED in the outbox or, if it was running, with the request; a killed job comes back as a dead
-// letter in the outbox. A checkpoint and the history of attempts are not restored.
+// running, in the hands of its holder, until the crashed watch reclaims it: as a crash if the row is Own, else at no
+// cost. A job with a requested cancel comes back as CANCELLED in the outbox or, if it was running, with the request;
+// a killed job comes back as a dead letter in the outbox. A checkpoint and the history of attempts are not restored.
 //
 // Restore returns a word per job: OK; DUPLICATE (that generation, or a later one, is there); BUSY (an earlier
 // generation is there); or LATE (as with Submit: try again). read is a local time before the rows were read or
@@ -26,7 +26,7 @@ func (q *Queue) Restore(
 	batch []job.JournalRow,
 	read time.Time,
 ) ([]job.Word, error) {
-	args := make([]any, 0, 2+18*len(batch))
+	args := make([]any, 0, 2+19*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh))
 	for i := range batch {
 		l := &batch[i]
@@ -55,12 +55,17 @@ func (q *Queue) Restore(
 		case l.CancelRequested:
 			end = string(job.Cancelled)
 		}
+		counted := 0
+		if l.Own {
+			counted = 1
+		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority,
-			fmt.Sprintf("%d %s %d%s", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs, classOptions(options)),
+			fmt.Sprintf("%d %s %d%s", l.MaxRetries, ownerOf(l.Owner, l.Options), l.MaxRunMs,
+				classOptions(options)+callbackOption(l.ID, l.Generation, options)),
 			stamp(arrived),
 			descriptor(l.Type, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
 			stamp(l.RunAt),
-			holder, stamp(started), end, l.QueueName(), l.KillReason, l.Crashes)
+			holder, stamp(started), end, l.QueueName(), l.KillReason, l.Crashes, counted)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)
 	if slices.Contains(words, job.Late) {

@@ -124,17 +124,18 @@ func TestRestoreArrivalOfTheOwed(t *testing.T) {
 	})
 }
 
-// The crashed watch reclaims a restored running job with its two looks and counts the crash to those of the row; a job
-// that has had all its crashes ends.
+// The crashed watch reclaims a job that an embedded server's pool ran with its two looks and counts the crash to those
+// of the row; a job that has had all its crashes ends.
 func TestRestoredRunIsTakenBack(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		once, spent := queuetest.NewID(0), queuetest.NewID(0)
+		limitCrashes(e, new(3))
 		restore(
 			t,
-			e, []job.JournalRow{living(once, ran, func(l *job.JournalRow) { l.MaxRetries, l.Crashes = 1, 2 }),
-				living(spent, ran, func(l *job.JournalRow) { l.Crashes = job.DefaultMaxCrashes })},
+			e, []job.JournalRow{living(once, ran, func(l *job.JournalRow) { l.MaxRetries, l.Crashes, l.Own = 1, 2, true }),
+				living(spent, ran, func(l *job.JournalRow) { l.Crashes, l.Own = 3, true })},
 			job.OK,
 			job.OK,
 		)
@@ -159,6 +160,38 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 		same(t, "ended", o.ID, spent)
 		same(t, "history", o.Attempts[0].Worker, "host-1-dead")
 		same(t, "attempt", e.Take(t, 1)[0].Attempt, 3)
+	})
+}
+
+// A lease that restore wrote after a loss of Redis is taken back once at no cost, whatever retries are left and
+// whichever watch finds it. The history has the cause. The next crash is counted.
+func TestRestoredLeaseIsFree(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, most := range []*int{nil, new(0)} {
+			limitCrashes(e, most)
+			for _, w := range watches {
+				id := queuetest.NewID(0)
+				spent := func(l *job.JournalRow) { l.MaxRetries, l.RetryCount, l.Crashes = 1, 1, 2 }
+				restore(t, e, []job.JournalRow{living(id, ran, spent)}, job.OK)
+				e.Age(t, "run_deadlines", 2*time.Hour) // restore gives the holder an hour
+				same(t, "word", e.Reap(t, w, id)[id], job.OK)
+				j, err := e.Find(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, "retries", j.RetryCount, 1)
+				same(t, "crashes", j.Crashes, 2)
+				same(t, "cause", j.Cause, job.HeartbeatStopped)
+				l := e.Take(t, 1)[0]
+				same(t, "attempt", l.Attempt, 3)
+				same(t, "crashes of the lease", l.Crashes, 2)
+				same(t, "the next crash", e.Reap(t, job.Crashed, id)[id], job.Discarded)
+				o := e.Drain(t)[0]
+				same(t, "total retries", o.RetryCount, 1)
+				same(t, "history", o.Attempts[0].Outcome+" "+o.Attempts[0].Worker, "HEARTBEAT_STOPPED host-1-dead")
+			}
+		}
 	})
 }
 

@@ -18,8 +18,8 @@ func startedBefore(t *testing.T, e *queuetest.Env, l job.Lease, d time.Duration)
 	e.Edit(t, "leases", l.ID, func(text string) string {
 		lease, head, _ := strings.Cut(text, "\n")
 		words := strings.Fields(lease)
-		words[len(words)-4] = fmt.Sprint(e.Now(t) - d.Milliseconds()) // first started due token charge
-		words[len(words)-5] = words[len(words)-4]
+		words[len(words)-5] = fmt.Sprint(e.Now(t) - d.Milliseconds()) // first started due token for charge
+		words[len(words)-6] = words[len(words)-5]
 		return strings.Join(words, " ") + "\n" + head
 	})
 }

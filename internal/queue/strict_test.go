@@ -31,7 +31,7 @@ func TestStrictTiersOverQueues(t *testing.T) {
 	queuetest.EachWith(t, declare(all[1:]), func(t *testing.T, e *queuetest.Env) {
 		processes := 0
 		rapid.Check(t, func(r *rapid.T) {
-			e.Redis.Del(t.Context(), e.AllKeys(t, "{tierq:0}*")...)
+			e.Empty(t)
 			ready := fillQueues(r, t, e, all)
 			serves := rapid.Permutation(all).Draw(r, "order")[:rapid.IntRange(1, len(all)).Draw(r, "queues")]
 			paused := rapid.SampledFrom([]string{"", job.PauseAll, job.PauseQueue("main"), job.PauseQueue("films"),

@@ -53,6 +53,7 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 	}
 	if late {
 		q.reread(ctx)
+		q.keepPlaces(ctx)
 	}
 	return replies, nil
 }
@@ -67,13 +68,13 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	for i := range batch {
 		s := &batch[i]
 		l := likeness{s.Tier, s.QueueName(), q.delay(s), s.MaxRetries, s.Quota, ownerOf(s.Owner, s.Options), s.MaxRunMs,
-			s.Unique, s.UniqueOn, s.MaxWait, s.Line, s.ExpiresMs}
+			s.Unique, s.UniqueOn, s.MaxWait, s.Line, s.ExpiresMs, callbackOption(s.ID, 1, s.Options)}
 		if kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
 				return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
 			}
-			kind, like = q.kind(s, plan, l.delay), l
+			kind, like = q.kind(s, plan, &l), l
 		}
 		args = append(args, string(s.ID), kind, descriptor(s.Type, s.TraceID, s.Options), s.Payload, once(s.Idempotency))
 	}
@@ -94,6 +95,7 @@ type likeness struct {
 	maxWait    time.Duration
 	line       string
 	expires    int64
+	callback   string
 }
 
 // delay returns how long from now the job is due, 0 for at once. RunAt is compared with this process' reading of
@@ -106,23 +108,23 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 }
 
 // kind returns the submit_class text, "tier queue max_retries owner max_run_ms priority limit delay_ms quota
-// queue_limit", with a line " line=<key>", with an expiry " exp=<ms>" and, with a unique key, " uniq=<option> on
-// max_wait_ms held_limit". The script parses each text once per call.
-func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
+// queue_limit", with a line " line=<key>", with an expiry " exp=<ms>", with a callback " callback=<id>" and, with a
+// unique key, " uniq=<option> on max_wait_ms held_limit". The script parses each text once per call.
+func (q *Queue) kind(s *job.Submission, plan job.Plan, l *likeness) string {
 	b := make([]byte, 0, 128)
 	b = append(append(append(append(b, s.Tier...), ' '), s.QueueName()...), ' ')
 	b = strconv.AppendInt(b, int64(s.MaxRetries), 10)
 	b = append(append(append(b, ' '), ownerOf(s.Owner, s.Options)...), ' ')
 	b = append(strconv.AppendInt(b, s.MaxRunMs, 10), ' ')
 	b = strconv.AppendInt(b, int64(plan.Priority), 10)
-	b = append(append(b, ' '), q.limit(plan, delay > 0)...)
-	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)
+	b = append(append(b, ' '), q.limit(plan, l.delay > 0)...)
+	b = strconv.AppendInt(append(b, ' '), max(l.delay.Milliseconds(), 0), 10)
 	b = append(append(b, ' '), q.quota(s)...)
 	b = append(append(b, ' '), q.queueLimit(s.QueueName())...)
 	if s.Line != "" {
 		b = append(append(b, " line="...), s.Line...)
 	}
-	b = append(b, expiryOption(s.Options)...)
+	b = append(append(b, expiryOption(s.Options)...), l.callback...)
 	if s.Unique != "" {
 		b = append(append(append(b, " uniq="...), s.Unique...), ' ')
 		b = append(append(b, s.UniqueOn...), ' ')

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,11 +13,35 @@ import (
 // crashMutations are faults that only jobs show whose workers die.
 var crashMutations = []mutation{
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)", false},
-	{"a crash spends a retry", "reclaim", "is_crash and lease.retries or", "", false},
+	{"a crash counts as both", "reclaim", "cost == 'retry' and text(retries + 1)", "text(retries + 1)", false},
+	{
+		"no crash counts as a retry", "reclaim", "most and 'crash' or 'retry'",
+		"most and 'crash' or is_crash and 'nothing' or 'retry'",
+		false,
+	},
+	{
+		"no limit is taken for 0", "reclaim", "tonumber(max_crashes[tier] or max_crashes['*'])",
+		"tonumber(max_crashes[tier] or max_crashes['*']) or is_crash and 0", false,
+	},
+	{
+		"a crash that spends a retry never ends", "reclaim", "is_spent = cost == 'retry' and", "is_spent = not is_crash and",
+		false,
+	},
+	{"a crash that spends a retry is not counted", "reclaim", "if is_crash and not", "if most and not", false},
+	{"a free lease counts", "reclaim", "lease.token, -5) == ':free'", "lease.token, -5) == ':none'", false},
+	{"a free lease counts as a crash", "reclaim", "is_crash and not is_free then", "is_crash then", false},
+	{"every lease is free", "reclaim", "lease.token, -5) == ':free'", "lease.token, -5) ~= ':none'", false},
+	{"restore counts every lease", "restore", "ARGV[i + 18] == '1'", "true", false},
+	{"restore counts no lease", "restore", "ARGV[i + 18] == '1'", "false", false},
 	{"a crash is not counted", "reclaim", "t.crashes = t.crashes + 1", "", false},
 	{"a stuck run counts as a crash", "reclaim", "cause == 'HEARTBEAT_STOPPED'", "true", false},
-	{"a crash has no limit", "reclaim", "is_spent = t.crashes >", "is_spent = nil and", false},
-	{"a crash dies with the retries", "reclaim", "is_spent = t.crashes >", "is_spent = is_spent or t.crashes >", false},
+	{"a dead worker is told as a slow job", "reclaim", "or crash_deadline <= now + lease.lease_for / 3", "", false},
+	{"a living worker is told as a dead one", "reclaim", "lease.lease_for / 3", "lease.lease_for", false},
+	{"a lease has no length", "claim", "lease_for = ' for=' .. heartbeat_timeout", "lease_for = ''", false},
+	{"no reason is kept", "reclaim", "cause, why, 0", "cause, '', 0", false},
+	{"the history has no reason", "reclaim", "lease.token, why)", "lease.token, '')", false},
+	{"a crash has no limit", "reclaim", "cost == 'crash' and t.crashes > most", "nil", false},
+	{"a crash dies with the retries", "reclaim", "cost == 'retry' and retries >=", "retries >=", false},
 	{"reclaim knows no plan", "reclaim", "max_crashes[tier] or", "", false},
 	{"claim tells no crashes", "claim", "        note_crashes(id, t)\n", "", false},
 	{"the same claim again tells no crashes", "claim", "if stored then note_crashes", "if false then note_crashes", false},
@@ -32,7 +57,7 @@ func tellCrashesWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []st
 	})
 	plans := e.Plans.All()
 	for i := range plans {
-		plans[i].MaxCrashes = i + 1 // PAID 1, UNPAID 2, PUBLIC 3
+		plans[i].MaxCrashes = new(i + 1) // PAID 1, UNPAID 2, PUBLIC 3
 	}
 	e.Plans.Set(plans)
 	change(e.Queue)
@@ -67,18 +92,37 @@ func (s *telling) tellCrashes() {
 	}
 	s.next(1)
 	s.reap()
-	// A stuck run spends a retry.
-	s.submit(4, job.Paid, 0)
+	// Without a limit a crash spends a retry: 7 is a dead letter at its second crash. 8, whose plan gets its limit after
+	// two, is one at its third.
+	free := slices.Clone(all)
+	for i := range free {
+		free[i].MaxCrashes = nil
+	}
+	s.Plans.Set(free)
+	s.submit(7, job.Public, 0)
+	s.submit(8, job.Unpaid, 0)
+	for range 2 {
+		s.next(2)
+		s.reap()
+	}
+	s.Plans.Set(all)
 	s.next(1)
-	s.age("run_deadlines", time.Hour)
-	s.look(job.Stuck)
-	s.age("suspects:stuck", time.Minute)
-	s.look(job.Stuck)
+	s.reap()
+	// A stuck run spends a retry. So does a silent one: it spends a crash.
+	s.submit(4, job.Paid, 0)
+	for _, silent := range []time.Duration{0, 12 * time.Second} {
+		s.next(1)
+		s.age("heartbeat_deadlines", silent)
+		s.age("run_deadlines", time.Hour)
+		s.look(job.Stuck)
+		s.age("suspects:stuck", time.Minute)
+		s.look(job.Stuck)
+	}
 	s.next(1)
 	s.drain(true)
 	// Rows of 5, which waits, and of 6, which ran: both have crashed before.
 	rows := []job.JournalRow{living(s.ids[5], tried), living(s.ids[6], ran)}
-	rows[0].Crashes, rows[1].Crashes = 1, 1
+	rows[0].Crashes, rows[1].Crashes, rows[1].Own = 1, 1, true
 	s.restore(rows...)
 	s.reap() // 6 is a dead letter
 	s.next(5)
@@ -87,6 +131,21 @@ func (s *telling) tellCrashes() {
 	s.requeue(5, 2) // its next generation has not crashed
 	s.next(5)
 	s.reap()
+	// Rows of 9 and 10, which ran and lost Redis: that costs 9 no crash, of which it has none left, and 10 no retry.
+	rows = []job.JournalRow{living(s.ids[9], ran), living(s.ids[10], ran)}
+	rows[0].Crashes, rows[1].RetryCount = 1, rows[1].MaxRetries
+	s.restore(rows[0])
+	s.reap()
+	s.Plans.Set(free)
+	s.restore(rows[1])
+	s.reap()
+	// 11 died with its embedded server: a retry.
+	s.restore(living(s.ids[11], ran, func(r *job.JournalRow) { r.Own = true }))
+	s.reap()
+	s.next(5)
+	s.Plans.Set(all)
+	s.reap()
+	s.drain(true)
 }
 
 // The same for the faults that only jobs show whose workers die.

@@ -356,7 +356,7 @@ func (s *telling) unknown() {
 		s.next(20)
 	}
 	since := func(ago time.Duration) {
-		s.setWord("tried", number, "unknowns", "2")
+		s.setWord("tried", number, "in_row", "2")
 		s.setWord("tried", number, "since", fmt.Sprint(s.Env.Now(s.T)-ago.Milliseconds()))
 	}
 	s.submit(number, job.Paid, 0)
@@ -364,6 +364,13 @@ func (s *telling) unknown() {
 	again("unknown")
 	again("unknown")
 	again("later")
+	again("unknown")
+	for range 4 {
+		s.write("return", number)
+		s.next(20)
+	}
+	again("return")
+	again("return")
 	again("unknown")
 	since(time.Minute)
 	s.age("heartbeat_deadlines", time.Hour)

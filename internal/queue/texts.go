@@ -67,6 +67,15 @@ func classOptions(o job.Options) (text string) {
 	return text + expiryOption(o)
 }
 
+// callbackOption returns the option with the id of a job's callback, behind a space; "" = it has none. At the end of
+// the job the callback takes over its place.
+func callbackOption(id job.ID, generation int, o job.Options) string {
+	if o.CallbackURL == "" {
+		return ""
+	}
+	return " callback=" + string(job.CallbackID(id, max(generation, 1)))
+}
+
 // expiryOption returns the option with the time by which a job must be claimed, behind a space; "" = there is none.
 func expiryOption(o job.Options) string {
 	if o.ExpiresMs == 0 {
@@ -78,6 +87,7 @@ func expiryOption(o job.Options) string {
 // readClassOptions reads the result of classOptions, without its first space. It returns false for another text.
 func readClassOptions(text string, j *job.Job) bool {
 	var read job.Options
+	callback := ""
 	for word := range strings.SplitSeq(text, " ") {
 		switch name, value, _ := strings.Cut(word, "="); name {
 		case "line":
@@ -86,10 +96,12 @@ func readClassOptions(text string, j *job.Job) bool {
 			read.Unique = value
 		case "exp":
 			read.ExpiresMs, _ = strconv.ParseInt(value, 10, 64)
+		case "callback":
+			callback = " callback=" + value
 		}
 	}
 	j.Line, j.Unique, j.ExpiresMs = read.Line, read.Unique, read.ExpiresMs
-	return classOptions(read) == " "+text
+	return classOptions(read)+callback == " "+text
 }
 
 // readClass fills in what a class says: "tier queue generation max_retries owner max_run_ms [options]".
@@ -185,13 +197,16 @@ func cutRecord(record string) (start, body string, ok bool) {
 	return record[:first+1+second], record[first+second+2:], true
 }
 
-// readLease fills in what a lease says: "class run", if the job has a line " charge=" and a number of ms, the words of
-// readExtras, and " cancel" if a user asked to cancel the job.
+// readLease fills in what a lease says: "class run", " for=" with the ms that it lives unless restore wrote it, if the
+// job has a line " charge=" and a number of ms, the words of readExtras, and " cancel" if a user asked to cancel the
+// job.
 func readLease(lease string, j *job.Job) (token string, due time.Time, err error) {
 	lease, j.CancelRequested = strings.CutSuffix(lease, " cancel")
 	lease = readExtras(lease, j)
-	if i := strings.LastIndex(lease, " charge="); i >= 0 {
-		lease = lease[:i]
+	for _, word := range []string{" charge=", " for="} {
+		if i := strings.LastIndex(lease, word); i >= 0 {
+			lease = lease[:i]
+		}
 	}
 	class, run, ok := cutRun(lease)
 	if !ok {
@@ -215,10 +230,10 @@ func readExtras(text string, j *job.Job) string {
 	return text
 }
 
-// readTried fills in what tried has of a job: "run laters unknowns since crashes [log=<bytes>] report word at cause
+// readTried fills in what tried has of a job: "run laters in_row since crashes [log=<bytes>] report word at cause
 // error". While the job runs, its lease knows the run better.
 func readTried(text string, j *job.Job, runs bool) error {
-	var run [runWords + 3]string // and laters, unknowns and since
+	var run [runWords + 3]string // and laters, in_row and since
 	var f [5]string
 	rest, ok := cutFields(text, run[:])
 	if rest != "" && (rest[0] < '0' || rest[0] > '9') {

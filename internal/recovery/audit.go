@@ -79,8 +79,14 @@ type Batches interface {
 		found []job.Finding, next job.ID, err error)
 }
 
-// AuditOptions are the parts that an audit needs. Journal and Batches may be nil; so may Flows, and Restorer if Journal
-// and Flows both are.
+// Places holds the reserved places in Redis to the jobs that SQL has.
+type Places interface {
+	// Check makes a step of a walk that repairs them: "" begins it, and next is "" at its end.
+	Check(ctx context.Context, at string) (found []job.Finding, next string, err error)
+}
+
+// AuditOptions are the parts that an audit needs. Journal, Batches and Places may be nil; so may Flows, and Restorer if
+// Journal and Flows both are.
 type AuditOptions struct {
 	Queue      Audited
 	Desk       AuditStore
@@ -90,6 +96,7 @@ type AuditOptions struct {
 	Flows      FlowStore
 	Restorer   Restorer
 	Batches    Batches
+	Places     Places
 	Partitions int
 	Name       string           // this process, in reports
 	Now        func() time.Time // Redis' clock

@@ -3,6 +3,7 @@ package recovery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -54,6 +55,9 @@ func (p *pass) walk(ctx context.Context) error {
 	if err := p.batches(ctx); err != nil {
 		return err
 	}
+	if err := p.places(ctx); err != nil {
+		return err
+	}
 	for at, more := "", true; more; more = at != "" {
 		s, err := p.scan(ctx, at)
 		if err != nil {
@@ -65,6 +69,20 @@ func (p *pass) walk(ctx context.Context) error {
 		at = s.Next
 	}
 	return p.recount(ctx, true)
+}
+
+// places holds the reserved places to SQL. If SQL does not answer, the audit goes on without it.
+func (p *pass) places(ctx context.Context) error {
+	for at, more := "", p.o.Places != nil; more && p.noSQL == nil; more = at != "" {
+		err := p.step(ctx, func(ctx context.Context) (found []job.Finding, err error) {
+			found, at, err = p.o.Places.Check(ctx, at)
+			return found, err
+		})
+		if p.noSQL = unavailable(err); err != nil && p.noSQL == nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *pass) recount(ctx context.Context, count bool) error {
@@ -299,4 +317,12 @@ func (p *pass) end(err error) job.AuditReport {
 	}
 	p.o.Log.Debug("audited", "looks", r.Looks, "findings", p.logged, "seconds", r.Seconds, "whole", r.Whole)
 	return *r
+}
+
+// unavailable returns an error that says that a store does not answer, and nil for any other.
+func unavailable(err error) error {
+	if errors.Is(err, job.ErrUnavailable) {
+		return err
+	}
+	return nil
 }

@@ -133,18 +133,20 @@ func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 	return suspects, more, errors.Join(problems...)
 }
 
-// tell logs the jobs that one call reclaimed: one line for each outcome, with the id of the first job.
+// tell logs the jobs that one call reclaimed: one line for each outcome and cause, with the id of the first job.
 func (w *Watch) tell(page []job.Reclaimed) {
 	for _, word := range []job.Word{job.OK, job.Discarded, job.WasCancelled, job.Quarantined} {
-		jobs, first := 0, job.ID("")
-		for _, r := range page {
-			if r.Word == word {
-				jobs, first = jobs+1, cmp.Or(first, r.ID)
+		for _, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded, ""} {
+			jobs, first := 0, job.ID("")
+			for _, r := range page {
+				if r.Word == word && r.Cause == cause {
+					jobs, first = jobs+1, cmp.Or(first, r.ID)
+				}
 			}
-		}
-		if jobs > 0 {
-			cause := string(w.kind.Cause())
-			w.log.Warn("took jobs back", "jobs", jobs, "first", first, "cause", cause, "outcome", string(word))
+			if jobs > 0 {
+				cause := string(cmp.Or(cause, w.kind.Cause()))
+				w.log.Warn("took jobs back", "jobs", jobs, "first", first, "cause", cause, "outcome", string(word))
+			}
 		}
 	}
 }

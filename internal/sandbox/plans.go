@@ -21,11 +21,11 @@ func plans() []job.Plan {
 	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
 	return []job.Plan{
 		{Tier: job.Paid, Priority: 1, MaxRetries: 3, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 6 * time.Second,
-			MaxCrashes: job.DefaultMaxCrashes, Share: 100, Backoff: backoff, Version: 1},
+			Share: 100, Backoff: backoff, Version: 1},
 		{Tier: job.Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
-			MaxCrashes: job.DefaultMaxCrashes, Share: 85, Backoff: backoff, Version: 1},
+			Share: 85, Backoff: backoff, Version: 1},
 		{Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 1500 * time.Millisecond,
-			MaxProcessingTime: 3 * time.Second, MaxCrashes: job.DefaultMaxCrashes, Share: 60, Backoff: backoff, Version: 1},
+			MaxProcessingTime: 3 * time.Second, Share: 60, Backoff: backoff, Version: 1},
 	}
 }
 

@@ -196,11 +196,11 @@ func (t *told) Reclaim(ctx context.Context, partition int, watch job.Watch, skip
 							"watch "+string(watch)+": its deadline has passed; it is noted, and looked at again")
 					}
 				case job.OK:
-					t.emit(c, JobRequeued, r.ID, 0, string(watch.Cause())+": taken back, to its place")
+					t.emit(c, JobRequeued, r.ID, 0, string(r.Cause)+": taken back, to its place")
 				case job.Discarded:
-					t.emit(c, JobDead, r.ID, 0, string(watch.Cause())+": no retry is left")
+					t.emit(c, JobDead, r.ID, 0, string(r.Cause)+": no retry is left")
 				case job.WasCancelled:
-					t.emit(c, JobCancelled, r.ID, 0, string(watch.Cause()))
+					t.emit(c, JobCancelled, r.ID, 0, string(r.Cause))
 				}
 			}
 		})

@@ -19,11 +19,11 @@ type Rows interface {
 	ScheduleRuns(ctx context.Context, name string, limit int) ([]job.ScheduleRun, error)
 	StoreSchedule(ctx context.Context, s job.Schedule, next time.Time) error
 	DeleteSchedule(ctx context.Context, name string, version int64) error
-	RunSchedule(ctx context.Context, f job.Firing) (id, living job.ID, err error)
+	RunSchedule(ctx context.Context, f *job.Firing) (id, living job.ID, err error)
 	ScheduleOfJob(ctx context.Context, id job.ID) (string, error)
 	// RunOf returns the job that a request has made; "" = none.
 	RunOf(ctx context.Context, name, request string) (job.ID, error)
-	LivingRuns(ctx context.Context, name string, before time.Time) ([]job.ID, error)
+	living
 }
 
 // Book reads and changes schedules for operators. It is safe for concurrent use.
@@ -227,19 +227,17 @@ func (b *Book) RunSchedule(ctx context.Context, of, request string) (job.ID, err
 	if no != nil {
 		return "", stateOf(no.err)
 	}
-	if s.Overlap == job.OverlapReplace {
-		living, err := b.LivingRuns(ctx, of, now)
-		if err == nil {
-			err = b.makeWay(ctx, living)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	id, living, err := b.Rows.RunSchedule(ctx, job.Firing{
+	f := job.Firing{
 		Name: of, Living: s.Overlap.Living(), Row: &r,
 		Run: job.ScheduleRun{Occurrence: now, Request: request, JobID: r.ID},
-	})
+	}
+	if err := b.running(ctx, b.Rows, &s, &f); err != nil {
+		return "", err
+	}
+	id, living, err := b.Rows.RunSchedule(ctx, &f)
+	if id != r.ID && !errors.Is(err, job.ErrAmbiguous) { // its id is of this call alone
+		b.Free(ctx, r.ID)
+	}
 	switch {
 	case errors.Is(err, job.ErrAmbiguous):
 		return r.ID, fmt.Errorf("%w: %w", job.ErrFateUnknown, err)
@@ -248,7 +246,7 @@ func (b *Book) RunSchedule(ctx context.Context, of, request string) (job.ID, err
 	case id == "":
 		return "", fmt.Errorf("%w: the job %s of it has not ended", job.ErrScheduleState, living)
 	case id == r.ID:
-		b.give(ctx, &r, read)
+		b.give(ctx, &f, read)
 	}
 	return id, nil
 }

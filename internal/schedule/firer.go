@@ -14,8 +14,8 @@ type Table interface {
 	// DueSchedules returns the schedules that are due by a time, and when the next one after these is due.
 	DueSchedules(ctx context.Context, by time.Time, limit int) ([]job.Schedule, time.Time, error)
 	// FireSchedule moves a schedule to its next occurrence, for one of all callers.
-	FireSchedule(ctx context.Context, f job.Firing) (job.Fired, error)
-	LivingRuns(ctx context.Context, name string, before time.Time) ([]job.ID, error)
+	FireSchedule(ctx context.Context, f *job.Firing) (job.Fired, error)
+	living
 	TrimRuns(ctx context.Context, name string) error
 	Schedule(ctx context.Context, name string) (job.Schedule, error)
 	StoreSchedule(ctx context.Context, s job.Schedule, next time.Time) error
@@ -158,16 +158,12 @@ func (f *Firer) fire(ctx context.Context, s *job.Schedule, t *Timetable) (goesOn
 			change.Run = job.ScheduleRun{Occurrence: v.fire, JobID: r.ID}
 		}
 	}
-	if change.Row != nil && s.Overlap == job.OverlapReplace {
-		living, err := f.table.LivingRuns(ctx, s.Name, v.fire)
-		if err == nil {
-			err = f.makeWay(ctx, living)
-		}
-		if err != nil {
+	if change.Row != nil {
+		if err := f.running(ctx, f.table, s, &change); err != nil {
 			return false, err
 		}
 	}
-	fired, err := f.table.FireSchedule(ctx, change)
+	fired, err := f.table.FireSchedule(ctx, &change)
 	if err != nil || fired == job.FiredLost {
 		return false, err
 	}
@@ -177,11 +173,12 @@ func (f *Firer) fire(ctx context.Context, s *job.Schedule, t *Timetable) (goesOn
 		f.Occurred(change.Missed[i].Reason, max(change.Missed[i].Missed, 1))
 	}
 	switch fired {
-	case job.FiredSkip:
+	case job.FiredSkip: // this process has decided the occurrence, so no other one makes its job
+		f.Free(ctx, change.Row.ID)
 		f.Occurred(job.MissedOverlap, 1)
 	case job.FiredJob:
 		f.Occurred("", 1)
-		f.give(ctx, change.Row, read)
+		f.give(ctx, &change, read)
 	}
 	return change.Row != nil || v.fire.IsZero(), nil
 }

@@ -55,7 +55,7 @@ func (j jobsOf) Find(_ context.Context, id job.ID) (job.Job, error) {
 	return job.Job{ID: id, Status: status}, nil
 }
 
-func (j jobsOf) CancelBecause(_ context.Context, id job.ID, _ string) (job.Word, error) {
+func (j jobsOf) Cancel(_ context.Context, id job.ID) (job.Word, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ended = append(j.ended, id)
@@ -66,7 +66,8 @@ func (w *world) options() Options {
 	return Options{
 		Plans: w.plans, Queues: &w.queues, Pauses: &w.pauses, Jobs: jobsOf{w}, Partitions: 4,
 		Now: func() time.Time { return w.now }, Open: func(int) bool { return !w.closed },
-		Room: func(context.Context, job.ID, job.Tier, job.Queue, string, int) error { return w.room },
+		Reserve: func(context.Context, *job.JournalRow, int) error { return w.room },
+		Free:    func(context.Context, job.ID) {},
 		Key: func(_ context.Context, id string) (job.Key, error) {
 			switch {
 			case w.dead:
@@ -251,7 +252,10 @@ func TestFirer_Overlap(t *testing.T) {
 				}
 				var cancelled []job.ID
 				if overlap == job.OverlapReplace {
-					cancelled = []job.ID{w.given[1].ID, w.given[1].ID, w.given[2].ID} // SQL has no end of them here
+					cancelled = []job.ID{w.given[1].ID, w.given[2].ID}
+					if !w.given[3].ArrivedAt.Equal(noon.Add(time.Minute)) {
+						t.Errorf("the last one has not the place of the one that waited first: %s", w.given[3].ArrivedAt)
+					}
 				}
 				if !slices.Equal(w.ended, cancelled) {
 					t.Errorf("cancelled are %v", w.ended)

@@ -17,7 +17,7 @@ type Jobs interface {
 	// gives.
 	GiveRows(ctx context.Context, rows []job.JournalRow, since time.Time) (int, error)
 	Find(ctx context.Context, id job.ID) (job.Job, error)
-	CancelBecause(ctx context.Context, id job.ID, reason string) (job.Word, error)
+	Cancel(ctx context.Context, id job.ID) (job.Word, error)
 }
 
 // Options are what a Firer and a Book need. All are required.
@@ -30,9 +30,11 @@ type Options struct {
 	Now        func() time.Time // Redis' time, as this process knows it
 	// Open says whether the health gate lets jobs into a partition.
 	Open func(partition int) bool
-	// Room says whether the partition of an id would accept a job now: nil, job.ErrQueueFull, job.ErrQuota, or an error
-	// of Redis. queue is the job's queue, owner and quota are those whose living jobs count.
-	Room func(ctx context.Context, id job.ID, tier job.Tier, queue job.Queue, owner string, quota int) error
+	// Reserve keeps a place for the job of a row, with the limits of a submit; again for the same job it changes nothing.
+	// quota is how many living jobs its owner may have. job.ErrQueueFull, job.ErrQuota, or an error of Redis.
+	Reserve func(ctx context.Context, r *job.JournalRow, quota int) error
+	// Free gives the place of a job back that SQL does not get.
+	Free func(ctx context.Context, id job.ID)
 	// Key reads an API key; job.ErrNoKey.
 	Key func(ctx context.Context, id string) (job.Key, error)
 	// Occurred counts occurrences that this process has decided: n that were missed for a reason, or, if why is "", one
@@ -50,8 +52,8 @@ type refusal struct {
 // errKeyDead says that the API key of a schedule's owner is revoked or has expired.
 var errKeyDead = errors.New("its owner's API key is revoked or has expired")
 
-// row returns the journal row of an occurrence's job, or why the job may not be made now. It asks what a submit meets:
-// the gate, pauses, the capacity and the owner's quota.
+// row returns the journal row of an occurrence's job, which has its place now, or why the job may not be made now. It
+// meets what a submit meets: the gate, pauses, the capacity and the owner's quota.
 func (o *Options) row(ctx context.Context, s *job.Schedule, a asked) (r job.JournalRow, no *refusal) {
 	key, err := o.owner(ctx, s)
 	if err != nil {
@@ -74,7 +76,7 @@ func (o *Options) row(ctx context.Context, s *job.Schedule, a asked) (r job.Jour
 	if p, on := o.Pauses.Refusing(queue.Name, plan.Tier); on {
 		return r, &refusal{job.MissedPaused, fmt.Errorf("%w: %s", job.ErrPaused, p.Words())}
 	}
-	err = o.Room(ctx, r.ID, plan.Tier, queue, s.Owner, key.InFlight)
+	err = o.Reserve(ctx, &r, key.InFlight)
 	switch {
 	case err == nil:
 		return r, nil
@@ -104,26 +106,45 @@ func (o *Options) owner(ctx context.Context, s *job.Schedule) (job.Key, error) {
 	return key, nil
 }
 
-// give gives Redis a job that SQL owes it.
-func (o *Options) give(ctx context.Context, r *job.JournalRow, since time.Time) {
-	failpoint.Hit("schedule.after", r.ID)
-	if _, err := o.Jobs.GiveRows(ctx, []job.JournalRow{*r}, since); err != nil && ctx.Err() == nil {
-		o.Log.Warn("the job of a schedule could not be given to Redis now; the reconciler gives it", "job_id", r.ID,
-			"schedule", r.Schedule, "err", err)
+// give gives Redis a job that SQL owes it, and cancels the jobs that it replaces.
+func (o *Options) give(ctx context.Context, f *job.Firing, since time.Time) {
+	failpoint.Hit("schedule.after", f.Row.ID)
+	if _, err := o.Jobs.GiveRows(ctx, []job.JournalRow{*f.Row}, since); err != nil && ctx.Err() == nil {
+		o.Log.Warn("the job of a schedule could not be given to Redis now; the reconciler gives it", "job_id", f.Row.ID,
+			"schedule", f.Name, "err", err)
+	}
+	for _, id := range f.Replaced {
+		_, err := o.Jobs.Cancel(ctx, id)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrWrongState) {
+			o.Log.Warn("a job that is replaced could not be cancelled in Redis now; the reconciler cancels it", "job_id", id,
+				"schedule", f.Name, "err", err)
+		}
 	}
 }
 
-// makeWay cancels those jobs that no worker runs, so that the job of a later occurrence waits in their place. A job
-// that a worker has claimed in this moment may be asked to stop.
-func (o *Options) makeWay(ctx context.Context, living []job.ID) error {
-	for _, id := range living {
-		j, err := o.Jobs.Find(ctx, id)
-		if err == nil && !j.Status.Ended() && j.Status != job.Processing {
-			_, err = o.Jobs.CancelBecause(ctx, id, "a later occurrence of its schedule replaces it")
-		}
-		if err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrWrongState) {
-			return fmt.Errorf("cancel a job that is replaced: %w", err)
+// running sets f.Running, if a schedule's new job replaces those that wait. A job that a worker claims after that may
+// be asked to stop.
+func (o *Options) running(ctx context.Context, t living, s *job.Schedule, f *job.Firing) error {
+	if f.Replaces = s.Overlap == job.OverlapReplace; !f.Replaces {
+		return nil
+	}
+	ids, err := t.LivingRuns(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		switch j, err := o.Jobs.Find(ctx, id); {
+		case errors.Is(err, job.ErrNotFound):
+		case err != nil:
+			return fmt.Errorf("look for a job that may be replaced: %w", err)
+		case j.Status == job.Processing || j.Status.Ended():
+			f.Running = append(f.Running, id)
 		}
 	}
 	return nil
+}
+
+// living is SQL, which has the jobs of a schedule that have not ended.
+type living interface {
+	LivingRuns(ctx context.Context, name string) ([]job.ID, error)
 }

@@ -53,7 +53,7 @@ func rowOf(s *job.Schedule, a asked, plan job.Plan, queue job.Queue, partitions 
 		Job: job.Job{
 			ID: idOf(a.at, sum, job.Home(home, partitions)), Generation: 1, Tier: plan.Tier, Type: s.Job.Type,
 			Owner: s.Owner, TraceID: hex.EncodeToString(sum[16:]), Payload: s.Job.Payload, MaxRetries: retries,
-			Options: o,
+			ArrivedAt: a.now, Options: o,
 		},
 		Priority: plan.Priority,
 	}

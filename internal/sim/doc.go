@@ -23,6 +23,7 @@
 //	schedules.go  schedules that all processes fire, and rule S28
 //	batches.go    batches in SQL; batches_plan.go: what clients ask of them; batches_check.go: rule S30
 //	flows.go      flows in SQL; flows_plan.go: what clients ask of them; flows_check.go: rule S33 and its model of flows
+//	places.go     places of jobs that SQL has and Redis not yet; rule S34
 //	lines.go      lines, the limits of their keys, and rule S27; shadow_lines.go: what claims may do with
 //	              jobs in lines; shadow_limits.go: whether a key may run
 //	outsider.go   workers of other programs, which claim by id; shadow_outsider.go: what their claims may answer

@@ -66,9 +66,10 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 	}
 	age := w.plan.laterAge.Milliseconds()
 	beyond := kind == "later" && (w.plan.laters > 0 && k.free >= w.plan.laters || age > 0 && now+delay-k.first > age)
-	unknowns, since := k.unknowns, k.unknownSince
-	if k.unknowns = 0; unknowns == 0 {
-		since = now
+	inRow, since := k.inRow, k.rowSince
+	goesOn := k.rowOf == kind && (kind == "unknown" || inRow >= 5 || now-since <= 60_000)
+	if k.inRow = 0; !goesOn || inRow == 0 {
+		inRow, since = 0, now
 	}
 	defer k.untold()
 	switch {
@@ -81,8 +82,8 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 			k.status = job.NeedDiscard
 			return job.Discarded
 		}
-		k.unknowns, k.unknownSince = unknowns+1, since
-		k.waits(now, min(int64(2000)<<unknowns, 300_000))
+		k.inRow, k.rowSince, k.rowOf = inRow+1, since, kind
+		k.waits(now, min(int64(2000)<<inRow, 300_000))
 		return job.OK
 	case kind == "complete":
 		k.status = job.Completed
@@ -92,6 +93,13 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 		return job.Discarded
 	case beyond:
 		k.retries++
+		k.waits(now, delay)
+		return job.OK
+	case kind == "return":
+		k.costs--
+		if k.inRow, k.rowSince, k.rowOf = inRow+1, since, kind; k.inRow >= 5 {
+			delay = min(int64(1000)<<(k.inRow-5), 60_000)
+		}
 		k.waits(now, delay)
 		return job.OK
 	case kind == "release", kind == "later":
@@ -122,36 +130,41 @@ func (k *known) waits(now, delay int64) {
 }
 
 // reclaim checks that a job is reclaimed only at the second look after its deadline, and only if a fault met its
-// holder. plans has the most crashes of a generation behind the name of each tier.
-func (s *shadow) reclaim(cause job.Cause, plans, texts []string) {
+// holder. plans has the most crashes of a generation, or -, behind the name of each tier.
+func (s *shadow) reclaim(watch job.Cause, plans, texts []string) {
 	now := s.w.ms()
-	for i := 0; i < len(texts); i += 3 {
-		word, tier := job.Word(texts[i+1]), job.Tier(texts[i+2])
+	for i := 0; i < len(texts); i += 4 {
+		word, tier, cause := job.Word(texts[i+1]), job.Tier(texts[i+2]), watch
 		k := s.mustBe("S6", job.ID(texts[i]), job.Processing)
 		if k == nil {
 			continue
 		}
 		deadline := k.lease.beatEnd
-		if cause == job.MaxTimeExceeded {
-			deadline = k.lease.maxEnd
+		if watch == job.MaxTimeExceeded {
+			if deadline = k.lease.maxEnd; k.lease.beatEnd <= now+k.lease.length()/3 {
+				cause = job.HeartbeatStopped
+			}
 		}
 		patience := int64(2000)
 		want := job.OK
+		most, limited := mostCrashes(plans, k.tier.Tier)
+		isFree := strings.HasSuffix(k.lease.token, freeEnd)
+		spendsCrash := cause == job.HeartbeatStopped && limited
 		switch {
 		case word == job.Suspect:
 			patience, want = 0, job.Suspect
 		case k.cancel:
 			want = job.WasCancelled
-		case cause == job.HeartbeatStopped && k.crashes >= mostCrashes(plans, k.tier.Tier):
-			want = job.Discarded
-		case cause == job.MaxTimeExceeded && k.retries >= k.tier.MaxRetries:
+		case isFree:
+		case spendsCrash && k.crashes >= most, !spendsCrash && k.retries >= k.tier.MaxRetries:
 			want = job.Discarded
 		}
 		if word != want || now-deadline < patience {
-			s.wrong("S5", "%s: a look for %s answers %s, not %s, %d ms after its deadline", k, cause, word, want, now-deadline)
+			s.wrong("S5", "%s: a look for %s answers %s, not %s, %d ms after its deadline", k, watch, word, want, now-deadline)
 		}
-		if known := word != job.Suspect; known != (tier == k.tier.Tier) || !known && tier != "" {
-			s.wrong("S5", "%s: a look for %s answers %s and the tier %q", k, cause, word, tier)
+		if known := word != job.Suspect; known != (tier == k.tier.Tier) || !known && tier != "" ||
+			known != (texts[i+3] == string(cause)) || !known && texts[i+3] != "" {
+			s.wrong("S5", "%s: a look for %s answers %s, the tier %q and the cause %q", k, watch, word, tier, texts[i+3])
 		}
 		if word == job.Suspect {
 			continue
@@ -160,10 +173,13 @@ func (s *shadow) reclaim(cause job.Cause, plans, texts []string) {
 		s.spends(k)
 		switch word {
 		case job.OK:
-			k.status, k.unknowns = job.Pending, 0
+			k.status, k.inRow = job.Pending, 0
 			k.untold()
-			if cause == job.HeartbeatStopped {
-				k.crashes, k.costs = k.crashes+1, k.costs-1
+			if cause == job.HeartbeatStopped && !isFree {
+				k.crashes++
+			}
+			if spendsCrash || isFree {
+				k.costs--
 			} else {
 				k.retries++
 			}
@@ -179,13 +195,14 @@ func (s *shadow) reclaim(cause job.Cause, plans, texts []string) {
 	}
 }
 
-// mostCrashes reads from a reclaim's arguments how many crashes a generation of a tier may have.
-func mostCrashes(plans []string, tier job.Tier) int {
+// mostCrashes reads from a reclaim's arguments how many crashes a generation of a tier may have, if they are limited:
+// otherwise each spends a retry.
+func mostCrashes(plans []string, tier job.Tier) (most int, limited bool) {
 	at := slices.Index(plans, string(tier))
 	if at < 0 {
 		at = slices.Index(plans, "*") // the process does not know the tier yet
 	}
-	return int(number(plans[at+1]))
+	return int(number(plans[at+1])), plans[at+1] != "-"
 }
 
 func (s *shadow) promote(partition, n int) {

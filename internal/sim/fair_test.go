@@ -74,6 +74,9 @@ func share(t *testing.T, slots int, warm, lasts time.Duration, tenants []tenant)
 	if _, err := q.ReadClock(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.HSet(ctx, queue.Key(0, "counters"), "-", 1).Err(); err != nil { // SQL has no places here
+		t.Fatal(err)
+	}
 	for _, one := range tenants {
 		if err := q.SetLimits(ctx, 0, []job.LineLimits{{Name: one.key, Weight: one.weight}}); err != nil {
 			t.Fatal(err)

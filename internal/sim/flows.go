@@ -273,7 +273,17 @@ func (c *client) inFlows(p *process) {
 		var err error
 		if c.what == "submit a flow" {
 			f := &job.Flow{ID: c.id, CreatedAt: p.queue.View().Now(), Jobs: slices.Clone(c.jobs)}
-			_, err = p.ledger.SubmitFlow(context.Background(), f, make([]string, len(f.Jobs)))
+			var places []job.Reservation
+			for i := range f.Jobs {
+				places = append(places, placeIn(&f.Jobs[i]))
+			}
+			var kept []job.ID
+			if kept, err = p.reserver.Reserve(context.Background(), places); err == nil {
+				_, err = p.ledger.SubmitFlow(context.Background(), f, make([]string, len(f.Jobs)))
+				if told(err) == refused {
+					p.reserver.Free(context.Background(), kept)
+				}
+			}
 		} else {
 			err = p.ledger.CancelFlow(context.Background(), c.id, "")
 		}

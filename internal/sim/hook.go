@@ -158,6 +158,16 @@ func give(cmd redis.Cmder, reply any) error {
 		c.SetVal(strs(reply))
 	case *redis.StringCmd:
 		c.SetVal(reply.(string))
+	case *redis.ZSliceCmd:
+		var all []redis.Z
+		for texts := strs(reply); len(texts) > 1; texts = texts[2:] {
+			score, err := strconv.ParseFloat(texts[1], 64)
+			if err != nil {
+				return err
+			}
+			all = append(all, redis.Z{Member: texts[0], Score: score})
+		}
+		c.SetVal(all)
 	case *redis.MapStringStringCmd:
 		pairs := map[string]string{}
 		for texts := strs(reply); len(texts) > 1; texts = texts[2:] {

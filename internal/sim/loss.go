@@ -39,6 +39,7 @@ func (w *World) noteRunning() {
 		}
 		if k.status == job.Processing {
 			r.Worker, r.Attempt, r.RetryCount = gone, k.attempt, k.retries
+			r.Own = id[len(id)-3]%2 == 0 // the last two digits are the partition
 			r.FirstTriedAt, r.StartedAt = time.UnixMilli(k.first), time.UnixMilli(k.lease.since)
 		} else if r.Worker == gone {
 			r.Worker, r.Attempt, r.RetryCount, r.FirstTriedAt, r.StartedAt = "", 0, 0, time.Time{}, time.Time{}
@@ -60,6 +61,7 @@ func (s *shadow) lose() {
 	clear(s.unique)
 	clear(s.lines)
 	clear(s.spent)
+	clear(s.places)
 }
 
 // of returns a job in its state, or in the state in which Redis lost it; nil = the job was not submitted.

@@ -242,7 +242,11 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 	class := fmt.Sprintf("%s %s %d %d %s 0", k.tier.Tier, k.queue, k.generation, k.tier.MaxRetries, cmp.Or(k.owner, "-"))
 	class += k.lineOption() + k.classOption() + k.option()
 	text := fmt.Sprintf("%s %d %d %d %d %d %s", class, k.attempt, k.retries, k.first, now, k.wished, token)
-	text += s.charge(k, bare(h.lease))
+	plan := slices.Index(argv, string(k.tier.Tier))
+	if plan < 0 {
+		plan = slices.Index(argv, "*") // the process does not know the tier yet
+	}
+	text += " for=" + argv[plan+1] + s.charge(k, bare(h.lease))
 	if k.bytes > 0 {
 		text += fmt.Sprint(" log=", k.bytes)
 	}
@@ -250,10 +254,6 @@ func (s *shadow) claimedOne(p *process, token string, argv []string, h *handed) 
 		h.crashes != k.crashes {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, the checkpoint %q and %d crashes", k, h.lease, text, h.checkpoint,
 			h.crashes)
-	}
-	plan := slices.Index(argv, string(k.tier.Tier))
-	if plan < 0 {
-		plan = slices.Index(argv, "*") // the process does not know the tier yet
 	}
 	if text := h.record[strings.LastIndex(h.record, "\n")+1:]; inputOf(text) != k.input {
 		s.wrong("S18 S25", "%s: claimed with the payload %s, not that of %s", k, text, k.input)

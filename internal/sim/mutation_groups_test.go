@@ -26,6 +26,41 @@ var groupBugs = []struct {
 	{"a cancel goes one step", "S33", Options{Flows: true, FlowBugs: FlowBugs{CancelsOneStep: true}}},
 }
 
+// placeBugs break the scripts of reserved places.
+var placeBugs = []bug{
+	{"submit sees no places", "submit", "+ taken('reserved') end", "end"},
+	{"reserve has no limits", "reserve", "not is_forced and room.full_limit(class, false)", "false"},
+	{"reserve keeps a part", "reserve", "if is_refused then return reply end", ""},
+	{"a place counts twice", "reserve", "redis.call('HEXISTS', reserved, id) == 1", "false"},
+	{"reserve forgets since when", "reserve", "bulk('ZADD', reserving, times)", ""},
+	{"restore keeps the place", "restore", "then places.free(reserved, reserving, id) end", "then end"},
+	{"a needed place is given back", "unreserve", "not is_needed or places", "true or places"},
+	{"a place that is not needed stays", "unreserve", "not is_needed or places", "places"},
+	{"places weigh nothing", "reserve", "change_counter(place.tier, 'delayedbytes', n * place.bytes)", ""},
+}
+
+// The seeds of TestFlows and TestSchedules find each seeded bug of the places.
+func TestPlaceMutations(t *testing.T) {
+	t.Parallel()
+	for _, b := range placeBugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			broken := b.scripts(t)
+			found := ""
+			for seed := range uint64(groupSeeds) {
+				for _, with := range []Options{{Flows: true, Mutate: broken}, {Schedules: true, Mutate: broken}} {
+					if found == "" {
+						found = play(t, seed, with).Violation
+					}
+				}
+			}
+			if t.Logf("found: %.200s", found); found == "" {
+				t.Error("nobody noticed")
+			}
+		})
+	}
+}
+
 // The seeds of TestBatches and TestFlows find each seeded bug, by the rule that forbids it.
 func TestGroupMutations(t *testing.T) {
 	t.Parallel()

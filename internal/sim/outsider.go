@@ -168,7 +168,7 @@ func (o *outsider) report(ref job.LeaseRef, partition int) func(p *process) erro
 		}
 	case 1:
 		return func(p *process) error {
-			_, err := p.queue.Release(background, partition, []job.Release{{LeaseRef: ref}})
+			_, err := p.queue.Release(background, partition, []job.Release{{LeaseRef: ref, Returned: true}})
 			return err
 		}
 	}

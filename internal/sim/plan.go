@@ -25,11 +25,11 @@ func tiers() []job.Plan {
 	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
 	return []job.Plan{
 		{Tier: job.Paid, Priority: 1, MaxRetries: 3, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 6 * time.Second,
-			MaxCrashes: 1, Share: 100, Backoff: backoff, Version: 1},
+			MaxCrashes: new(1), Share: 100, Backoff: backoff, Version: 1},
 		{Tier: job.Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
-			MaxCrashes: 2, Share: 85, Backoff: backoff, Version: 1},
+			Share: 85, Backoff: backoff, Version: 1},
 		{Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: time.Second, MaxProcessingTime: 2 * time.Second,
-			MaxCrashes: 0, Share: 60, Version: 1},
+			MaxCrashes: new(0), Share: 60, Version: 1},
 	}
 }
 

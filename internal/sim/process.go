@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/queue"
@@ -46,8 +47,10 @@ type process struct {
 	held    map[string]time.Time // since when it knows of each pause, by scope
 	ownAt   time.Time            // since when it knows of the own slots; zero = there are none
 	ledger  *ledger.Ledger
-	limits  *ledger.Lines // nil = the seed has no lines
-	parts   []service     // in the order of their start
+	// reserver keeps places for the jobs of flows and schedules.
+	reserver *admission.Reserver
+	limits   *ledger.Lines // nil = the seed has no lines
+	parts    []service     // in the order of their start
 
 	dead      bool          // guarded by gate.mu: its calls fail at once
 	died      chan struct{} // closed when dead is set
@@ -111,10 +114,18 @@ func newProcess(w *World, slot int) *process {
 	if w.NoLimits {
 		given = nil
 	}
+	var places *ledger.Places
+	if w.Flows || w.Schedules {
+		places = &ledger.Places{
+			SQL: placeTable{p}, Redis: p.queue, Partitions: partitions, Now: p.queue.View().Now, Log: log,
+		}
+	}
+	p.reserver = &admission.Reserver{Redis: p.queue, Log: log}
 	p.ledger = ledger.New(ledger.Options{
 		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
 		Journal: journal, Journaled: w.plan.journal, Lines: given,
 		Plans: plans, Queues: queues, Partitions: partitions, Log: log, Flows: flows,
+		Places: places,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue

@@ -7,8 +7,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// freeEnd ends the token of a restored lease that is taken back at no cost.
+const freeEnd = ":free"
+
 // restoreWords is how many arguments restore has per job.
-const restoreWords = 18
+const restoreWords = 19
 
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
@@ -34,6 +37,9 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		}
 		if word != want {
 			s.wrong("S2", "%s %s: a restore as generation %d answers %s, not %s", id, k, generation, word, want)
+		}
+		if word == job.OK || word == job.Duplicate {
+			delete(s.places, id)
 		}
 		if want != job.OK {
 			continue
@@ -92,8 +98,12 @@ func (s *shadow) given(partition int, e []string) {
 	case e[12] != "" && e[12] != gone:
 		s.wrong("S1", "%s: it is given back as running by %q, and nothing notes that", k, e[12])
 	case e[12] == gone && e[14] != string(job.NeedDiscard):
-		k.status, k.cancel = job.Processing, e[14] != ""
-		k.lease = &lease{token: gone + ":0", attempt: k.attempt, since: number(e[13]), beaten: now, beatEnd: now,
+		k.status, k.cancel, k.costs = job.Processing, e[14] != "", 1
+		token := gone + ":0"
+		if e[18] == "0" {
+			token = gone + freeEnd
+		}
+		k.lease = &lease{token: token, attempt: k.attempt, since: number(e[13]), beaten: now, beatEnd: now,
 			maxEnd: now + time.Hour.Milliseconds()}
 		s.w.fault("given as running")
 	case e[14] != "": // its cancel or kill was recorded before

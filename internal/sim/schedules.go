@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -13,8 +14,8 @@ import (
 )
 
 // With Options.Schedules every process with recovery has the server's own Firer, over two schedules of every second
-// that end after some time. SQL decides which process fires. Rule S28: each occurrence becomes one job, which has an
-// outcome, or is missed.
+// that end after some time, and a third one that replaces. SQL decides which process fires. Rule S28: each occurrence
+// becomes one job, which has an outcome, or is missed; a job that is cancelled has a successor.
 
 // scheduleSpan is how long the schedules go on.
 const scheduleSpan = 12 * time.Second
@@ -27,11 +28,11 @@ type times struct {
 
 func newTimes(began time.Time) *times {
 	t := &times{became: map[string]map[time.Time][]string{}}
-	for i, overlap := range []job.Overlap{job.OverlapAllow, job.OverlapSkip} {
+	for i, overlap := range []job.Overlap{job.OverlapAllow, job.OverlapSkip, job.OverlapReplace} {
 		name := string(overlap)
 		text, _ := json.Marshal(payload{job.ID(name)})
 		// Each job of a run has a slice of its own.
-		first := began.Truncate(time.Second).Add(time.Second + time.Duration(i)*time.Second/2).UTC()
+		first := began.Truncate(time.Second).Add(time.Second + time.Duration(i)*time.Second/3).UTC()
 		t.list = append(t.list, job.Schedule{
 			Name: name, Every: time.Second, Start: first, End: began.Add(scheduleSpan), Overlap: overlap,
 			CatchUp: job.CatchUpLast,
@@ -74,6 +75,7 @@ func (w *World) fire(f *job.Firing) job.Fired {
 			return job.FiredSkip
 		}
 		t.note(f.Name, &f.Run, string(f.Row.ID))
+		w.replace(f)
 		if !w.FiresNothing {
 			w.sql.rows[f.Row.ID] = &row{JournalRow: *f.Row, recorded: time.Now()}
 		}
@@ -82,6 +84,23 @@ func (w *World) fire(f *job.Firing) job.Fired {
 		return job.FiredJob
 	}
 	return job.FiredLost
+}
+
+// replace is the part of the transaction that marks the jobs that wait.
+func (w *World) replace(f *job.Firing) {
+	if f.Replaced = nil; !f.Replaces {
+		return
+	}
+	for _, r := range w.sql.rows {
+		if r.Schedule == f.Name && !w.sql.over(r) && !r.CancelRequested && !slices.Contains(f.Running, r.ID) {
+			f.Replaced = append(f.Replaced, r.ID)
+			r.CancelRequested, r.Submitting, r.Incarnation = true, false, ""
+			if r.ArrivedAt.Before(f.Row.ArrivedAt) {
+				f.Row.ArrivedAt = r.ArrivedAt
+			}
+		}
+	}
+	slices.Sort(f.Replaced)
 }
 
 // lives counts the jobs of a schedule that have a row.
@@ -113,14 +132,25 @@ func (t table) DueSchedules(ctx context.Context, by time.Time, _ int) (due []job
 	return due, next, err
 }
 
-func (t table) FireSchedule(ctx context.Context, f job.Firing) (job.Fired, error) {
+func (t table) FireSchedule(ctx context.Context, f *job.Firing) (job.Fired, error) {
 	return ask(ctx, t.p, "sql fire", f.Name+" "+f.Occurrence.Format(time.TimeOnly),
-		func(*database) (job.Fired, error) { return t.p.world.fire(&f), nil })
+		func(*database) (job.Fired, error) { return t.p.world.fire(f), nil })
 }
 
-// The Firer's interface demands these methods; the simulation has no replaced jobs, no keys and no old runs.
+func (t table) LivingRuns(ctx context.Context, name string) ([]job.ID, error) {
+	return ask(ctx, t.p, "sql living runs", name, func(d *database) (ids []job.ID, _ error) {
+		for _, r := range d.rows {
+			if r.Schedule == name && !d.over(r) {
+				ids = append(ids, r.ID)
+			}
+		}
+		slices.Sort(ids)
+		return ids, nil
+	})
+}
 
-func (table) LivingRuns(context.Context, string, time.Time) ([]job.ID, error)     { return nil, nil }
+// The Firer's interface demands these methods; the simulation has no keys and no old runs.
+
 func (table) TrimRuns(context.Context, string) error                              { return nil }
 func (table) Schedule(context.Context, string) (job.Schedule, error)              { return job.Schedule{}, nil }
 func (table) StoreSchedule(context.Context, job.Schedule, time.Time) error        { return nil }
@@ -132,7 +162,13 @@ func newFirer(p *process, queues *job.QueueBook, l *ledger.Ledger, log *slog.Log
 	return schedule.NewFirer(table{p}, schedule.Options{
 		Plans: p.plans, Queues: queues, Pauses: p.pauses, Jobs: l, Partitions: p.world.plan.partitions,
 		Now: p.queue.View().Now, Open: func(int) bool { return true }, Log: log,
-		Room:     func(context.Context, job.ID, job.Tier, job.Queue, string, int) error { return nil },
+		Reserve: func(ctx context.Context, r *job.JournalRow, quota int) error {
+			_, err := p.reserver.Reserve(ctx, []job.Reservation{{
+				ID: r.ID, Tier: r.Tier, Owner: r.Owner, Generation: 1, Options: r.Options, Bytes: len(r.Payload), Quota: quota,
+			}})
+			return err
+		},
+		Free:     func(ctx context.Context, id job.ID) { p.reserver.Free(ctx, []job.ID{id}) },
 		Occurred: func(job.MissedReason, int) {},
 		Key:      func(context.Context, string) (job.Key, error) { return job.Key{}, nil },
 	})
@@ -157,7 +193,7 @@ func (w *World) onTime() {
 		return
 	}
 	for _, s := range w.sql.times.list {
-		jobs := 0
+		jobs, left := 0, job.ID("") // left is a job that was cancelled and has no successor yet
 		for at := s.Start; !at.After(s.End); at = at.Add(time.Second) {
 			became := w.sql.times.became[s.Name][at]
 			if len(became) != 1 {
@@ -165,11 +201,21 @@ func (w *World) onTime() {
 				return
 			}
 			if id, err := job.ParseID(became[0]); err == nil {
-				if _, ended := w.sql.latest(id); !ended {
+				o, ended := w.sql.latest(id)
+				if !ended {
 					w.fail("S28", "%s at %s: its job %s has no outcome", s.Name, at.Format(time.TimeOnly), id)
+				}
+				left = id
+				if o.Status == job.Cancelled {
+					w.report.Faults["replaced"]++
+				} else {
+					left = ""
 				}
 				jobs++
 			}
+		}
+		if left != "" && s.Overlap == job.OverlapReplace {
+			w.fail("S28", "%s: its last job %s was cancelled, and has no successor", s.Name, left)
 		}
 		w.report.Faults[fmt.Sprintf("occurrences of %s", s.Name)] += jobs
 	}

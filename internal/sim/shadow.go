@@ -26,6 +26,13 @@ type lease struct {
 	ctx             context.Context // of its handler; nil before the handler begins and after it has returned
 }
 
+// length returns how long a lease lives without a heartbeat, in ms; 0 for one that restore wrote.
+func (l *lease) length() int64 {
+	_, after, _ := strings.Cut(l.text, " for=")
+	digits, _, _ := strings.Cut(after, " ")
+	return number(cmp.Or(digits, "0"))
+}
+
 // known is a job in the state that all answers so far demand.
 type known struct {
 	id                   job.ID
@@ -49,11 +56,12 @@ type known struct {
 	tale
 	saved        []byte
 	save         int
-	costs        int   // attempts of this generation that were not given back and did not crash
+	costs        int   // attempts of this generation that cost it a retry, or its end
 	free         int   // how often this generation reported later without cost
-	unknowns     int   // how many workers in a row did not know its type
-	unknownSince int64 // ms, when the first of them said so
-	size, weight int   // the payload's bytes; and those with the checkpoint's and the log's, which the limits count
+	inRow        int   // how many reports of the kind rowOf, unknown or return, came in a row
+	rowSince     int64 // ms, when the first of them came
+	rowOf        string
+	size, weight int // the payload's bytes; and those with the checkpoint's and the log's, which the limits count
 	starts       map[int]bool
 	left         time.Duration     // until its time to live in Redis ends; 0 = it has none, or it has ended
 	killed       bool              // it ended because an operator killed it
@@ -87,6 +95,7 @@ type shadow struct {
 	spent     spent
 	spentNow  [][2]string       // what the attempts that this call ended changed of spent
 	promoted  map[int]int64     // ms, of the last promotion, by partition
+	places    map[job.ID]*place // reserved ones
 	lost      map[job.ID]*known // what Redis had and lost, each in its last state; also what Redis has again
 }
 
@@ -147,6 +156,10 @@ func (s *shadow) heard(c *call, reply any) {
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)
+	case "reserve":
+		s.reserve(partition, argv, texts)
+	case "unreserve":
+		s.unreserve(argv, texts)
 	case "limit_keys":
 		s.limitKeys(argv)
 	case "forget":
@@ -216,6 +229,11 @@ func (s *shadow) living(partition int, owner string) (n int) {
 			n++
 		}
 	}
+	for _, p := range s.places {
+		if p.owner == owner && p.partition == partition {
+			n++
+		}
+	}
 	return n
 }
 
@@ -226,19 +244,32 @@ func (s *shadow) full(partition int, tier job.Plan, status job.Status) string {
 	}
 	alive := func(k *known) bool { return !k.status.Ended() }
 	one, size := func(*known) int { return 1 }, func(k *known) int { return k.size }
+	delayed := map[job.Status]string{job.Scheduled: "d"}[status]
+	each, bytes := func(*place) int { return 1 }, func(p *place) int { return p.size }
+	as := func(countsAs string, weight func(*place) int) func(*place) int {
+		return func(p *place) int {
+			if p.countsAs != countsAs {
+				return 0
+			}
+			return weight(p)
+		}
+	}
 	plan := &s.w.plan
 	for _, l := range []struct {
 		name   string
 		limit  int
 		is     func(*known) bool
 		weight func(*known) int
+		place  func(*place) int
 	}{
-		{map[job.Status]string{job.Pending: "fresh", job.Scheduled: "delayed"}[status], plan.capacity, untried, one},
-		{"delayedbytes", plan.bytes / 2, func(k *known) bool { return status == job.Scheduled && untried(k) }, size},
-		{"living", plan.living, alive, one},
-		{"bytes", plan.bytes, alive, func(k *known) int { return k.weight }},
+		{map[job.Status]string{job.Pending: "fresh", job.Scheduled: "delayed"}[status], plan.capacity, untried, one,
+			as(cmp.Or(delayed, "f"), each)},
+		{"delayedbytes", plan.bytes / 2, func(k *known) bool { return status == job.Scheduled && untried(k) }, size,
+			as(delayed, bytes)},
+		{"living", plan.living, alive, one, each},
+		{"bytes", plan.bytes, alive, func(k *known) int { return k.weight }, bytes},
 	} {
-		if l.limit > 0 && s.filled(partition, l.limit, l.is, l.weight) >= s.share(tier, l.limit) {
+		if l.limit > 0 && s.filled(partition, l.limit, l.is, l.weight, l.place) >= s.share(tier, l.limit) {
 			return l.name
 		}
 	}
@@ -251,11 +282,17 @@ func (s *shadow) share(p job.Plan, limit int) int {
 
 // filled returns how much of a partition's limit such jobs have filled. The tiers fill it one after the other, the
 // smallest share first, and each at most to its own share.
-func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(*known) int) (sum int) {
+func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(*known) int,
+	ofPlace func(*place) int) (sum int) {
 	n := map[job.Tier]int{}
 	for _, k := range s.jobs {
 		if is(k) && k.id.Partition() == partition {
 			n[k.tier.Tier] += weight(k)
+		}
+	}
+	for _, p := range s.places {
+		if p.partition == partition {
+			n[p.tier] += ofPlace(p)
 		}
 	}
 	plans := tiers()

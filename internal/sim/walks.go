@@ -16,7 +16,7 @@ import (
 // added is the plan of the tier that is added during a run.
 var added = job.Plan{
 	Tier: "ADDED", Priority: 4, MaxRetries: 1, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
-	MaxCrashes: 1, Share: 40, Version: 1,
+	MaxCrashes: new(1), Share: 40, Version: 1,
 }
 
 const (
@@ -68,7 +68,10 @@ func (p *plan) newPlans(r *rand.Rand, jobs []order) {
 	p.capacity, p.living, p.bytes = 1000, 0, 0
 	for range 2 {
 		for i := range all {
-			all[i].MaxRetries, all[i].MaxCrashes, all[i].Share = r.IntN(4), r.IntN(4), 20+r.IntN(81)
+			all[i].MaxRetries, all[i].MaxCrashes, all[i].Share = r.IntN(4), nil, 20+r.IntN(81)
+			if n := r.IntN(5); n < 4 {
+				all[i].MaxCrashes = &n
+			}
 			all[i].HeartbeatTimeout += ticks(r, 0, 5)
 			all[i].Version++
 		}

@@ -115,8 +115,8 @@ func Run(seed uint64, o Options) Report {
 	w.storms, w.tiers = w.plan.storms, w.plan.withLines(w.tiers)
 	w.shadow = &shadow{
 		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, elsewhere: map[string]*byID{},
-		once: map[string]*kept{}, lost: map[job.ID]*known{}, unique: map[string]*holding{}, lastInput: map[string]job.ID{},
-		overtaken: map[job.ID]bool{},
+		once: map[string]*kept{}, places: map[job.ID]*place{}, lost: map[job.ID]*known{}, unique: map[string]*holding{},
+		lastInput: map[string]job.ID{}, overtaken: map[job.ID]bool{},
 		inputOver: map[job.ID]bool{}, lines: map[string]*keyOfLines{}, spent: spent{}, promoted: map[int]int64{},
 	}
 	var err error
@@ -145,6 +145,7 @@ func Run(seed uint64, o Options) Report {
 
 // nameData sets a partition's epoch. The store would make up a random one, which differs in each run.
 func (w *World) nameData(partition int, name string) {
+	_, _ = w.store.do("HSET", queue.Key(partition, "counters"), "-", "1") // SQL has no places here
 	_, _ = w.store.do("SET", queue.Key(partition, "epoch"), name)
 }
 

@@ -35,8 +35,8 @@ func TestAttackRows(t *testing.T) {
 		"missing": {"A64", "", "A64 is not in docs/proof/ATTACKS.md"},
 		"there twice": {"A01", entryOf("Tests", "A01", proving) + "\n" + entryOf("Tests", "A01", proving),
 			"A01 is in docs/proof/ATTACKS.md twice"},
-		"unknown": {"A64", entryOf("Tests", "A64", proving) + "\n" + entryOf("Tests", "A68", proving),
-			"A68 is no attack"},
+		"unknown": {"A64", entryOf("Tests", "A64", proving) + "\n" + entryOf("Tests", "A69", proving),
+			"A69 is no attack"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants(t, checkAttacks(attackTable(map[string]string{tc.id: tc.line}), outcomes), tc.want)

@@ -72,6 +72,9 @@ func (j *journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest
 	if err != nil || len(reply.Leases) == 0 {
 		return reply, err
 	}
+	for i := range reply.Leases {
+		reply.Leases[i].Own = r.Elsewhere == nil
+	}
 	err = j.journal.Claimed(ctx, reply.Leases)
 	j.rest.heard(err)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestClaimWaitsForTheJournal(t *testing.T) {
 	if l := reply.Leases[0]; l.ID != id || l.Attempt != 5 || l.RetryCount != 0 {
 		t.Fatalf("%+v", l)
 	}
-	if len(j.claimed) != 1 || j.claimed[0].ID != id {
+	if len(j.claimed) != 1 || j.claimed[0].ID != id || !j.claimed[0].Own {
 		t.Errorf("the journal has %+v", j.claimed)
 	}
 	released, err := q.Release(t.Context(), 0, []job.Release{{LeaseRef: reply.Leases[0].Ref(), Delay: time.Minute}})
@@ -83,5 +84,21 @@ func TestClaimWaitsForTheJournal(t *testing.T) {
 	}
 	if len(j.waits) != 1 || j.waits[0].Spent != 0 || j.waits[0].Due.IsZero() {
 		t.Errorf("the journal heard of %+v", j.waits)
+	}
+}
+
+// The journal learns whose a claim is: the pool of this process dies with its Redis, other workers do not.
+func TestClaimsOfOthersAreNotOwn(t *testing.T) {
+	e := queuetest.Embedded(t, func(*queue.Options) {})
+	e.Put(t, job.Paid)
+	j := &fakeClaims{runs: true}
+	claim := e.NextClaim(1)
+	claim.Elsewhere = &job.Elsewhere{
+		Worker: e.Options.Nonce, ID: "one", Delivery: "aa", Queues: []string{job.MainQueue}, Lease: time.Minute,
+		Low: math.Inf(-1),
+	}
+	reply, err := Journaled(e.Queue, j, slog.New(slog.DiscardHandler)).Claim(t.Context(), 0, claim)
+	if err != nil || len(reply.Leases) != 1 || len(j.claimed) != 1 || j.claimed[0].Own {
+		t.Errorf("%+v, %v; the journal has %+v", reply.Leases, err, j.claimed)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"runtime"
 	"strings"
@@ -27,6 +28,27 @@ type badVerdict struct{}
 func (badVerdict) Error() string { return "bad verdict" }
 func (badVerdict) As(any) bool   { panic("As panics") }
 
+// The errors whose methods panic when something else is done with them.
+type (
+	badIs     struct{ error }
+	badUnwrap struct{ error }
+	circle    struct{ error }
+	loudError struct{}
+	exitError struct{}
+)
+
+func (badIs) Is(error) bool       { panic("Is panics") }
+func (badUnwrap) Unwrap() error   { panic("Unwrap panics") }
+func (e circle) Unwrap() []error  { return []error{e, e} }
+func (e loudError) Error() string { panic(e) }
+func (exitError) Error() string   { runtime.Goexit(); return "" }
+
+func circular() any {
+	v := []any{nil}
+	v[0] = v
+	return v
+}
+
 type badText struct{}
 
 func (badText) String() string { panic("String panics") }
@@ -48,9 +70,22 @@ func TestHandlerCrashesAreContained(t *testing.T) {
 		{"a long value", func() (string, error) { panic(strings.Repeat("\u20ac", 3000)) }, []string{"panic: \u20ac\u20ac"}},
 		{"bytes that are no text", func() (string, error) { panic("\xff\xfe") }, []string{"panic: \uFFFD"}},
 		{"a value whose String panics", func() (string, error) { panic(badText{}) }, []string{"String panics"}},
-		{"an error whose Error panics", func() (string, error) { return "", &badError{} }, []string{"PANIC"}},
+		{"an error whose Error panics", func() (string, error) { return "", &badError{} },
+			[]string{"*worker.badError, whose"}},
+		{"an error whose Error panics with itself", func() (string, error) { return "", loudError{} },
+			[]string{"worker.loudError, whose text cannot be read"}},
+		{"an error whose Error exits", func() (string, error) { return "", exitError{} }, []string{"runtime.Goexit"}},
+		{"an error whose Is panics", func() (string, error) { return "", badIs{errors.New("is")} }, []string{"is"}},
+		{"an error whose Unwrap panics", func() (string, error) { return "", badUnwrap{errors.New("wrap")} },
+			[]string{"wrap"}},
+		{"an error that wraps itself", func() (string, error) { return "", circle{errors.New("circle")} },
+			[]string{"circle"}},
+		{"a value that contains itself", func() (string, error) { panic(circular()) }, []string{"panic: []interface {}\n"}},
+		{"a value whose Error exits", func() (string, error) { panic(exitError{}) }, []string{"runtime.Goexit"}},
+		{"RetryAfter without an error", func() (string, error) { return "", handler.RetryAfter(0, nil) },
+			[]string{"retry after: the handler gave no error"}},
 		{"an error that is a nil pointer", func() (string, error) { return "", nilError }, []string{"nil"}},
-		{"an error whose As panics", func() (string, error) { return "", badVerdict{} }, []string{"As panics"}},
+		{"an error whose As panics", func() (string, error) { return "", badVerdict{} }, []string{"bad verdict"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,10 +139,18 @@ func TestHandlerEndings(t *testing.T) {
 		fails  job.Cause // "" = released
 		final  bool
 		delay  func(time.Duration) bool
+		says   string
 	}{
 		{name: "an error waits for the tier's backoff", err: boom, fails: job.HandlerError, delay: second},
 		{name: "Permanent", err: fmt.Errorf("wrapped: %w", handler.Permanent(boom)), fails: job.PermanentError, final: true,
 			delay: exactly(0)},
+		{name: "Permanent(nil)", err: handler.Permanent(nil), fails: job.PermanentError, final: true, delay: exactly(0),
+			says: "permanent: the handler gave no error"},
+		{name: "Permanent of a typed nil", err: handler.Permanent((*badError)(nil)), fails: job.PermanentError, final: true,
+			delay: exactly(0), says: "*worker.badError, whose text cannot be read"},
+		{name: "RetryAfter for ever", err: handler.RetryAfter(math.MaxInt64, boom), fails: job.HandlerError,
+			delay: exactly(24 * time.Hour)},
+		{name: "Later for ever", err: handler.Later(math.MaxInt64), delay: exactly(365 * 24 * time.Hour)},
 		{name: "RetryAfter", err: handler.RetryAfter(time.Minute, boom), fails: job.HandlerError,
 			delay: exactly(time.Minute)},
 		{name: "RetryAfter nothing", err: handler.RetryAfter(0, boom), fails: job.HandlerError, delay: exactly(0)},
@@ -138,7 +181,7 @@ func TestHandlerEndings(t *testing.T) {
 						t.Errorf("failed %+v, released %+v", failures, back)
 					}
 				case len(failures) != 1 || failures[0].Cause != c.fails || failures[0].Final != c.final ||
-					!c.delay(failures[0].Delay) || failures[0].Error == "":
+					!c.delay(failures[0].Delay) || failures[0].Error == "" || !strings.Contains(failures[0].Error, c.says):
 					t.Errorf("failed %+v, released %+v", failures, back)
 				}
 			})

@@ -46,7 +46,7 @@ func TestReportOf(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := reportOf(ran{err: c.err, verdict: handler.Judge(c.err)}, c.ended); !reflect.DeepEqual(got, c.want) {
+			if got := reportOf(ran{err: c.err, verdict: handler.Judge(c.err)}, c.ended, 0); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("report = %+v, want %+v", got, c.want)
 			}
 		})

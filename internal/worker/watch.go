@@ -60,7 +60,7 @@ func (p *Pool) look(now time.Time) {
 		}
 		switch h.due(now, ended) {
 		case report:
-			p.end(h, job.Decide(overdue(), p.cfg.ResultLimit, 0))
+			p.end(h, job.Decide(overdue(h.lease.MaxRun(p.plan(h.lease.Tier))), p.cfg.ResultLimit, 0))
 			late = append(late, h)
 		case fence:
 			h.fenced = true

@@ -45,7 +45,7 @@ func redisAtRest(b *book) {
 func countersAtRest(b *book) {
 	for _, c := range []struct{ counter, set string }{{"fresh", "queue"}, {"delayed", "scheduled"},
 		{"outbox_bytes", "outbox"}} {
-		if n := b.Places[c.counter]; n < 0 || n > 0 && b.Places[c.set] == 0 {
+		if n := b.Places[c.counter]; n < 0 || n > 0 && b.Places[c.set]+b.Places["reserved"] == 0 {
 			b.say("S9", "redis", "the counter %s is %d, with %d in %s", c.counter, n, b.Places[c.set], c.set)
 		}
 	}

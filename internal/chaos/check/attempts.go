@@ -9,26 +9,24 @@ import (
 const kept = 50
 
 // boundedAttempts is S4: the retries that are counted, the attempts in the history and the runs all stay within
-// the retries and the crashes of a generation.
+// the retries of a generation. No plan of a run has a maxCrashes, so a crash costs a retry.
 func boundedAttempts(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
-			cost, free := 0, 0 // attempts that did not end well, without crashes
+			cost, free := 0, 0 // attempts that did not end well
 			for _, t := range o.Tries {
-				switch t.Outcome {
-				case "RELEASED", "LATER", "CANCELLED":
+				switch {
+				case t.Outcome == "RELEASED", t.Outcome == "LATER", t.Outcome == "CANCELLED", b.costsNothing(j, &t):
 					free++
-				case string(job.HeartbeatStopped):
 				default:
 					cost++
 				}
 			}
-			spent, crashes := o.RetryCount, o.crashes()
-			crashedLast := crashes > 0 && o.Tries[len(o.Tries)-1].Outcome == string(job.HeartbeatStopped)
-			if o.Outcome == job.Failed && !crashedLast || o.Outcome == job.Cancelled && cost > spent {
-				spent++ // no retry follows the last attempt; a cancelled job's last attempt may have been stuck
+			spent := o.RetryCount
+			if o.Outcome == job.Failed || o.Outcome == job.Cancelled && cost > spent {
+				spent++ // no retry follows the last attempt; a cancelled job's last attempt may have been taken back
 			}
 			runs, forgot := len(j.of(o.Generation)), b.forgotWithin(j)
 			first := o.StartedAt // its first claim, as far as the history goes back
@@ -41,10 +39,8 @@ func boundedAttempts(b *book) {
 			case cost > o.MaxRetries+1:
 				b.say("S4", id, "generation %d: %d attempts did not end well, %d retries are allowed", o.Generation, cost,
 					o.MaxRetries)
-			case crashes > job.DefaultMaxCrashes+1:
-				b.say("S4", id, "generation %d crashed %d times, %d are allowed", o.Generation, crashes, job.DefaultMaxCrashes)
 			case len(o.Tries) >= kept || forgot:
-			// The last attempt was stuck, and a cancel had been requested: no retry is spent.
+			// The last attempt was taken back, and a cancel had been requested: no retry is spent.
 			case o.Outcome == job.Cancelled && cost == spent+1:
 			case cost != spent:
 				b.say("S4", id, "generation %d is %s with %d retries, and its history has %d that cost one", o.Generation,
@@ -52,22 +48,18 @@ func boundedAttempts(b *book) {
 			case !first.IsZero() && !o.FirstTriedAt.Equal(first):
 				b.say("S4", id, "generation %d was first tried at %s, its first claim was at %s", o.Generation,
 					clock(o.FirstTriedAt), clock(first))
-			case runs > o.RetryCount+1+free+crashes:
-				b.say("S4", id, "generation %d ran %d times, with %d retries, %d crashes and %d attempts given back", o.Generation,
-					runs, o.RetryCount, crashes, free)
+			case runs > o.RetryCount+1+free:
+				b.say("S4", id, "generation %d ran %d times, with %d retries and %d attempts given back", o.Generation, runs,
+					o.RetryCount, free)
 			}
 		}
 	}
 }
 
-// crashes returns how many attempts in the history lost their worker.
-func (o *Outcome) crashes() (n int) {
-	for i := range o.Tries {
-		if o.Tries[i].Outcome == string(job.HeartbeatStopped) {
-			n++
-		}
-	}
-	return n
+// costsNothing says whether an attempt by a worker of another program was lost with Redis, which is no crash of it.
+func (b *book) costsNothing(j *entry, t *job.Attempt) bool {
+	outside := j.submit != nil && j.submit.Type == Elsewhere
+	return outside && t.Outcome == string(job.HeartbeatStopped) && b.forgot(t.StartedAt, t.FinishedAt)
 }
 
 // fencing is S5: attempts only grow, and the last attempt makes the outcome. A Redis that forgot counts again from

@@ -78,7 +78,7 @@ func TestExcuses(t *testing.T) {
 			e.Runs = append(e.Runs, ran(plain, 1, 2, "10", 14, 15, "result"))
 			o := e.outcome(plain, 1)
 			*o = ended(plain, 1, 2, job.Completed, 1, 15)
-			o.Tries = []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED"}}
+			o.RetryCount, o.Tries = 1, []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED"}}
 			e.Polls = nil
 		}, func(r Report) bool { return r.Explained["F46"] == 2 }},
 		{"cancelled while it ran, and its worker died", func(e *Evidence) {

@@ -44,15 +44,14 @@ func (r *Run) madeAgain(p *Poll, o *Outcome) bool {
 
 // endedUnrun says whether the end that a poll showed may have come without another run, after a loss of Redis: by a
 // cancel that a client had sent, or by a watch. The watch fails a job if the lease of SQL's last attempt is back in
-// Redis and no retry is left, or no crash. It needs two looks for that.
+// Redis and no retry is left. It needs two looks for that.
 func (b *book) endedUnrun(j *entry, p *Poll, o *Outcome) bool {
 	switch p.Status {
 	case job.Cancelled:
 		asked := func(op *Op) bool { return op.Fate != Fail && op.Sent.Before(p.At) }
 		return slices.ContainsFunc(j.cancels, asked) && b.lost(o.EndedAt, p.At, keptEnds)
 	case job.Failed:
-		spent := o.RetryCount >= o.MaxRetries || o.crashes() >= job.DefaultMaxCrashes
-		last := o.Attempt > 0 && spent
+		last := o.Attempt > 0 && o.RetryCount >= o.MaxRetries
 		return last && b.lost(o.EndedAt, p.At.Add(-secondLook), keptEnds)
 	}
 	return false

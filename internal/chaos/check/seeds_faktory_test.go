@@ -17,7 +17,7 @@ func overFaktory(e *Evidence) {
 	op.Type, op.Trace = Elsewhere, ""
 	o := ended(fetched, 1, 2, job.Completed, 1, 21)
 	o.Type, o.Trace, o.StartedAt, o.ResultSum = Elsewhere, "", at(20.1), "null"
-	o.FirstTriedAt = at(1.1)
+	o.FirstTriedAt, o.RetryCount = at(1.1), 1
 	o.Tries = []job.Attempt{{Number: 1, Worker: "key.f1", Outcome: "HEARTBEAT_STOPPED", StartedAt: at(1.1),
 		FinishedAt: at(19)}}
 	first, second := ran(fetched, 1, 1, "f1", 1.2, 20.5, "null"), ran(fetched, 1, 2, "f2", 20.2, 20.4, "null")

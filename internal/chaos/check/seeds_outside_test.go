@@ -51,7 +51,7 @@ func elsewhere(e *Evidence) {
 	e.Polls[len(e.Polls)-1].ResultSum = "by w2"
 
 	dead := ended(vanished, 1, 2, job.Failed, 1, 10)
-	dead.StartedAt, dead.MaxRetries = at(8.9), 0
+	dead.StartedAt, dead.RetryCount = at(8.9), 1
 	add(vanished, 1, dead, try(1, "w1", "HEARTBEAT_STOPPED", 1.1, 8), try(2, "w2", "HANDLER_ERROR", 8.9, 10))
 	took(vanished, 1, "w1", 1.2, 0, "")
 	told("heartbeat", "LOST", 200, 8.1, "")
@@ -127,7 +127,7 @@ var seedsOfOutside = []seed{
 		r := e.run(handed, 1)
 		r.Result, r.Held = "by w1", at(2.2)
 		e.call(handed, 1, "complete").Sent = at(3)
-		e.outcome(handed, 1).Tries[0].Outcome = "HEARTBEAT_STOPPED"
+		e.outcome(handed, 1).Tries[0].Outcome, e.outcome(handed, 1).RetryCount = "HEARTBEAT_STOPPED", 1
 		e.outcome(handed, 1).Tries[0].FinishedAt, e.outcome(handed, 1).Tries[0].StartedAt = at(6.3), at(1.1)
 		e.outcome(handed, 1).StartedAt, e.outcome(handed, 1).EndedAt = at(6.4), at(7.5)
 		second := e.run(handed, 2)

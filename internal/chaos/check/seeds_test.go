@@ -169,12 +169,15 @@ var seedsOfRuns = []seed{
 			o.Tries = append(o.Tries, job.Attempt{Number: n + 1, Outcome: "HANDLER_ERROR"})
 		}
 	}},
-	{"S4", "a retry that was not counted", func(e *Evidence) { e.outcome(killed, 1).Tries[0].Outcome = "HANDLER_ERROR" }},
-	{"S4", "a crash that was counted as a retry", func(e *Evidence) { e.outcome(killed, 1).RetryCount = 1 }},
+	{"S4", "a retry that was not counted", func(e *Evidence) {
+		o := e.outcome(killed, 1)
+		o.RetryCount, o.Tries[0].Outcome = 0, "HANDLER_ERROR"
+	}},
+	{"S4", "a crash that was not counted as a retry", func(e *Evidence) { e.outcome(killed, 1).RetryCount = 0 }},
 	{"S4", "more crashes than allowed", func(e *Evidence) {
 		o := e.outcome(plain, 1)
-		o.Attempt, e.run(plain, 1).Attempt = 6, 6
-		for n := range 5 {
+		o.Attempt, o.RetryCount, e.run(plain, 1).Attempt = 4, 1, 4
+		for n := range 3 {
 			o.Tries = append(o.Tries, job.Attempt{Number: n + 1, Outcome: "HEARTBEAT_STOPPED"})
 		}
 	}},

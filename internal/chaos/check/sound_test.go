@@ -91,7 +91,7 @@ func sound() Evidence {
 	failed.RetryCount, failed.Requeued, failed.StartedAt = 1, true, at(3.8)
 	failed.Tries = []job.Attempt{try(1, "HANDLER_ERROR", 2.1, 2.5), try(2, "HANDLER_ERROR", 3.8, 4)}
 	repeated := ended(killed, 1, 2, job.Completed, 4, 14)
-	repeated.StartedAt, repeated.Tries = at(12.9),
+	repeated.RetryCount, repeated.StartedAt, repeated.Tries = 1, at(12.9),
 		[]job.Attempt{try(1, "HEARTBEAT_STOPPED", 4.1, 12)}
 	callback := ended(notice, 1, 1, job.Completed, 3, 3.5)
 	callback.Type, callback.ResultSum = "CALLBACK", "other"

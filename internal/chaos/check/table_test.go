@@ -73,7 +73,7 @@ func large(jobs int) Evidence {
 			runs[0].Attempt, runs[0].Began, runs[0].Ended = 2, at(sent+55), at(sent+56)
 			runs = append(runs, first)
 			o.StartedAt, o.EndedAt = at(sent+55), at(sent+60)
-			o.Attempt, o.Tries = 2,
+			o.Attempt, o.RetryCount, o.Tries = 2, 1,
 				[]job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED", FinishedAt: at(float64(n/40*40) + 46)}}
 		}
 		for p := range 10 {

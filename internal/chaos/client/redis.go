@@ -32,6 +32,7 @@ func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *
 			e.Places[name] += len(set)
 		}
 		e.Places["queue"] += len(s.Queue(check.Queue))
+		e.Places["reserved"] += len(s.Reserved)
 		for counter, n := range s.Counters {
 			if counter != "acknowledged" { // this counter only grows
 				e.Places[counter] += int(n)

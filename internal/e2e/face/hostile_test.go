@@ -264,10 +264,11 @@ func hostileRedis(t *testing.T, at, id string) {
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	withType := func(text string) string { return strings.Replace(text, " SIMULATION ", " "+tag+" ", 1) }
-	withToken := func(lease string) string { // "class run\nhead"; the token is the last word of the run
+	withToken := func(lease string) string { // "class run for=...\nhead"; the token is the last word of the run
 		run, head, _ := strings.Cut(lease, "\n")
+		run, length, _ := strings.Cut(run, " for=")
 		at := strings.LastIndexByte(run, ' ') + 1
-		return run[:at] + tag + ":" + run[at:] + "\n" + withType(head)
+		return run[:at] + tag + ":" + run[at:] + " for=" + length + "\n" + withType(head)
 	}
 	worker := fmt.Sprintf(`{"name":%s,"host":%s,"pid":1,"version":%s,"slots":4,"seenAt":%q}`, text(tag), text(markup),
 		text(markup), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))

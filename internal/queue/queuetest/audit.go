@@ -41,6 +41,7 @@ func (s Snapshot) Audit() []string {
 	if s.Doorbell > 1 {
 		a.say("%d tokens on the doorbell", s.Doorbell)
 	}
+	a.places()
 	a.counters()
 	a.unique()
 	a.lines()
@@ -240,10 +241,47 @@ func (a *audit) times(id string) {
 	}
 }
 
+// places counts the reserved places. A job that is in Redis has none.
+func (a *audit) places() {
+	for id, text := range a.Reserved {
+		words := strings.Fields(text)
+		if len(words) < 6 {
+			a.say("%s: the place %q", id, text)
+			continue
+		}
+		h, bytes := map[string]string{"tier": words[1], "queue": words[2]}, int(whole(words[5]))
+		if state := a.State(job.ID(id)); state != "" && !state.Ended() {
+			a.say("%s: %s, and has a reserved place", id, state)
+		}
+		a.counted[h["tier"]+":reserved"]++
+		a.bytes(h["tier"], "bytes", bytes)
+		if words[3] != "-" {
+			a.owned[words[3]]++
+		}
+		switch words[0] {
+		case "f":
+			a.count(h, "fresh")
+			if len(words) > 6 && strings.HasPrefix(words[6], "line=") {
+				a.counted["#"+h["tier"]+":"+words[6][5:]+":"+h["queue"]+":reserved"]++
+			}
+		case "d":
+			a.count(h, "delayed")
+			a.bytes(h["tier"], "delayedbytes", bytes)
+		}
+	}
+	for id := range a.Reserving {
+		if a.Reserved[id] == "" {
+			a.say("%s: in reserving without a place", id)
+		}
+	}
+}
+
 func (a *audit) counters() {
 	fields := maps.Clone(a.Counters)
 	maps.Copy(fields, a.counted)
 	delete(fields, "acknowledged") // this counter only grows
+	delete(fields, "-")            // these two are marks of the places
+	delete(fields, "~")
 	for field := range fields {
 		if a.Counters[field] != a.counted[field] {
 			a.say("counter %s is %d, counted %d", field, a.Counters[field], a.counted[field])
@@ -264,7 +302,8 @@ func (a *audit) counters() {
 // keys checks every key against those of docs/KEYS.md: an unknown key was spelled outside keys.go.
 func (a *audit) keys() {
 	known := map[string]string{"counters": "hash", "owners": "hash", "clock": "string", "doorbell": "list",
-		"epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset", "unacked": "hash"}
+		"epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset", "unacked": "hash",
+		"reserved": "hash", "reserving": "zset"}
 	for _, name := range columnNames {
 		known[suffix(name)] = "hash"
 	}

@@ -42,7 +42,7 @@ func EditText(ctx context.Context, c redis.UniversalClient, of string, id job.ID
 }
 
 // SetWord changes a word of a job's lease or of what tried has of it, by its name in docs/KEYS.md: first, retries,
-// unknowns, ...
+// in_row, ...
 func (e *Env) SetWord(t testing.TB, of string, id job.ID, name, value string) {
 	t.Helper()
 	e.Edit(t, of, id, WithWord(of, name, value))

@@ -13,7 +13,7 @@ var (
 	classWords = []string{"tier", "queue", "generation", "max_retries", "owner", "max_run_ms"}
 	headWords  = []string{"arrived", "score", "bytes", "type", "trace", "options"}
 	runWords   = []string{"attempt", "retries", "first", "started", "due", "token"}
-	triedWords = []string{"laters", "unknowns", "since", "crashes", "report", "word", "at", "cause", "error"}
+	triedWords = []string{"laters", "in_row", "since", "crashes", "report", "word", "at", "cause", "error"}
 )
 
 // fieldsOf returns a job's fields by the names above, with state, payload, checkpoint, result, ended (when), cancel,

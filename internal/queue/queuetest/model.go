@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -296,28 +297,38 @@ func (m *Model) Look(w job.Watch) map[job.ID]job.Word {
 	return words
 }
 
+// freeEnd ends the token of a lease that is taken back at no cost.
+const freeEnd = ":free"
+
 func (j *ModelJob) look(w job.Watch) job.Word {
 	if !j.old[w] {
 		j.suspected[w] = true
 		return job.Suspect
 	}
+	isFree := strings.HasSuffix(j.token, freeEnd)
 	j.token = ""
 	j.History++
 	spent, most := &j.Retries, j.Max
-	if w == job.Crashed {
-		spent, most = &j.Crashes, j.Plan.MaxCrashes
+	if w == job.Crashed && j.Plan.MaxCrashes != nil {
+		spent, most = &j.Crashes, *j.Plan.MaxCrashes
 	}
 	switch {
 	case j.Cancel:
 		j.end(job.Cancelled)
 		return job.WasCancelled
-	case *spent >= most:
+	case !isFree && *spent >= most:
 		j.end(job.NeedDiscard)
 		return job.Discarded
 	}
 	j.State, j.Done = job.Pending, ""
 	j.model.takeAgain(j)
+	if isFree {
+		return job.OK
+	}
 	*spent++
+	if w == job.Crashed && spent == &j.Retries { // a plan that gets a limit of crashes later finds them counted
+		j.Crashes++
+	}
 	return job.OK
 }
 

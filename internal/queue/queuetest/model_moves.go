@@ -105,7 +105,10 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 		j.end(job.NeedDiscard)
 		j.Killed = true
 	case l.Running():
-		j.State, j.token = job.Processing, l.Worker+":0"
+		j.State, j.token = job.Processing, l.Worker+freeEnd
+		if l.Own {
+			j.token = l.Worker + ":0"
+		}
 		j.Expire(job.Crashed)
 		j.Cancel = l.CancelRequested
 	case l.CancelRequested:

@@ -245,8 +245,34 @@ func (e *Env) AllKeys(t testing.TB, pattern string) []string {
 	return all
 }
 
-// Flush removes all data from all servers.
+// Flush removes all data from all servers, which then accept jobs: there is no SQL that would have places.
 func (e *Env) Flush(t testing.TB) {
+	t.Helper()
+	e.Lose(t)
+	for p := range e.Options.Partitions {
+		e.whole(t, p)
+	}
+}
+
+// Empty is Flush for partition 0 alone.
+func (e *Env) Empty(t testing.TB) {
+	t.Helper()
+	if keys := e.AllKeys(t, "{tierq:0}*"); len(keys) > 0 {
+		e.Redis.Del(t.Context(), keys...)
+	}
+	e.whole(t, 0)
+}
+
+// whole says in a partition that it has all reserved places.
+func (e *Env) whole(t testing.TB, partition int) {
+	t.Helper()
+	if err := e.Redis.HSet(t.Context(), queue.Key(partition, "counters"), "-", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Lose removes all data from all servers. They accept nothing until a process has read SQL.
+func (e *Env) Lose(t testing.TB) {
 	t.Helper()
 	e.Servers(t, func(ctx context.Context, server *redis.Client) error { return server.FlushDB(ctx).Err() })
 }

@@ -35,6 +35,8 @@ type Snapshot struct {
 	Ends      map[string]string            // id -> what is kept of the ended job
 	Slices    map[string]time.Duration     // slice -> its time to live, negative = none
 	Unacked   map[string]int64             // slice -> how many of its jobs SQL lacks
+	Reserved  map[string]string            // id -> the job's place
+	Reserving map[string]string            // id -> since when SQL has not confirmed the place
 	Counters  map[string]int64             // zero ones left out
 	Owners    map[string]int64             // the counted living jobs of each owner
 	Histories map[string][]string          // id -> lines
@@ -175,6 +177,10 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 		for owner, text := range pairs {
 			s.Owners[owner], _ = strconv.ParseInt(text, 10, 64)
 		}
+	case suffix("reserved"):
+		s.Reserved = pairs
+	case suffix("reserving"):
+		s.Reserving = pairs
 	case suffix("doorbell"):
 		s.Doorbell = len(flat)
 	}

@@ -11,9 +11,9 @@ import (
 // HeldFrom is what the score of a HELD job in scheduled has above the time from which it may run.
 const HeldFrom = 4_000_000_000_000_001
 
-// classOption is an option of a class: a unique key, a line, or the time by which the job must be claimed; charge is
-// what a lease has of the line.
-var classOption = regexp.MustCompile(` (uniq|line|exp|charge)=(\S+)`)
+// classOption is an option of a class: a unique key, a line, the time by which the job must be claimed, or its
+// callback; charge is what a lease has of the line.
+var classOption = regexp.MustCompile(` (uniq|line|exp|callback|charge)=(\S+)`)
 
 // withoutOptions cuts the options out of a class, or out of a text that begins with one, and keeps them as fields.
 func (f fields) withoutOptions(text string) string {

@@ -9,7 +9,9 @@ export const withBatches = (Base) => class extends Base {
   createBatch({ name, tier, then, callbackUrl, jobs, sealed }, { idempotencyKey } = {}) {
     const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
     const body = { name, tier, then, callbackUrl, jobs, sealed };
-    return this[ask]('create batch', { path: '/api/batches', body, changes: true, headers });
+    return this[ask]('create batch', {
+      path: '/api/batches', body, changes: true, headers, has: ({ batchId }) => batchId,
+    });
   }
 
   batch(batchId, { signal } = {}) {
@@ -42,7 +44,7 @@ export const withBatches = (Base) => class extends Base {
       const { cancelled, asked, next } = await this[ask]('cancel batch', { path, changes: true });
       done.cancelled += cancelled;
       done.asked += asked;
-      if (!next) return done;
+      if (!next || next === cursor) return done;
       cursor = next;
     }
   }

@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { withBatches } from './batches.js';
 import { rest } from './call.js';
-import { Caller, ask, queryOf } from './caller.js';
-import { JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError } from './errors.js';
+import { Caller, ask, once, queryOf, retries } from './caller.js';
+import { JobCancelled, JobExpired, JobFailed } from './errors.js';
 import { withFlows } from './flows.js';
+import { submitAll } from './many.js';
 import { withSchedules } from './schedules.js';
 
 const HOLD = 25_000; // ms that the server is asked to hold a poll's answer
-const MOST_BATCH = 1000;
 const OPTIONS = ['queue', 'delaySeconds', 'runAt', 'expiresIn', 'expiresAt', 'maxRetries', 'maxProcessingSeconds',
   'callbackUrl', 'unique', 'key', 'batch'];
 
@@ -16,27 +16,17 @@ export class Client extends withSchedules(withFlows(withBatches(Caller))) {
   async submit(tier, type, payload, { idempotencyKey, ...options } = {}) {
     const answer = await this[ask]('submit', {
       path: `/${encodeURIComponent(tier.toLowerCase())}/submit`, body: jobOf(type, payload, options), changes: true,
-      headers: { 'Idempotency-Key': idempotencyKey ?? randomUUID() },
+      headers: { 'Idempotency-Key': idempotencyKey ?? randomUUID() }, has: (said) => said.apiResponseData.jobId,
     });
     return answer.apiResponseData.jobId;
   }
 
   async submitMany(tier, jobs) {
-    const results = [];
-    for (let first = 0; first < jobs.length; first += MOST_BATCH) {
-      const body = jobs.slice(first, first + MOST_BATCH).map(({ type, payload, idempotencyKey, ...options }) => ({
-        ...jobOf(type, payload, options), idempotencyKey: idempotencyKey ?? randomUUID(),
-      }));
-      try {
-        const path = `/${encodeURIComponent(tier.toLowerCase())}/submit/batch`;
-        const answer = await this[ask]('submit', { path, body, changes: true });
-        results.push(...answer.apiResponseData.map(entryOf));
-      } catch (e) {
-        if (!(e instanceof TierqError)) throw e;
-        results.push(...body.map(() => e));
-      }
-    }
-    return results;
+    const path = `/${encodeURIComponent(tier.toLowerCase())}/submit/batch`;
+    const bodies = jobs.map(({ type, payload, idempotencyKey, ...options }) => ({
+      ...jobOf(type, payload, options), idempotencyKey: idempotencyKey ?? undefined,
+    }));
+    return submitAll(bodies, (body) => this[once]('submit', { path, body }), this[retries]);
   }
 
   poll(jobId) {
@@ -92,14 +82,18 @@ export class Client extends withSchedules(withFlows(withBatches(Caller))) {
   #logs(jobId, asked, wait, signal) {
     const query = queryOf({ ...asked, wait: wait ? `${wait}ms` : undefined });
     const path = `/api/jobs/${encodeURIComponent(jobId)}/logs${query}`;
-    return this[ask]('logs', { method: 'GET', path, hold: wait, signal });
+    return this[ask]('logs', {
+      method: 'GET', path, hold: wait, signal, has: ({ items, after }) => Array.isArray(items) && after >= 0,
+    });
   }
 
   async #poll(jobId, hold, signal) {
     const wait = hold ? `&wait=${hold}ms` : '';
     const path = `/result/poll?jobId=${encodeURIComponent(jobId)}${wait}`;
     const { currentJobStatus: status, jobTier: tier, ...job } =
-      (await this[ask]('poll', { method: 'GET', path, hold, signal })).apiResponseData;
+      (await this[ask]('poll', {
+        method: 'GET', path, hold, signal, has: (said) => said.apiResponseData.currentJobStatus,
+      })).apiResponseData;
     return { ...job, status, tier };
   }
 }
@@ -109,10 +103,4 @@ function jobOf(type, payload, options) {
     if (!OPTIONS.includes(name)) throw new TypeError(`a submit has no option ${name}`);
   }
   return { type, payload, ...options };
-}
-
-function entryOf({ errorCode: code, detail = '', jobId, errors }) {
-  if (!code) return jobId;
-  const Kind = code === 'OUTCOME_UNKNOWN' ? OutcomeUnknown : TierqError;
-  return new Kind(`submit: ${code}: ${detail}`, { code, detail, jobId, errors });
 }

@@ -1,4 +1,5 @@
 // The errors of calls, and what a handler throws. types/errors.d.ts says what each means.
+import { messageOf } from './text.js';
 
 class Named extends Error {
   constructor(message) {
@@ -60,18 +61,22 @@ export class BatchStuck extends TierqError {
   }
 }
 
-export class Permanent extends Named {}
+export class Permanent extends Named {
+  constructor(error) {
+    super(messageOf(error) || 'permanent: the handler gave no error');
+  }
+}
 
 export class RetryAfter extends Named {
-  constructor(seconds, message = '') {
-    super(message);
+  constructor(seconds, error) {
+    super(messageOf(error) || 'retry after: the handler gave no error');
     this.seconds = seconds;
   }
 }
 
 export class Later extends Named {
-  constructor(seconds, reason = '') {
-    super(reason);
+  constructor(seconds, reason) {
+    super(messageOf(reason));
     this.seconds = seconds;
   }
 }

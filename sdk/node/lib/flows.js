@@ -8,7 +8,9 @@ const pathOf = (flowId) => `/api/flows/${encodeURIComponent(flowId)}`;
 export const withFlows = (Base) => class extends Base {
   submitFlow({ name, jobs }, { idempotencyKey } = {}) {
     const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
-    return this[ask]('submit flow', { path: '/api/flows', body: { name, jobs }, changes: true, headers });
+    return this[ask]('submit flow', {
+      path: '/api/flows', body: { name, jobs }, changes: true, headers, has: ({ flowId }) => flowId,
+    });
   }
 
   flow(flowId, { signal } = {}) {

@@ -1,24 +1,22 @@
 // The reports of a worker: the ends of attempts that the server has not acknowledged.
-import {
-  Later, LeaseLost, Permanent, RetryAfter, Stopping, TierqError, UnknownType,
-} from './errors.js';
-import { pause, rest } from './call.js';
+import { isObject, isRefusal, pause, problemOf, rest } from './call.js';
+import { LeaseLost, MaxTime, TierqError } from './errors.js';
+import { CALL_TIME, MOST_BYTES } from './limits.js';
+import { standIn } from './outcome.js';
 
-export const CALL_TIME = 15_000; // ms for a call's answer, beside the time that a claim asks the server to wait
-export const MOST_BYTES = 4 << 20; // of the reports, or checkpoints, of one call
 const MOST_REPORTS = 1000;
 
 export class Reports {
   #w;
-  #waiting = []; // {job, text}; alone: a call with it has failed; single: it was refused; replaced: see #replace
+  #waiting = []; // {attempt, report}; alone: a call has failed; single: it was refused; replaced: see #replace
   #wake = () => {};
 
   constructor(worker) {
     this.#w = worker;
   }
 
-  add(job, text) {
-    this.#waiting.push({ job, text });
+  add(attempt, report) {
+    this.#waiting.push({ attempt, report, text: report.text });
     this.#wake();
   }
 
@@ -77,7 +75,7 @@ export class Reports {
       return this.acknowledge(batch, answer.reports);
     } catch (e) {
       if (!(e instanceof TierqError)) throw e;
-      if (e.passing || e.status >= 500) {
+      if (!isRefusal(e)) {
         this.putBack(batch);
         return e;
       }
@@ -95,65 +93,32 @@ export class Reports {
   acknowledge(batch, answers) {
     let failed;
     batch.forEach((r, i) => {
-      const said = i < answers.length ? answers[i].error : { status: 503, detail: 'the answer lacks reports' };
-      if (!said || said.errorCode === 'LEASE_LOST') {
-        if (said) this.#w.log.info(`job ${r.job.id} is not this worker's any more: its report counts nothing`);
-        this.#w.release(r.job);
-        return;
+      const answer = Array.isArray(answers) && isObject(answers[i]) ? answers[i] : undefined;
+      if (answer?.outcome && !answer.error) return this.#w.release(r.attempt);
+      const { errorCode: code, ...said } = problemOf(answer ? answer.error : { status: 503,
+        detail: 'the answer lacks reports' });
+      if (code === 'LEASE_LOST') {
+        this.#w.log.warn(`${r.attempt.title}: the server did not take its result: ${whyLate(r.attempt)}`);
+        return this.#w.release(r.attempt);
       }
-      const e = new TierqError(`report: ${said.status} ${said.errorCode}: ${said.detail}`, said);
-      if (e.passing || e.status >= 500) {
-        failed = e;
-        this.putBack([r]);
-      } else {
-        this.#replace(r, said.detail);
-      }
+      const e = new TierqError(`report: ${said.status} ${code}: ${said.detail}`, { ...said, code });
+      if (isRefusal(e)) return this.#replace(r, said.detail);
+      failed = e;
+      return this.putBack([r]);
     });
     return failed;
   }
 
-  // Reports a permanent failure in place of a report that the server refuses: each attempt would end with such a
-  // report, of too large a result for example. If the server refuses the second report too, the lease runs out.
+  // Sends another report in place of one that the server refuses. If the server refuses that too, the lease runs out.
   #replace(r, why) {
-    this.#w.log.error(`the server refuses the report of job ${r.job.id}: ${why}`);
-    if (r.replaced) return this.#w.release(r.job);
-    const failed = { error: { message: short(`the server refused the report: ${why}`) }, permanent: true };
-    const text = JSON.stringify({ lease: r.job.inner.lease, failed });
-    this.putBack([{ job: r.job, text, single: true, replaced: true }]);
+    this.#w.log.error(`${r.attempt.title}: the server refuses the report: ${why}`);
+    if (r.replaced) return this.#w.release(r.attempt);
+    const report = standIn(r.attempt.lease, r.report, why);
+    return this.putBack([{ attempt: r.attempt, report, text: report.text, single: true, replaced: true }]);
   }
 }
 
-// Returns the report of a handler's end.
-export function reportOf(job, result, error) {
-  const { lease } = job.inner;
-  if (!error) {
-    try {
-      return `{"lease":${JSON.stringify(lease)},"completed":{"result":${JSON.stringify(result) ?? 'null'}}}`;
-    } catch (e) {
-      error = new Permanent(`result: ${e.message}`);
-    }
-  }
-  const cause = job.signal.reason;
-  return JSON.stringify({ lease, ...endOf(error, cause) });
-}
-
-function endOf(error, cause) {
-  const message = short(String(error?.message ?? error));
-  if (error instanceof Later) {
-    return { released: { delaySeconds: Math.max(Math.ceil(error.seconds), 1), ...(message && { reason: message }) } };
-  }
-  if (error instanceof Permanent) return { failed: { error: { message }, permanent: true } };
-  if (cause instanceof Stopping || cause instanceof LeaseLost) {
-    return { released: {} }; // the worker disturbed the handler, which must not cost a retry
-  }
-  if (error instanceof RetryAfter) {
-    return { failed: { error: { message }, retryAfterSeconds: Math.max(Math.ceil(error.seconds), 0) } };
-  }
-  if (error instanceof UnknownType) return { failed: { error: { message, type: 'UNKNOWN_JOB_TYPE' } } };
-  const stack = error?.stack ? short(error.stack) : undefined;
-  return { failed: { error: { message, type: error?.name ? short(String(error.name)) : undefined, stack } } };
-}
-
-function short(text) {
-  return text.slice(0, 4096);
+function whyLate({ cause }) {
+  const ended = 'the attempt had ended before';
+  return cause instanceof MaxTime || cause instanceof LeaseLost ? `${ended}: ${cause.message}` : ended;
 }

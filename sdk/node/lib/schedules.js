@@ -37,7 +37,8 @@ export const withSchedules = (Base) => class extends Base {
 
   async runSchedule(name, { idempotencyKey } = {}) {
     const headers = { 'Idempotency-Key': idempotencyKey ?? randomUUID() };
-    return (await this[ask]('run schedule', { path: `${pathOf(name)}/run`, headers, changes: true })).jobId;
+    const path = `${pathOf(name)}/run`;
+    return (await this[ask]('run schedule', { path, headers, changes: true, has: ({ jobId }) => jobId })).jobId;
   }
 
   async nextOfSchedule(name, { n, from } = {}) {

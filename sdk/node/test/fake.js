@@ -29,6 +29,17 @@ export class Fake {
   copies = new Set(); // of claims: their ids and repeats
   wrong = [];
   refusal = {}; // more members of a refusal
+  entry; // the answer to an entry of many submits; undefined: it is taken
+  mostBytes = Infinity; // of a body; a larger one is 413
+  oddBatches = []; // in place of the next answers to many submits, which are carried out
+  odd = []; // in place of the next answers to calls, which are carried out; a text is sent as it is, a function sends
+  oddly = {}; // the same, by verb
+  pulse = () => undefined; // the answer to an entry of a heartbeat; undefined: the usual one
+  leaseEnds = new Map(); // by lease
+  beaten = new Set(); // leases that were in a heartbeat
+  lapsed = []; // leases that were extended, or whose report came, after their end
+  heldMs; // of claims and heartbeats
+  hasty = false; // a claim is answered at once
   stops = []; // what to do before the server ends
   // Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is lost;
   // above, it is refused with this status.
@@ -58,8 +69,11 @@ export class Fake {
   }
 
   async serve(q, a) {
-    let body = '';
-    for await (const part of q) body += part;
+    const parts = [];
+    for await (const part of q) parts.push(part);
+    const bytes = Buffer.concat(parts);
+    const body = bytes.toString();
+    if (bytes.length > this.mostBytes) return answer(a, 413, { errorCode: 'PAYLOAD_TOO_LARGE', detail: 'too large' });
     const { pathname } = new URL(q.url, this.url);
     const verb = pathname.startsWith('/api/worker/') ? pathname.split('/').pop() : `${q.method} ${pathname}`;
     this.counts[verb] = (this.counts[verb] ?? 0) + 1;
@@ -72,6 +86,8 @@ export class Fake {
     const gone = () => a.destroyed;
     const said = serve ? await serve.call(this, JSON.parse(body), gone) : this.client(q, verb, body);
     if (fault === 1) return q.socket.destroy();
+    if (this.oddly[verb]?.length) return answer(a, 200, this.oddly[verb].shift());
+    if (this.odd.length) return answer(a, 200, this.odd.shift());
     return answer(a, 200, said);
   }
 
@@ -90,19 +106,21 @@ export class Fake {
       while (this.jobs.length && jobs.length < body.max) {
         const job = this.jobs.shift();
         this.out.set(job.lease, job);
+        this.leaseEnds.set(job.lease, Date.now() + this.leaseMs);
         this.claims.set(body.claimId, [...(this.claims.get(body.claimId) ?? []), job.lease]);
         jobs.push(job);
       }
-      if (jobs.length || Date.now() > end || this.state === 'terminate' || gone()) break;
+      if (jobs.length || this.hasty || Date.now() > end || this.state === 'terminate' || gone()) break;
       await sleep(2);
     }
-    return { state: this.state, retryAfterMs: 0, reported, jobs };
+    return { state: this.state, retryAfterMs: 0, reported, heldMs: this.heldMs, jobs };
   }
 
   // Takes reports. The first one of a lease counts, and a repeat gets the same answer.
   end(reports) {
     return reports.map((entry) => {
       if (this.words[entry.lease] === 'LOST') return { error: { status: 409, errorCode: 'LEASE_LOST' } };
+      this.seen(entry.lease, Infinity);
       const before = this.ends.get(entry.lease);
       if (before && JSON.stringify(before) !== JSON.stringify(entry)) this.wrong.push([before, entry]);
       this.ends.set(entry.lease, entry);
@@ -116,12 +134,17 @@ export class Fake {
 
   heartbeat(body) {
     this.most = Math.max(this.most, body.leases.length);
-    const leases = body.leases.map(({ lease, save, checkpoint, progress }) => {
+    const leases = body.leases.map((entry) => {
+      const { lease, save, checkpoint, progress } = entry;
+      this.seen(lease, this.leaseMs);
+      this.beaten.add(lease);
+      const said = this.pulse(entry);
+      if (said) return said;
       if (progress) (this.tells[lease] ??= []).push(progress);
       if (save) (this.saved[lease] ??= []).push([save, checkpoint]);
       return { word: this.words[lease] ?? 'OK', leaseForMs: this.leaseMs };
     });
-    return { state: this.state, leases };
+    return { state: this.state, leases, heldMs: this.heldMs };
   }
 
   // Keeps the lines of logs; a repeat adds none twice. After the report of a lease there must be no lines.
@@ -158,10 +181,10 @@ export class Fake {
     if (/\/submit(\/batch)?$/.test(verb)) this.bodies.push(JSON.parse(body));
     if (verb.endsWith('/submit')) return { apiResponseData: { jobId: idOf(q.headers['idempotency-key']) } };
     if (verb.endsWith('/submit/batch')) {
-      return {
-        apiResponseData: JSON.parse(body).map(({ type, idempotencyKey }) => type === 'NONE'
-          ? { errorCode: 'UNKNOWN_JOB_TYPE', detail: 'there is no such type' } : { jobId: idOf(idempotencyKey) }),
-      };
+      const answers = JSON.parse(body).map((entry) => entry.type === 'NONE'
+        ? { errorCode: 'UNKNOWN_JOB_TYPE', detail: 'there is no such type' }
+        : this.entry?.(entry) ?? { jobId: idOf(entry.idempotencyKey) });
+      return this.oddBatches.length ? this.oddBatches.shift() : { apiResponseData: answers };
     }
     if (verb.endsWith('/logs')) {
       this.bodies.push(q.url);
@@ -172,6 +195,12 @@ export class Fake {
       return { apiResponseData: { jobId: 'job-0', jobTier: 'PAID', type: 'RESIZE', ...said } };
     }
     return { jobId: 'job-0', status: 'CANCELLED' };
+  }
+
+  // Sees that a lease is extended, or with a report ends. One that had run out by then is lapsed.
+  seen(lease, left) {
+    if (Date.now() > this.leaseEnds.get(lease) + 20) this.lapsed.push(lease);
+    this.leaseEnds.set(lease, Date.now() + left);
   }
 
   // Waits for the report of a job, and returns it without its lease.
@@ -189,6 +218,7 @@ export class Fake {
 }
 
 function answer(a, status, said) {
+  if (typeof said === 'function') return said(a);
   a.writeHead(status, { 'Content-Type': 'application/json' });
-  a.end(JSON.stringify(said));
+  a.end(typeof said === 'string' ? said : JSON.stringify(said));
 }

@@ -2,23 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Later, Permanent, RetryAfter, TierqError, Worker } from '../index.js';
 import { Fake, sleep } from './fake.js';
+import { ends, silent as log, start } from './start.js';
 
-const log = { info() {}, warn() {}, error() {} };
 const double = ({ width }) => ({ width: 2 * width });
-const ends = (payload, { signal }) => new Promise((_, reject) => {
-  if (signal.aborted) reject(signal.reason);
-  signal.addEventListener('abort', () => reject(signal.reason));
-});
-
-// Runs a worker until the test ends; it returns a function that stops it at once.
-function start(fake, handlers, options) {
-  const worker = new Worker(fake.url, ['pictures'], { log, ...options });
-  for (const [type, fn] of Object.entries(handlers)) worker.handle(type, fn);
-  const ended = worker.run({ signals: false });
-  const stop = () => (worker.stop(), ended);
-  fake.stops.push(stop);
-  return stop;
-}
 
 test('jobs run, and each has its own result', async (t) => {
   const fake = await Fake.start(t);
@@ -70,7 +56,7 @@ test('what a handler throws', async (t) => {
 
 test('heartbeats, a cancel, a lost lease, and no answers', async (t) => {
   const fake = await Fake.start(t);
-  fake.leaseMs = 600;
+  fake.leaseMs = 2400;
   fake.words['lease-lost'] = 'LOST';
   for (const id of ['a', 'b', 'c', 'lost']) fake.add(id, 'WAIT', {});
   const causes = {};
@@ -95,7 +81,7 @@ test('the maximum processing time', async (t) => {
   const fake = await Fake.start(t);
   fake.add('long', 'WAIT', {}, { endsInMs: 200 });
   start(fake, { WAIT: ends });
-  assert.equal((await fake.reported('long')).failed.error.type, 'MaxTime');
+  assert.equal((await fake.reported('long')).failed.error.type, 'MAX_TIME_EXCEEDED');
 });
 
 test('checkpoints', async (t) => {

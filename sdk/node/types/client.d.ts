@@ -30,7 +30,12 @@ export class Client {
    * means that it was not.
    */
   submit(tier: Tier, type: string, payload?: unknown, options?: SubmitOptions): Promise<string>;
-  /** Submits many jobs, 1000 a call, and returns for each its id or the error that refused it. */
+  /**
+   * Submits many jobs, in calls of at most 1000 jobs and 15 MiB, and returns for each, in order, its id or its error.
+   * A job that is refused for now, or whose answer was lost, is submitted again with the same key, as often as a submit
+   * alone is tried; its error is an OutcomeUnknown if it may have been accepted. It rejects, with nothing sent, only if
+   * a job is no JSON or has an unknown option.
+   */
   submitMany(tier: Tier, jobs: Submission[]): Promise<(string | TierqError)[]>;
   /** Returns the state of a job. */
   poll<Result = unknown>(jobId: string): Promise<Poll<Result>>;

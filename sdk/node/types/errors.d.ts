@@ -4,7 +4,7 @@ import type { Poll } from './jobs.js';
 
 /** A call was refused, or not answered. A refusal means that nothing was done, except OutcomeUnknown. */
 export class TierqError extends Error {
-  /** 0 without an answer. */
+  /** 0 without an answer. Of an entry of submitMany: as if that was submitted alone. */
   readonly status: number;
   /** The server's errorCode. */
   readonly code: string;
@@ -49,17 +49,26 @@ export class BatchStuck extends TierqError {
 }
 
 /** Thrown by a handler: the job becomes a dead letter at once, whatever retries are left. */
-export class Permanent extends Error {}
+export class Permanent extends Error {
+  /** A text, or an error whose message is used. */
+  constructor(error?: unknown);
+}
 
-/** Thrown by a handler: the attempt fails, which costs a retry, and the next one is at least seconds away. */
+/**
+ * Thrown by a handler: the attempt fails, which costs a retry, and the next one is at least seconds away, 0 to 86,400.
+ * What is outside is cut to these bounds; what is no number leaves the wait to the tier, and the message says so.
+ */
 export class RetryAfter extends Error {
-  constructor(seconds: number, message?: string);
+  constructor(seconds: number, error?: unknown);
   readonly seconds: number;
 }
 
-/** Thrown by a handler: the job goes back for seconds, at least one, without spending a retry. */
+/**
+ * Thrown by a handler: the job goes back for seconds, 1 to 31,536,000, without spending a retry. What is outside is cut
+ * to these bounds; what is no number is a failed attempt. The reason is cut at 512 bytes.
+ */
 export class Later extends Error {
-  constructor(seconds: number, reason?: string);
+  constructor(seconds: number, reason?: unknown);
   readonly seconds: number;
 }
 
@@ -72,7 +81,7 @@ export class LeaseLost extends Stopped {}
 /** A user cancelled the job. */
 export class Cancelled extends Stopped {}
 
-/** The maximum processing time is over. */
+/** The maximum processing time is over. If the attempt fails then, the server counts it as MAX_TIME_EXCEEDED. */
 export class MaxTime extends Stopped {}
 
 /** The worker stops: the job goes back to its queue, no retry spent. */

@@ -33,25 +33,33 @@ export interface Job<Payload = unknown, Checkpoint = unknown> {
   readonly checkpoint?: Checkpoint;
   readonly traceId?: string;
   readonly traceparent?: string;
-  /** Aborted when the handler should end; its reason is a LeaseLost, Cancelled, MaxTime or Stopping. */
+  /**
+   * Aborted when the handler should end. Its reason is a LeaseLost, Cancelled, MaxTime or Stopping, whose message says
+   * why. A handler that goes on keeps its slot.
+   */
   readonly signal: AbortSignal;
   /**
-   * Stores the progress, any JSON of at most 16 KiB, in place of the checkpoint before. After that a later attempt of
-   * the same generation finds it in checkpoint, whatever becomes of this process. The error is the signal's reason.
+   * Stores the progress in place of the checkpoint before. After that a later attempt of the same generation finds it
+   * in checkpoint, whatever becomes of this process. It throws at once if the progress is no JSON of at most 16 KiB and
+   * 32 levels, or has a number that is not finite; lone surrogates become U+FFFD. The promise fails with a TierqError
+   * if the server refuses the checkpoint, and otherwise with the signal's reason; a handler need not wait for it. No
+   * error costs more than the attempt of this handler.
    */
   save(progress: Checkpoint): Promise<void>;
   /**
-   * Says how far the handler is: done of total, in units of its own, and a note of at most 200 bytes; total 0: the
-   * handler does not know. The next heartbeat takes the last one along, and all who ask for the job see it. It never
-   * waits, and fails no attempt.
+   * Says how far the handler is: done of total, in units of its own, and a note, cut at 200 bytes; total 0: the handler
+   * does not know. All who ask for the job see it within about a second; a worker sends at most one call a second
+   * because of progress. It never waits, throws nothing, and fails no attempt: numbers become whole ones from 0 to
+   * 2^53-1.
    */
   progress(done: number, total?: number, note?: string): void;
   /**
    * Adds lines to the job's log, which users read; the worker's log gets them, too. The lines are sent about a second
-   * later, and before the job's report. A line never waits for the server, and fails no attempt: what does not fit is
-   * lost, and the log says how many lines. A text is cut at 4 KiB; attrs that do not fit beside it are left out.
+   * later, and before the job's report. A line never waits for the server, throws nothing, and fails no attempt: what
+   * does not fit is lost, and the log says how many lines. A text is cut at 4 KiB. attrs that do not fit after it are
+   * left out, as are members of attrs that are no JSON.
    */
-  readonly log: Record<'info' | 'warn' | 'error', (text: string, attrs?: object) => void>;
+  readonly log: Record<'info' | 'warn' | 'error', (text: unknown, attrs?: object) => void>;
   /** The flow whose job it is. */
   readonly flowId?: string;
   /** Returns what the jobs that it waited for in its flow left behind, by name. */
@@ -73,7 +81,10 @@ export interface WorkerOptions {
   concurrency?: number;
   /** Only jobs of these tiers, whose priorities must follow each other. */
   tiers?: Tier[];
-  /** How long a job stays the worker's without a heartbeat, 5 to 3600 s; by default 30. */
+  /**
+   * How long a job stays the worker's without a heartbeat, 5 to 3600 s. The default follows the job's tier: its
+   * heartbeat timeout, at least 5 s (PUBLIC 5, UNPAID 6, PAID 15 s).
+   */
   lease?: number;
   /** For how many ms run waits for the running handlers when it ends; by default 25,000. */
   drain?: number;
@@ -81,7 +92,12 @@ export interface WorkerOptions {
   name?: string;
   /** The program's version, for operators: 1 to 64 visible ASCII characters. */
   version?: string;
-  /** By default console. */
+  /**
+   * false: claims and heartbeats are made from the event loop, with the program's own fetch. A handler that blocks the
+   * event loop for as long as the lease then loses its job.
+   */
+  thread?: boolean;
+  /** By default console. What it throws is ignored. */
   log?: Pick<Console, 'info' | 'warn' | 'error'>;
 }
 
@@ -89,14 +105,18 @@ export interface WorkerOptions {
  * Claims jobs of some queues, runs their handlers, and reports how each ended. It keeps the jobs that it holds by
  * heartbeats, all in one call; reports travel with the next claim; every call is repeated until it is answered, and the
  * server counts it once. A job may run more than once: use its id as the key of its side effects.
+ *
+ * Whatever a handler returns, throws, saves or logs costs at most its own attempt. Claims and heartbeats are made from
+ * a thread, so a handler that blocks the event loop loses no lease; its signal is not aborted while it blocks.
  */
 export class Worker {
   constructor(url: string | undefined, queues: string[], options?: WorkerOptions);
   readonly name: string;
   /**
-   * Makes fn the handler of a job type. What it returns, any JSON, is the job's result. An error fails the attempt, and
-   * the tier decides whether there is another; Permanent, RetryAfter and Later ask for something else. Jobs of types
-   * without a handler go back to their queue.
+   * Makes fn the handler of a job type. What it returns, any JSON, is the job's result; lone surrogates in it become
+   * U+FFFD, and what is no JSON fails the job. An error fails the attempt, and the tier decides whether there is
+   * another; Permanent, RetryAfter and Later ask for something else. Jobs of types without a handler go back to their
+   * queue.
    */
   handle<Payload = any, Result = unknown>(
     type: string, fn: (payload: Payload, job: Job<Payload>) => Result | Promise<Result>): this;
@@ -104,7 +124,8 @@ export class Worker {
    * Claims and runs jobs until stop is called, or SIGTERM or SIGINT comes. Then it claims nothing more, and waits for
    * the running handlers. After that it aborts the signals of the handlers that still run: the job of a handler that
    * throws then goes back to its queue, at no cost. A handler that goes on keeps its job until the lease is over. The
-   * error is the server's refusal of the first claim.
+   * error is the server's refusal of the first claim, or that for ten seconds no such queue was declared; it says then
+   * what to type.
    */
   run(options?: { signals?: boolean }): Promise<void>;
   /** Ends run. */

@@ -31,6 +31,11 @@ class Fake:
         # Decides what becomes of the nth call of a verb: 0, it is answered; 1, it is carried out and its answer is
         # lost; above, it is refused with this status.
         self.fault = lambda verb, n, body: 0
+        # Gives the nth call of a verb, which is not carried out then, another answer: bytes, or a status and bytes.
+        self.odd = lambda verb, n, body: None
+        self.refuse = lambda entry: None  # the error in the answer to an entry of a heartbeat
+        self.hold = 0.0  # seconds that a heartbeat is held
+        self.beats = []  # the entries of all heartbeats
         self.wrong = []
         self.refusal = {}  # more members of a refusal
         self.bodies = []  # of submits and batches
@@ -38,7 +43,7 @@ class Fake:
         fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+            protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
             def do_POST(self):
                 fake.serve(self)
@@ -80,6 +85,9 @@ class Fake:
             if verb == "claim":
                 self.numbered(json.loads(body))
             fault = self.fault(verb, self.counts[verb], body)
+            odd = self.odd(verb, self.counts[verb], body)
+        if odd is not None:
+            return self.raw(request, *(odd if isinstance(odd, tuple) else (200, odd)))
         if fault > 1:
             said = {"status": fault, "errorCode": "REFUSED", "detail": "by the test", **self.refusal}
             return self.answer(request, fault, said)
@@ -95,7 +103,9 @@ class Fake:
         return self.answer(request, status, said)
 
     def answer(self, request, status, said):
-        text = json.dumps(said).encode()
+        self.raw(request, status, json.dumps(said).encode())
+
+    def raw(self, request, status, text):
         request.send_response(status)
         request.send_header("Content-Length", str(len(text)))
         request.end_headers()
@@ -113,7 +123,8 @@ class Fake:
             self.carried += len(body.get("reports", []))
             reported = self.end(body.get("reports", []))
             jobs = [self.out[lease] for lease in self.claims.get(body["claimId"], []) if lease not in self.ends]
-        end = time.monotonic() + body["wait"]
+        began = time.monotonic()
+        end = began + body["wait"]
         while not jobs:
             with self.lock:
                 while self.jobs and len(jobs) < body["max"]:
@@ -124,7 +135,8 @@ class Fake:
                 if jobs or time.monotonic() > end or self.state == "terminate":
                     break
             time.sleep(0.002)
-        return {"state": self.state, "retryAfterMs": 0, "reported": reported, "jobs": jobs}
+        return {"state": self.state, "retryAfterMs": 0, "reported": reported, "jobs": jobs,
+                "heldMs": int((time.monotonic() - began) * 1000)}
 
     def end(self, reports):
         """Takes reports. The first one of a lease counts, and a repeat gets the same answer."""
@@ -145,16 +157,21 @@ class Fake:
             return {"reports": self.end(body["reports"])}
 
     def heartbeat(self, body):
+        time.sleep(self.hold)
         with self.lock:
+            self.beats.append(body["leases"])
             self.most = max(self.most, len(body["leases"]))
             pulses = []
             for entry in body["leases"]:
                 if "progress" in entry:
                     self.tells.setdefault(entry["lease"], []).append(entry["progress"])
-                if "save" in entry:
+                error = self.refuse(entry)
+                if "save" in entry and not error:
                     self.saved.setdefault(entry["lease"], []).append((entry["save"], entry["checkpoint"]))
                 pulses.append({"word": self.words.get(entry["lease"], "OK"), "leaseForMs": self.lease_ms})
-            return {"state": self.state, "leases": pulses}
+                if error:
+                    pulses[-1]["error"] = error
+            return {"state": self.state, "leases": pulses, "heldMs": int(self.hold * 1000)}
 
     def log(self, body):
         """Keeps the lines of logs; a repeat adds none twice. After the report of a lease there must be no lines."""
@@ -199,7 +216,8 @@ class Fake:
                     if entry["type"] == "NONE":
                         answers.append({"errorCode": "UNKNOWN_JOB_TYPE", "detail": "there is no such type"})
                     else:
-                        answers.append({"jobId": self.keys.setdefault(entry["idempotencyKey"], "job-%d" % len(self.keys))})
+                        id = self.keys.setdefault(entry["idempotencyKey"], "job-%d" % len(self.keys))
+                        answers.append({"jobId": id})
                 return 202, {"apiResponseData": answers}
             if verb.endswith("/logs"):
                 self.bodies.append(request.path)

@@ -1,13 +1,9 @@
 import logging
 import threading
+import time
 import unittest
 
-from tierq import Worker
-from .fake import Fake
-
-SILENT = logging.getLogger("tierq-test")
-SILENT.addHandler(logging.NullHandler())
-SILENT.propagate = False
+from .case import WorkerCase
 
 
 class NoText:
@@ -15,24 +11,7 @@ class NoText:
         raise TypeError("no text")
 
 
-class TellTest(unittest.TestCase):
-    def setUp(self):
-        self.fake = Fake(self)
-
-    def start(self, handlers, logger=SILENT):
-        worker = Worker(self.fake.url, ["pictures"], logger=logger)
-        for type, fn in handlers.items():
-            worker.handle(type, fn)
-        thread = threading.Thread(target=worker.run, daemon=True)
-        thread.start()
-
-        def stop():
-            worker.stop()
-            thread.join(20)
-            self.assertFalse(thread.is_alive())
-
-        self.addCleanup(stop)
-
+class TellTest(WorkerCase):
     def test_away(self):
         """Lines that the server cannot store now, beside those of another job, are sent again."""
         self.fake.away = {"lease-a": 2}
@@ -65,30 +44,38 @@ class TellTest(unittest.TestCase):
         self.fake.add("j", "PAGES", {})
         self.fake.add("quiet", "QUIET", {})
         with self.assertLogs("tierq-own", "INFO") as own:
-            self.start({"PAGES": pages, "QUIET": lambda p, j: 2}, logging.getLogger("tierq-own"))
+            self.start({"PAGES": pages, "QUIET": lambda p, j: 2}, logger=logging.getLogger("tierq-own"))
             self.assertEqual(self.fake.reported("j"), {"completed": {"result": 1}})
             self.assertEqual(self.fake.reported("quiet"), {"completed": {"result": 2}})
         self.assertEqual(self.fake.logs, {"lease-j": {
             1: ("INFO", "one", {"n": 1, "big": 2.0, "error": "'no page'"}), 2: ("WARN", "\u00fc" * 2048, None),
-            3: ("ERROR", "cut ? here", {"a": "?"}), 4: ("INFO", "no JSON", None)}})
+            3: ("ERROR", "cut \ufffd here", {"a": "\ufffd"}), 4: ("INFO", "no JSON", None)}})
         self.assertEqual(self.fake.tells["lease-j"][-1], {"step": 2, "done": 9, "total": 9, "note": "x" * 199})
         self.assertEqual(list(self.fake.tells), ["lease-j"])
         self.assertIn("job j: one", own.output[0])
 
-    def test_progress_makes_no_heartbeats(self):
-        self.fake.lease_ms = 1500
+    def test_progress(self):
+        """Progress is sent within a second or so, by at most one heartbeat a second."""
         release = threading.Event()
         self.addCleanup(release.set)
+        began = []
 
         def pages(payload, job):
-            for n in range(1, 1001):
-                job.progress(n)
+            began.append(time.monotonic())
+            while time.monotonic() < began[0] + 2.5:
+                job.progress(int(1000 * (time.monotonic() - began[0])))
+                time.sleep(0.002)
+            job.progress(9999)
             release.wait(20)
 
         self.fake.add("j", "PAGES", {})
         self.start({"PAGES": pages})
-        self.fake.until("two heartbeats", lambda: self.fake.counts.get("heartbeat", 0) >= 2)
-        self.assertEqual(self.fake.tells["lease-j"], [{"step": 1000, "done": 1000}])
+        tells = self.fake.tells
+        self.fake.until("the first", lambda: "lease-j" in tells)
+        self.assertLess(time.monotonic() - began[0], 1.0)
+        self.fake.until("the last", lambda: tells["lease-j"][-1]["done"] == 9999)
+        self.assertLess(time.monotonic() - began[0], 2.5 + 1.5)
+        self.assertLessEqual(self.fake.counts["heartbeat"], 5)
         release.set()
         self.fake.reported("j")
 

@@ -1,40 +1,16 @@
-import logging
 import threading
 import time
 import unittest
 
-from tierq import LeaseLost, Later, MaxTime, Permanent, RetryAfter, TierqError, Worker
-from .fake import Fake
-
-SILENT = logging.getLogger("tierq-test")
-SILENT.addHandler(logging.NullHandler())
-SILENT.propagate = False
+from tierq import Later, Permanent, RetryAfter, TierqError, Worker
+from .case import WorkerCase
 
 
 def double(payload, job):
     return {"width": payload["width"] * 2}
 
 
-class WorkerTest(unittest.TestCase):
-    def setUp(self):
-        self.fake = Fake(self)
-
-    def start(self, handlers, **options):
-        """Runs a worker until the test ends; it returns a function that stops it at once."""
-        worker = Worker(self.fake.url, ["pictures"], logger=SILENT, **options)
-        for type, fn in handlers.items():
-            worker.handle(type, fn)
-        thread = threading.Thread(target=worker.run, daemon=True)
-        thread.start()
-
-        def stop():
-            worker.stop()
-            thread.join(20)
-            self.assertFalse(thread.is_alive())
-
-        self.addCleanup(stop)
-        return stop
-
+class WorkerTest(WorkerCase):
     def test_run(self):
         for n in range(300):
             self.fake.add(str(n), "RESIZE", {"width": n})
@@ -96,7 +72,7 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(self.fake.reported("typo")["failed"]["error"]["type"], "UNKNOWN_JOB_TYPE")
 
     def test_heartbeats(self):
-        self.fake.lease_ms = 600
+        self.fake.lease_ms = 2400
         self.fake.words["lease-lost"] = "LOST"
         causes = {}
 
@@ -123,7 +99,7 @@ class WorkerTest(unittest.TestCase):
     def test_max_time(self):
         self.fake.add("long", "WAIT", {}, endsInMs=200)
         self.start({"WAIT": lambda payload, job: job.wait(60)})
-        self.assertEqual(self.fake.reported("long")["failed"]["error"]["type"], "MaxTime")
+        self.assertEqual(self.fake.reported("long")["failed"]["error"]["type"], "MAX_TIME_EXCEEDED")
 
     def test_checkpoint(self):
         self.fake.fault = lambda verb, n, body: 1 if verb == "heartbeat" and n == 1 else 0
@@ -159,7 +135,8 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(self.fake.reported("a"), {"completed": {"result": "a"}})
         self.assertEqual(self.fake.reported("b"), {"completed": {"result": "b"}})
         failed = self.fake.reported("large")["failed"]
-        self.assertEqual(failed, {"error": {"message": "the server refused the report: by the test"}, "permanent": True})
+        refused = {"message": "the server refused the report: by the test"}
+        self.assertEqual(failed, {"error": refused, "permanent": True})
 
     def test_stop(self):
         running, release = threading.Semaphore(0), threading.Event()
@@ -201,7 +178,7 @@ class WorkerTest(unittest.TestCase):
 
     def test_terminate(self):
         self.fake.state = "terminate"
-        worker = Worker(self.fake.url, ["pictures"], logger=SILENT)
+        worker = Worker(self.fake.url, ["pictures"], logger=self.logger)
         worker.handle("WAIT")(double)
         worker.run()
         self.assertEqual(self.fake.counts["claim"], 1)
@@ -210,7 +187,7 @@ class WorkerTest(unittest.TestCase):
 
     def test_refused(self):
         self.fake.fault = lambda verb, n, body: 403
-        worker = Worker(self.fake.url, ["pictures"], logger=SILENT)
+        worker = Worker(self.fake.url, ["pictures"], logger=self.logger)
         worker.handle("WAIT", double)
         with self.assertRaisesRegex(TierqError, "403 REFUSED: by the test"):
             worker.run()

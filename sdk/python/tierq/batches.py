@@ -6,7 +6,7 @@ import uuid
 from typing import Any, Dict, Iterator, Optional, Sequence
 from urllib.parse import quote
 
-from .caller import Caller, query_of, until
+from .caller import Caller, having, query_of, until
 from .errors import BatchStuck
 
 
@@ -30,11 +30,11 @@ class Batches(Caller):
             body["jobs"] = list(jobs)
         if sealed:
             body["sealed"] = True
-        return self._call("create batch", "POST", "/api/batches", body, headers, changes=True)
+        return self._call("create batch", "POST", "/api/batches", body, headers, changes=True, take=having("batchId"))
 
     def batch(self, batch_id: str) -> Dict[str, Any]:
         """Returns a batch: a dict with batchId, name, state, round and the counts."""
-        return self._call("batch", "GET", _path(batch_id), None, {})
+        return self._call("batch", "GET", _path(batch_id), None, {}, take=having("state"))
 
     def batches(self) -> Iterator[Dict[str, Any]]:
         """Yields the caller's own batches, or with an operator's key all, the latest first."""
@@ -74,7 +74,8 @@ class Batches(Caller):
         cursor = None
         while True:
             path = _path(batch_id) + "/cancel" + query_of({"cursor": cursor})
-            page = self._call("cancel batch", "POST", path, None, {}, changes=True)
+            page = self._call("cancel batch", "POST", path, None, {}, changes=True,
+                              take=having("cancelled", "asked", "next"))
             done["cancelled"] += page["cancelled"]
             done["asked"] += page["asked"]
             cursor = page["next"]

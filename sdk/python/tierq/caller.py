@@ -9,6 +9,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, Optional
 from urllib.parse import urlencode
 
+from .answers import Answer, taken
 from .connection import Address, Connection, pause, refusal
 from .errors import OutcomeUnknown, TierqError, Unavailable
 
@@ -31,42 +32,61 @@ class Caller:
             conn.close()
 
     def _call(self, verb: str, method: str, path: str, body: Any, headers: Dict[str, str], *, changes: bool = False,
-              once: bool = False, hold: float = 0.0) -> Any:
-        """Makes a call, and returns the JSON of the answer, None if it has none.
+              once: bool = False, hold: float = 0.0, take: Optional[Callable[[Any], Any]] = None,
+              tries: Optional[int] = None) -> Any:
+        """Makes a call, and returns what take finds in the answer, which is None if it has no JSON.
 
-        changes: the call changes something. once: a repeat would be misunderstood, so after a lost answer there is no
-        other try. hold: for so many seconds the server may hold its answer.
+        body is a value, or bytes of JSON. changes: the call changes something. once: a repeat would be misunderstood,
+        so after a lost answer there is no other try. hold: for how many seconds the server may hold its answer. tries:
+        other ones than the client's.
         """
         if not hasattr(self._own, "conn"):
             self._own.conn = Connection(self._to)
-        text = None if body is None else json.dumps(body).encode()
-        unknown, job_id = False, None
-        for made in range(1, self._tries + 1):
+        text = body if body is None or type(body) is bytes else json.dumps(body, allow_nan=False).encode()
+        unknown, job_id, tries = False, None, tries or self._tries
+        for made in range(1, tries + 1):
             try:
                 status, got, said = self._own.conn.call(method, path, text, self._timeout + hold, headers)
                 if status < 300:
-                    return json.loads(said) if status != 204 else None
+                    answer = Answer(b"null" if status == 204 else said, verb)
+                    return taken(answer, verb, status, take or _same, OutcomeUnknown if changes else TierqError)
                 e = refusal(verb, status, got, said)
-            except ValueError as bad:
-                e = Unavailable("%s: the answer is not understood: %s" % (verb, bad))
             except Unavailable as away:
                 e = away
             unknown = unknown or changes and (e.status == 0 or e.status >= 500 and e.status not in (501, 503))
             job_id = e.job_id or job_id
-            if not e.passing or made == self._tries or once and unknown:
+            if not e.passing or made == tries or once and unknown:
                 raise _error(e, unknown, job_id)
-            time.sleep(pause(made + 1, e))
+            self._rest(made + 1, e)
         raise AssertionError("not reached")
+
+    def _rest(self, failures: int, e: TierqError) -> None:
+        time.sleep(pause(failures, e))
 
     def _pages(self, verb: str, path: str, asked: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
         """Yields the items of a list, page by page."""
         cursor = None
         while True:
-            page = self._call(verb, "GET", path + query_of({**asked, "cursor": cursor}), None, {})
-            yield from page["items"]
-            if not page["next"] or page["next"] == cursor:
+            items, after = self._call(verb, "GET", path + query_of({**asked, "cursor": cursor}), None, {},
+                                      take=lambda page: (list(page["items"]), page["next"]))
+            yield from items
+            if not after or after == cursor:
                 return
-            cursor = page["next"]
+            cursor = after
+
+
+def having(*names: str) -> Callable[[Any], Any]:
+    """Returns a function that returns an answer which has these members; the error is a LookupError or TypeError."""
+    def take(answer: Any) -> Any:
+        for name in names:
+            answer[name]
+        return answer
+
+    return take
+
+
+def _same(answer: Any) -> Any:
+    return answer
 
 
 def _error(e: TierqError, unknown: bool, job_id: Optional[str]) -> TierqError:

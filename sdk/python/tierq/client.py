@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, Optional
 from urllib.parse import quote
 
 from .batches import Batches
+from .bulk import Bulk, job_of
 from .caller import HOLD
-from .errors import JobCancelled, JobExpired, JobFailed, OutcomeUnknown, TierqError
+from .errors import JobCancelled, JobExpired, JobFailed
 from .flows import Flows
 from .joblogs import Logs
 from .schedules import Schedules
-
-MOST_BATCH = 1000
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,13 @@ class Poll:
         return self.status in ("COMPLETED", "FAILED", "CANCELLED", "EXPIRED")
 
 
+def _id_of(said: Dict[str, Any]) -> str:
+    job_id = said["apiResponseData"]["jobId"]
+    if type(job_id) is not str:
+        raise TypeError("a jobId")
+    return job_id
+
+
 def _poll_of(d: Dict[str, Any]) -> Poll:
     return Poll(d["jobId"], d["currentJobStatus"], d.get("jobTier", ""), d.get("type", ""), d.get("retryCount", 0),
                 d.get("maxRetries", 0), d.get("arrivedAt"), d.get("firstTriedAt"), d.get("completedAt"), d.get("runAt"),
@@ -53,12 +59,13 @@ def _poll_of(d: Dict[str, Any]) -> Poll:
                 d.get("traceId"), d.get("expiresAt"), d.get("progress"))
 
 
-class Client(Batches, Flows, Logs, Schedules):
+class Client(Batches, Bulk, Flows, Logs, Schedules):
     """Calls one server, or several behind one address. Any number of threads may use it; each has its connection.
 
     url and key default to the variables TIERQ_URL and TIERQ_KEY. timeout, in seconds, is that of each try. A call is
     tried tries times after a lost reply, 429, 502, 503 and 504. A submit has an Idempotency-Key, so that a repeat never
-    makes a second job.
+    makes a second job. An answer with an integer of more digits than Python reads (4300 by default, see
+    sys.set_int_max_str_digits) is a TierqError with the code INTEGER_TOO_LONG.
     """
 
     def submit(self, tier: str, type: str, payload: Any = None, *, idempotency_key: Optional[str] = None,
@@ -74,36 +81,14 @@ class Client(Batches, Flows, Logs, Schedules):
         UNIQUE_TAKEN and the holder's job_id. The error is OutcomeUnknown if the job may have been accepted; any other
         means that it was not.
         """
-        body = _job(type, payload, options)
+        body = job_of(type, payload, options)
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         path = "/%s/submit" % quote(tier.lower(), safe="")
-        answer = self._call("submit", "POST", path, body, headers, changes=True)
-        return answer["apiResponseData"]["jobId"]
-
-    def submit_many(self, tier: str, jobs: Sequence[Dict[str, Any]]) -> List[Union[str, TierqError]]:
-        """Submits many jobs, 1000 a call, and returns for each its id or the error that refused it.
-
-        A job is a dict with type, payload, idempotency_key and the options of submit.
-        """
-        results: List[Union[str, TierqError]] = []
-        for first in range(0, len(jobs), MOST_BATCH):
-            entries = []
-            for job in jobs[first:first + MOST_BATCH]:
-                options = {k: v for k, v in job.items() if k not in ("type", "payload", "idempotency_key")}
-                entry = _job(job["type"], job.get("payload"), options)
-                entry["idempotencyKey"] = job.get("idempotency_key") or str(uuid.uuid4())
-                entries.append(entry)
-            path = "/%s/submit/batch" % quote(tier.lower(), safe="")
-            try:
-                answer = self._call("submit", "POST", path, entries, {}, changes=True)
-            except TierqError as e:
-                results += [e] * len(entries)
-                continue
-            results += [_entry(d) for d in answer["apiResponseData"]]
-        return results
+        return self._call("submit", "POST", path, body, headers, changes=True,
+                          take=_id_of)
 
     def poll(self, job_id: str) -> Poll:
-        """Returns the state of a job."""
+        """Returns the state of a job. It raises a TierqError if its result cannot be read, see Client."""
         return self._poll(job_id, 0)
 
     def wait(self, job_id: str, timeout: Optional[float] = None) -> Poll:
@@ -132,40 +117,12 @@ class Client(Batches, Flows, Logs, Schedules):
 
     def cancel(self, job_id: str) -> str:
         """Cancels a job, and returns its status: CANCELLED, or PROCESSING while its worker has yet to be told."""
-        return self._call("cancel", "DELETE", "/api/jobs/" + quote(job_id, safe=""), None, {}, changes=True)["status"]
+        return self._call("cancel", "DELETE", "/api/jobs/" + quote(job_id, safe=""), None, {}, changes=True,
+                          take=lambda said: said["status"])
 
     def _poll(self, job_id: str, hold: float) -> Poll:
         path = "/result/poll?jobId=" + quote(job_id, safe="")
         if hold:
             path += "&wait=%dms" % (hold * 1000)
-        return _poll_of(self._call("poll", "GET", path, None, {}, hold=hold)["apiResponseData"])
+        return self._call("poll", "GET", path, None, {}, hold=hold, take=lambda said: _poll_of(said["apiResponseData"]))
 
-
-OPTIONS = {
-    "queue": "queue", "delay_seconds": "delaySeconds", "run_at": "runAt", "expires_in": "expiresIn",
-    "expires_at": "expiresAt",
-    "max_retries": "maxRetries",
-    "max_processing_seconds": "maxProcessingSeconds", "callback_url": "callbackUrl",
-    "unique": "unique", "key": "key", "batch": "batch",
-}
-
-
-def _job(type: str, payload: Any, options: Dict[str, Any]) -> Dict[str, Any]:
-    body: Dict[str, Any] = {"type": type}
-    if payload is not None:
-        body["payload"] = payload
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise TypeError("a submit has no option %s" % name)
-        if value is not None:
-            body[OPTIONS[name]] = value
-    return body
-
-
-def _entry(d: Dict[str, Any]) -> Union[str, TierqError]:
-    code = d.get("errorCode")
-    if not code:
-        return d["jobId"]
-    kind = OutcomeUnknown if code == "OUTCOME_UNKNOWN" else TierqError
-    return kind("submit: %s: %s" % (code, d.get("detail")), code=code, detail=d.get("detail") or "",
-                job_id=d.get("jobId"), errors=d.get("errors"))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import re
 import selectors
 import socket
 import ssl
+import time
 from typing import Any, Dict, Optional, Tuple
 from urllib.parse import urlsplit
 
 from .errors import TierqError, Unavailable
+from .texts import text_of
 
 # An answer's bytes: a claim has up to 16 MiB of payloads, and as much of checkpoints.
 MOST_ANSWER = 64 << 20
+PART = 1 << 16  # of them that have to come within a timeout
 
 
 class Address:
@@ -27,6 +31,8 @@ class Address:
         self.host, self.port, self.tls = parts.hostname, parts.port, parts.scheme == "https"
         self.prefix = parts.path.rstrip("/")
         self.headers = {"Content-Type": "application/json", "User-Agent": "tierq-python"}
+        if key and not re.fullmatch(r"[!-~]+", key):
+            raise ValueError("the key must be visible ASCII characters, without spaces and line ends")
         if key:
             self.headers["Authorization"] = "Bearer " + key
 
@@ -67,12 +73,10 @@ class Connection:
         if self._aborted:
             raise ConnectionAbortedError("aborted")
         conn.sock.settimeout(timeout)
+        sock, sent = conn.sock, time.monotonic()
         conn.request(method, self._to.prefix + path, body, {**self._to.headers, **(headers or {})})
         answer = conn.getresponse()
-        text = answer.read(MOST_ANSWER + 1)
-        if len(text) > MOST_ANSWER:
-            raise http.client.HTTPException("the answer has more than %d bytes" % MOST_ANSWER)
-        return answer.status, answer.headers, text
+        return answer.status, answer.headers, _whole(sock, answer, sent, timeout)
 
     def abort(self) -> None:
         """Ends the call that another thread makes, and refuses all later ones."""
@@ -91,6 +95,30 @@ class Connection:
             self._conn = None
 
 
+def _whole(sock: socket.socket, answer: http.client.HTTPResponse, sent: float, timeout: float) -> bytes:
+    """Reads an answer's body, of which a part must come within each timeout.
+
+    The error is an OSError or HTTPException, also if the body ends early.
+    """
+    parts, size, length = [], 0, answer.length
+    while length is None or size < length:
+        left = sent + timeout * (1 + size // PART) - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("the answer did not end in time")
+        sock.settimeout(left)
+        part = answer.read1(PART if length is None else min(PART, length - size))
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+        if size > MOST_ANSWER:
+            raise http.client.HTTPException("the answer has more than %d bytes" % MOST_ANSWER)
+    if length is not None and size < length:
+        raise http.client.IncompleteRead(b"", length - size)
+    answer.close()
+    return b"".join(parts)
+
+
 def _dropped(sock: socket.socket) -> bool:
     """Says whether the server has closed a connection on which no answer is due."""
     with selectors.DefaultSelector() as selector:
@@ -100,17 +128,20 @@ def _dropped(sock: socket.socket) -> bool:
 
 def refusal(verb: str, status: int, headers: Any, body: bytes, kind: type = TierqError) -> TierqError:
     """Returns the error that an answer is."""
+    code, detail, job_id, errors = "", "the answer is not tierq's", None, None
     try:
-        said = json.loads(body)
-        code, detail = said["errorCode"], said.get("detail") or ""
-    except (ValueError, KeyError, TypeError):
-        said, code, detail = {}, "", "the answer is not tierq's"
+        said = json.loads(body, parse_int=str)
+        if type(said) is dict and type(said.get("errorCode")) is str:
+            code, detail, job_id = said["errorCode"], text_of(said.get("detail") or ""), said.get("jobId")
+            errors = said.get("errors") if type(said.get("errors")) is list else None
+    except (ValueError, RecursionError):
+        pass
     try:
         after = float(min(max(int(headers.get("Retry-After", "0")), 0), 3600))
     except ValueError:
         after = 0.0
     return kind("%s: %d %s: %s" % (verb, status, code, detail), status=status, code=code, detail=detail,
-                job_id=said.get("jobId"), errors=said.get("errors"), retry_after=after)
+                job_id=job_id if type(job_id) is str else None, errors=errors, retry_after=after)
 
 
 def pause(failures: int, error: TierqError) -> float:

@@ -26,6 +26,11 @@ class TierqError(Exception):
         """Whether the same call may succeed later."""
         return self.status in (0, 408, 429) or self.status >= 500 and self.status not in (500, 501)
 
+    @property
+    def refused(self) -> bool:
+        """Whether the server refuses the call for what it says: the same call fails again."""
+        return 400 <= self.status < 500 and not self.passing
+
 
 class Unavailable(TierqError):
     """The server did not answer, or cannot do this now."""
@@ -81,7 +86,10 @@ class Permanent(Exception):
 
 
 class RetryAfter(Exception):
-    """Raised by a handler: the attempt fails, which costs a retry, and the next one is at least seconds away."""
+    """Raised by a handler: the attempt fails, which costs a retry, and the next one is at least seconds away.
+
+    seconds is a number or a timedelta, at most a day. With anything else the tier decides when the next attempt is.
+    """
 
     def __init__(self, seconds: float, message: str = ""):
         super().__init__(message)
@@ -89,7 +97,10 @@ class RetryAfter(Exception):
 
 
 class Later(Exception):
-    """Raised by a handler: the job goes back for seconds, at least one, without spending a retry."""
+    """Raised by a handler: the job goes back for seconds, without spending a retry.
+
+    seconds is a number or a timedelta, from one second to 365 days. With anything else the attempt fails.
+    """
 
     def __init__(self, seconds: float, reason: str = ""):
         super().__init__(reason)
@@ -109,7 +120,7 @@ class Cancelled(Stopped):
 
 
 class MaxTime(Stopped):
-    """The maximum processing time is over."""
+    """The maximum processing time is over: the attempt counts as MAX_TIME_EXCEEDED, whatever the handler raises."""
 
 
 class Stopping(Stopped):

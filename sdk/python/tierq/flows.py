@@ -6,7 +6,7 @@ import uuid
 from typing import Any, Dict, Iterator, Optional
 from urllib.parse import quote
 
-from .caller import Caller, until
+from .caller import Caller, having, until
 from .errors import FlowFailed
 
 
@@ -23,11 +23,12 @@ class Flows(Caller):
         """
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
         body = {"name": name, "jobs": jobs}
-        return self._call("submit flow", "POST", "/api/flows", body, headers, changes=True)
+        return self._call("submit flow", "POST", "/api/flows", body, headers, changes=True,
+                          take=having("flowId", "jobs"))
 
     def flow(self, flow_id: str) -> Dict[str, Any]:
         """Returns a flow: a dict with flowId, name, state, counts and jobs."""
-        return self._call("flow", "GET", _path(flow_id), None, {})
+        return self._call("flow", "GET", _path(flow_id), None, {}, take=having("state"))
 
     def flows(self, *, state: Optional[str] = None, job_id: Optional[str] = None) -> Iterator[Dict[str, Any]]:
         """Yields the caller's own flows without their jobs, or with an operator's key all, the latest first.
@@ -51,7 +52,8 @@ class Flows(Caller):
     def cancel_flow(self, flow_id: str, *, reason: Optional[str] = None) -> str:
         """Cancels all jobs of a flow that have not ended, and returns its state. A repeat ends the others."""
         body = None if reason is None else {"reason": reason}
-        return self._call("cancel flow", "POST", _path(flow_id) + "/cancel", body, {}, changes=True)["state"]
+        return self._call("cancel flow", "POST", _path(flow_id) + "/cancel", body, {}, changes=True,
+                          take=lambda said: said["state"])
 
 
 def _path(flow_id: str) -> str:

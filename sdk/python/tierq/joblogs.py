@@ -6,7 +6,7 @@ import time
 from typing import Any, Dict, Iterator, Optional
 from urllib.parse import quote
 
-from .caller import Caller, HOLD, query_of
+from .caller import Caller, HOLD, having, query_of
 from .errors import TierqError
 
 
@@ -57,4 +57,4 @@ class Logs(Caller):
     def _logs(self, job_id: str, asked: Dict[str, Any], wait: float) -> Dict[str, Any]:
         query = query_of({**asked, "wait": "%dms" % max(wait * 1000, 1) if wait else None})
         path = "/api/jobs/%s/logs%s" % (quote(job_id, safe=""), query)
-        return self._call("logs", "GET", path, None, {}, hold=wait)
+        return self._call("logs", "GET", path, None, {}, hold=wait, take=having("items", "after", "more", "ended"))

@@ -6,8 +6,9 @@ import json
 import time
 from typing import List, Optional, Tuple
 
-from .errors import TierqError
+from .answers import entries, error_of
 from .connection import Connection, pause
+from .errors import TierqError
 from .job import Job
 from .state import State, TELL_TIME
 from .tell import Taken
@@ -23,25 +24,29 @@ class Logs:
 
     def __init__(self, state: State):
         self._state = state
+        self._conn = Connection(state.to)
+        self._failures = 0
 
     def run(self) -> None:
         """Sends lines until the worker is over."""
+        self._state.loop("lines", self._step)
+        self._conn.close()
+
+    def _step(self) -> bool:
         s = self._state
-        conn, failures = Connection(s.to), 0
-        while True:
-            batch = self._due()
-            if batch is None:
-                break
-            error = self._send(conn, batch) if batch else None
-            failures = failures + 1 if error else 0
-            if error:
-                time.sleep(min(pause(failures, error), LOG_EVERY))
-            with s.changed:
-                for job, _ in batch:
-                    if job._told.waiting:
-                        soon = error or job._told.closed or job._told.dropped
-                        s.send_lines(0.0 if soon else LOG_EVERY)
-        conn.close()
+        batch = self._due()
+        if batch is None:
+            return False
+        error = self._send(batch) if batch else None
+        self._failures = self._failures + 1 if error else 0
+        if error:
+            time.sleep(min(pause(self._failures, error), LOG_EVERY))
+        with s.changed:
+            for job, _ in batch:
+                if job._told.waiting:
+                    soon = error or job._told.closed or job._told.dropped
+                    s.send_lines(0.0 if soon else LOG_EVERY)
+        return True
 
     def _due(self) -> Optional[Batch]:
         """Waits until lines are due, and returns those of one call; None at the end.
@@ -72,28 +77,28 @@ class Logs:
                 return batch
         return None
 
-    def _send(self, conn: Connection, batch: Batch) -> Optional[TierqError]:
+    def _send(self, batch: Batch) -> Optional[TierqError]:
         """Makes a call; an error says that the same lines have to be sent again."""
         s = self._state
-        entries = ",".join('{"lease":%s,%s}' % (json.dumps(job._lease), taken.text) for job, taken in batch)
+        logs = ",".join('{"lease":%s,%s}' % (json.dumps(job._lease), taken.text) for job, taken in batch)
         try:
-            text = '{"worker":%s,"logs":[%s]}' % (json.dumps(s.name), entries)
-            said = s.call(conn, "log", text, TELL_TIME).get("logs") or []
+            text = '{"worker":%s,"logs":[%s]}' % (json.dumps(s.name), logs)
+            said = entries(s.call(self._conn, "log", text, TELL_TIME).get("logs"))
         except TierqError as e:
-            if e.passing or e.status >= 500:
+            if not e.refused:
                 return e
             self._refused(batch, e)
             return None
-        again = None
+        again: Optional[TierqError] = None
         with s.changed:
             for i, (job, taken) in enumerate(batch):
-                error = (said[i] if i < len(said) else {}).get("error") or {}
-                status = error.get("status", 0)
-                if status == 429 or status >= 500:
-                    again = TierqError("log: %d %s" % (status, error.get("errorCode")), status=status)
+                answered = i < len(said) and type(said[i]) is dict
+                error = error_of("log", said[i].get("error") if answered else {})
+                if error is not None and not error.refused:
+                    again = error
                     continue
                 job._told.alone = False
-                if error.get("errorCode") == "LEASE_LOST":
+                if error is not None and error.code == "LEASE_LOST":
                     job._told.forget()
                 else:
                     job._told.taken(taken)
@@ -115,4 +120,4 @@ class Logs:
             else:
                 job._told.taken(taken)
             s.changed.notify_all()
-        s.log.warning("the server refuses lines of job %s: %s", job.id, e)
+        s.warn("the server refuses lines of job %s: %s", job.id, e)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, List, Optional
 
-from .errors import TierqError
+from .answers import entries, error_of
 from .connection import Connection, pause
+from .errors import LeaseLost, MaxTime, TierqError
+from .job import Job
 from .report import Report
 from .state import CALL_TIME, MOST_BYTES, State
 
@@ -19,6 +21,8 @@ class Reports:
 
     def __init__(self, state: State):
         self._state = state
+        self._conn = Connection(state.to)
+        self._failures = 0
 
     def take(self, with_claim: bool) -> List[Report]:
         """Takes the oldest reports that one call may carry; a claim carries reports that were in no call yet."""
@@ -29,12 +33,12 @@ class Reports:
         with s.changed:
             for r in s.ended:
                 full = len(taken) == MOST_REPORTS or bool(taken) and (
-                    size + len(r.text) > MOST_BYTES or r.single or taken[0].single)
+                    size + r.size > MOST_BYTES or r.single or taken[0].single)
                 if full or with_claim and r.alone or not with_claim and s.hungry and not r.alone:
                     left.append(r)
                 else:
                     taken.append(r)
-                    size += len(r.text)
+                    size += r.size
             s.ended = left
             if with_claim:
                 s.hungry = False
@@ -53,60 +57,72 @@ class Reports:
 
     def run(self) -> None:
         """Sends the reports that no claim carries, until the worker is over."""
-        s = self._state
-        conn, failures = Connection(s.to), 0
-        while True:
-            batch = self.take(False)
-            if not batch:
-                with s.changed:
-                    if s.over:
-                        break
-                    if not any(r.alone or not s.hungry for r in s.ended):
-                        s.changed.wait(0.5)
-                continue
-            text = '{"worker":%s,"reports":[%s]}' % (json.dumps(s.name), ",".join(r.text for r in batch))
-            try:
-                answer = s.call(conn, "report", text, CALL_TIME)
-                error = self.acknowledge(batch, answer["reports"])
-            except TierqError as e:
-                error = e
-                if e.passing or e.status >= 500:
-                    self.put_back(batch)
-                elif len(batch) > 1:
-                    for r in batch:
-                        r.single = True
-                    self.put_back(batch)
-                    error = None
-                else:
-                    self._replace(batch[0], e.detail)
-                    error = None
-            failures = failures + 1 if error else 0
-            if error:
-                if s.over:
-                    break
-                s.log.warning("reports were not answered, and are sent again: %s", error)
-                time.sleep(pause(failures, error))
-        conn.close()
+        self._state.loop("reports", self._step)
+        self._conn.close()
 
-    def acknowledge(self, batch: List[Report], answers: List[Dict[str, Any]]) -> Optional[TierqError]:
+    def _step(self) -> bool:
+        s = self._state
+        batch = self.take(False)
+        if not batch:
+            with s.changed:
+                if s.over:
+                    return False
+                if not any(r.alone or not s.hungry for r in s.ended):
+                    s.changed.wait(0.5)
+            return True
+        error = self._send(batch)
+        self._failures = self._failures + 1 if error else 0
+        if error:
+            if s.over:
+                return False
+            s.warn("reports were not answered, and are sent again: %s", error)
+            time.sleep(pause(self._failures, error))
+        return True
+
+    def _send(self, batch: List[Report]) -> Optional[TierqError]:
+        """Makes a call; an error says that reports have to be sent again."""
+        s = self._state
+        text = '{"worker":%s,"reports":[%s]}' % (json.dumps(s.name), ",".join(r.text for r in batch))
+        try:
+            answer = s.call(self._conn, "report", text, CALL_TIME)
+        except TierqError as e:
+            if not e.refused:
+                self.put_back(batch)
+                return e
+            if len(batch) == 1:
+                self._replace(batch[0], e.detail)
+            else:
+                for r in batch:
+                    r.single = True
+                self.put_back(batch)
+            return None
+        return self.acknowledge(batch, answer.get("reports"))
+
+    def acknowledge(self, batch: List[Report], said: Any) -> Optional[TierqError]:
         """Lets go of the jobs whose reports were answered; the error says why some were not carried out."""
         error: Optional[TierqError] = None
+        answers = entries(said)
         for i, r in enumerate(batch):
-            said: Any = {"status": 503, "detail": "the answer lacks reports"}
-            if i < len(answers):
-                said = answers[i].get("error")
-            if said is None or said.get("errorCode") == "LEASE_LOST":
-                if said is not None:
-                    self._state.log.info("job %s is not this worker's any more: its report counts nothing", r.job.id)
+            e = error_of("report", {"status": 503, "detail": "the answer lacks reports"})
+            if i < len(answers) and type(answers[i]) is dict:
+                e = error_of("report", answers[i].get("error"))
+            if e is not None and e.code == "LEASE_LOST":
+                self.too_late(r.job)
+                e = None
+            if e is None:
                 self._release(r)
-                continue
-            e = TierqError("report: %s" % said, status=said.get("status", 500), detail=said.get("detail") or "")
-            if e.passing or e.status >= 500:
+            elif not e.refused:
                 error = e
                 self.put_back([r])
             else:
                 self._replace(r, e.detail)
         return error
+
+    def too_late(self, job: Job) -> None:
+        """Tells the worker's log that a job's result is lost, and why."""
+        why = {MaxTime: ": its maximum processing time was over", LeaseLost: ": its lease was lost"}
+        self._state.warn("job %s (%s): the server did not take its result: the attempt had ended before%s", job.id,
+                         job.type, why.get(job._ended_by, ""))
 
     def _release(self, r: Report) -> None:
         s = self._state
@@ -115,16 +131,9 @@ class Reports:
             s.changed.notify_all()
 
     def _replace(self, r: Report, why: str) -> None:
-        """Reports a permanent failure in place of a report that the server refuses.
-
-        Each attempt would end with such a report, of too large a result for example. If the server refuses the second
-        report too, the lease runs out.
-        """
-        self._state.log.error("the server refuses the report of job %s: %s", r.job.id, why)
+        """Reports a failure in place of a report that the server refuses; if it refuses that too, the lease ends."""
+        self._state.warn("the server refuses the report of job %s: %s", r.job.id, why)
         if r.replaced:
             self._release(r)
-            return
-        failed = {"error": {"message": ("the server refused the report: " + why)[:4096]}, "permanent": True}
-        other = Report(r.job, json.dumps({"lease": r.job._lease, "failed": failed}))
-        other.single = other.replaced = True
-        self.put_back([other])
+        else:
+            self.put_back([r.replacement(why)])

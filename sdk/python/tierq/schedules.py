@@ -23,7 +23,7 @@ class Schedules(Caller):
 
     def schedules(self) -> List[Dict[str, Any]]:
         """Returns all schedules by name, without payloads and runs."""
-        return self._call("schedules", "GET", "/admin/schedules", None, {})["items"]
+        return self._call("schedules", "GET", "/admin/schedules", None, {}, take=lambda said: list(said["items"]))
 
     def schedule(self, name: str) -> Dict[str, Any]:
         """Returns a schedule with its runs: the last occurrences, fired or missed, the latest first.
@@ -64,7 +64,8 @@ class Schedules(Caller):
         The same idempotency_key makes no second job.
         """
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        return self._call("run schedule", "POST", _path(name) + "/run", None, headers, changes=True)["jobId"]
+        return self._call("run schedule", "POST", _path(name) + "/run", None, headers, changes=True,
+                          take=lambda said: said["jobId"])
 
     def next_of_schedule(self, name: str, *, n: Optional[int] = None,
                          start: Union[datetime.datetime, str, None] = None) -> List[str]:
@@ -77,7 +78,7 @@ class Schedules(Caller):
                 raise ValueError("start has no time zone")
             start = start.isoformat()
         path = _path(name) + "/next" + query_of({"n": n, "from": start})
-        return self._call("next of schedule", "GET", path, None, {})["items"]
+        return self._call("next of schedule", "GET", path, None, {}, take=lambda said: list(said["items"]))
 
 
 def _path(name: str) -> str:

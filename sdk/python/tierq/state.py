@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from .errors import Unavailable
+from .answers import Answer, taken
 from .connection import Address, Connection, pause, refusal
+from .errors import Unavailable
 from .job import Job
 from .report import Report
 from .tell import line_of
+from .texts import json_of, stack_of
 
 TELL_TIME = 2.0  # seconds for a call with lines, and for an end that waits for what its handler has told
 CALL_TIME = 15.0  # seconds for a call's answer, beside the time that a claim asks the server to wait
@@ -42,32 +44,37 @@ class State:
             claiming.abort()
 
     def call(self, conn: Connection, verb: str, body: str, timeout: float) -> Dict[str, Any]:
-        """Makes a call, and returns its answer. The error is a TierqError."""
+        """Makes a call, and returns its answer, a dict. The error is a TierqError."""
+        return self.read(conn, verb, body, timeout).value
+
+    def read(self, conn: Connection, verb: str, body: str, timeout: float) -> Answer:
+        """Makes a call, and returns its answer, whose value is a dict. The error is a TierqError."""
         status, headers, text = conn.call("POST", "/api/worker/" + verb, body.encode(), timeout)
         if status != 200:
             raise refusal(verb, status, headers, text)
-        try:
-            answer = json.loads(text)
-        except ValueError as e:
-            raise Unavailable("%s: the answer is not understood: %s" % (verb, e)) from e
-        if answer.get("state") == "terminate":
+        answer = Answer(text, verb)
+        if type(answer.value) is not dict:
+            raise Unavailable("%s: the answer is no JSON object" % verb)
+        if answer.value.get("state") == "terminate":
             self.stop()
         return answer
 
-    def ask(self, job: Job, path: str, body: Dict[str, Any]) -> Dict[str, Any]:
-        """Makes a call about a job, which may be repeated, until it is answered or the handler should end."""
+    def ask(self, job: Job, path: str, body: Dict[str, Any], take: Callable[[Any], Any]) -> Any:
+        """Makes a call about a job, which may be repeated, until it is answered or the handler should end.
+
+        It returns what take finds in the answer. What is wrong with the handler's arguments is raised at once.
+        """
+        text, verb = json_of(body).encode(), path.rsplit("/", 1)[-1]
         conn, failures = Connection(self.to), 0
         try:
             while True:
                 job.check()
                 failures += 1
                 try:
-                    status, headers, text = conn.call("POST", path, json.dumps(body).encode(), CALL_TIME)
+                    status, headers, said = conn.call("POST", path, text, CALL_TIME)
                     if status == 200:
-                        return json.loads(text)
-                    error = refusal(path, status, headers, text)
-                except ValueError as e:
-                    error = Unavailable("%s: the answer is not understood: %s" % (path, e))
+                        return taken(Answer(said, verb), verb, status, take)
+                    error = refusal(verb, status, headers, said)
                 except Unavailable as e:
                     error = e
                 if not error.passing:
@@ -77,15 +84,35 @@ class State:
             conn.close()
 
     def logged(self, job: Job, level: str, text: Any, attrs: Dict[str, Any]) -> None:
-        """Takes a line of a handler, for the job's log and this worker's."""
+        """Takes a line of a handler, for the job's log and this worker's. It never raises."""
         said, more = line_of(text, attrs)
         with self.changed:
             if job._told.logged(level, said, more):
                 self.send_lines(1.0)
+        self._log(getattr(logging, level), "job %s: %s %s", job.id, said, more)
+
+    def warn(self, text: str, *args: Any) -> None:
+        """Writes a line into the worker's log. It never raises: the program's handlers of log lines may."""
+        self._log(logging.WARNING, text, *args)
+
+    def _log(self, level: int, text: str, *args: Any) -> None:
         try:
-            self.log.log(getattr(logging, level), "job %s: %s %s", job.id, said, more)
-        except Exception:  # the program's logger must not fail the handler
+            self.log.log(level, text, *args)
+        except BaseException:  # user code runs in it, which must cost neither a handler nor a thread
             pass
+
+    def loop(self, name: str, step: Callable[[], bool]) -> None:
+        """Calls step until it returns False. An error of the library itself costs a second, never the thread."""
+        while True:
+            try:
+                if not step():
+                    return
+            except BaseException as e:
+                stack = stack_of(e, sys.exc_info()[2])
+                self.warn("an error of tierq's library in its %s, which go on: %s", name, stack)
+                time.sleep(1.0)
+                if self.over:
+                    return
 
     def send_lines(self, seconds: float) -> None:
         """Has the lines that wait sent within some seconds."""

@@ -6,8 +6,11 @@ import json
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from .texts import depth_of, json_of, text_of
+
 MOST_NOTE = 200  # bytes
 MOST_LINE = 4 << 10  # bytes of the text and of the attributes of a line
+MOST_DEPTH = 29  # levels of the attributes: a server takes 32 with those around them
 MOST_NUMBER = 998_000  # of a line
 MOST_WAITING = 1000  # lines of a job
 MOST_WAITING_BYTES = 512 << 10
@@ -54,16 +57,18 @@ class Told:
         """Whether the server has everything."""
         return self.progress is None and self.waiting == 0
 
-    def progressed(self, done: int, total: int, note: str) -> None:
+    def progressed(self, done: int, total: int, note: str) -> bool:
+        """Takes how far the handler is, and returns whether no other progress waited."""
         if self.closed:
-            return
+            return False
         self._steps += 1
         said: Dict[str, Any] = {"step": self._steps, "done": done}
         if total:
             said["total"] = total
         if note:
             said["note"] = note
-        self.progress = json.dumps(said, separators=(",", ":"))
+        first, self.progress = self.progress is None, json.dumps(said, separators=(",", ":"))
+        return first
 
     def logged(self, level: str, text: str, attrs: str) -> bool:
         """Takes a line, and returns whether it is the first that waits."""
@@ -112,31 +117,27 @@ def amount(n: Any) -> int:
     """Returns a whole number, 0 or more, that every JSON reader takes exactly; 0 for what is no number."""
     try:
         return min(max(int(n), 0), MOST_AMOUNT)
-    except Exception:  # a value that is no number must not fail the handler
+    except OverflowError:  # infinite
+        return MOST_AMOUNT if n > 0 else 0
+    except BaseException:  # the value's own code must not fail the handler
         return 0
 
 
-def cut(text: Any, size: int) -> str:
-    """Returns the beginning of a text, as UTF-8 of at most so many bytes."""
-    try:
-        return str(text).encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
-    except Exception:  # a value without a text must not fail the handler
-        return "(%s without a text)" % type(text).__name__
-
-
 def attrs_of(attrs: Dict[str, Any], size: int) -> str:
-    """Returns the attributes of a line as a JSON object; "" if there are none, they are no JSON, or too many."""
-    if not attrs:
-        return ""
-    try:
-        text = json.dumps(attrs, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
-    except Exception:  # a value without JSON must not fail the handler
-        return ""
-    raw = text.encode("utf-8", "replace")
-    return raw.decode() if len(raw) <= size else ""
+    """Returns the attributes of a line as a JSON object, without those that are no JSON; "" if they do not fit."""
+    said: Dict[str, str] = {}
+    for name, value in attrs.items():
+        try:
+            member = json_of(value, default=text_of)
+            if depth_of(member) < MOST_DEPTH:
+                said[json_of(name)] = member
+        except BaseException:  # the value's own code must not fail the handler
+            pass
+    text = "{%s}" % ",".join("%s:%s" % pair for pair in said.items())
+    return text if said and len(text.encode()) <= size else ""
 
 
 def line_of(text: Any, attrs: Dict[str, Any]) -> Tuple[str, str]:
     """Returns the text and the attributes of a line, as they fit."""
-    said = cut(text, MOST_LINE)
+    said = text_of(text, MOST_LINE)
     return said, attrs_of(attrs, MOST_LINE - len(said.encode()))
