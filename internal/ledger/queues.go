@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -56,12 +57,13 @@ func NewQueues(redis LiveQueues, sql QueueTable, book QueueBook, log *slog.Logge
 	return &Queues{redis: redis, sql: sql, book: book, log: log}
 }
 
-// StoreQueue declares or changes a queue, see LiveQueues. Every process knows it within about a second.
+// StoreQueue declares or changes a queue, see LiveQueues. Every process knows it within about a second. After
+// job.ErrChanged this process knows the change that was in the way.
 func (q *Queues) StoreQueue(ctx context.Context, one job.Queue, seen int64) (job.Queue, error) {
 	stored, err := within(ctx, actPatience, func(ctx context.Context) (job.Queue, error) {
 		return q.redis.StoreQueue(ctx, one, seen)
 	})
-	if err == nil {
+	if err == nil || errors.Is(err, job.ErrChanged) {
 		q.changed(ctx)
 	}
 	return stored, err

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -23,7 +24,10 @@ func (s *twoStores) LoadQueues(context.Context) error {
 	return nil
 }
 
-func (s *twoStores) StoreQueue(_ context.Context, q job.Queue, _ int64) (job.Queue, error) {
+func (s *twoStores) StoreQueue(_ context.Context, q job.Queue, seen int64) (job.Queue, error) {
+	if seen == 0 && len(queuesWithout(s.redis, q.Name)) < len(s.redis) {
+		return q, job.ErrChanged
+	}
 	q.Version = 1
 	s.redis = append(s.redis, q)
 	return q, nil
@@ -127,6 +131,17 @@ func TestQueues_WithoutSQL(t *testing.T) {
 }
 
 // A queue that Faktory clients push to is in the book at once, and in SQL with its mark.
+// A process that would declare a queue which another process has just declared knows the queue from then on.
+func TestQueues_DeclaredElsewhere(t *testing.T) {
+	s := &twoStores{redis: []job.Queue{named("films", 1)}}
+	if _, err := s.queues().StoreQueue(t.Context(), job.Queue{Name: "films"}, 0); !errors.Is(err, job.ErrChanged) {
+		t.Fatalf("the error is %v", err)
+	}
+	if _, known := s.book.Find("films"); !known {
+		t.Error("the process does not know the queue")
+	}
+}
+
 func TestQueues_ForFaktory(t *testing.T) {
 	s := &twoStores{}
 	if err := s.queues().ForFaktory(t.Context(), "films", true); err != nil {
