@@ -26,19 +26,24 @@ local function is_later(id, attempt, checkpoint_number)
   return stored_attempt ~= attempt or tonumber(stored_number) < checkpoint_number
 end
 
-local latest_steps = {} -- id -> the latest step of its progress in this call
+local latest = {} -- id -> the latest progress of the job in this call
 local lease_entries = {}
 
--- tell_progress keeps a progress with the lease, unless a later one is there. A progress is "step:at:text".
-local function tell_progress(id, lease, head, step, progress)
-  local stored_step = latest_steps[id] or tonumber(string.match(lease.progress, '^(%d+):') or 0)
+-- tell_progress notes a progress, unless a later one is there, and says whether it did. A progress is "step:at:text".
+local function tell_progress(id, lease, step, progress)
+  local stored_step = tonumber(string.match(latest[id] or lease.progress, '^(%d+):') or 0)
   if step == 0 then step = math.max(now, stored_step + 1) end
-  if step <= stored_step then return end
-  latest_steps[id] = step
-  local new = table.concat({text(step), text(now), progress}, ':')
-  lease_entries[#lease_entries + 1], lease_entries[#lease_entries + 2] =
-    id, extras.lease(lease, lease.log_bytes, new, head)
+  if step <= stored_step then return false end
+  latest[id] = table.concat({text(step), text(now), progress}, ':')
   note_event(events, id, lease.class.tier, 'PROGRESS', lease.attempt)
+  return true
+end
+
+-- keep_lease stores a lease whose progress has changed. A lease that restore wrote gets its length: its holder lives.
+local function keep_lease(id, lease, head, timeout)
+  local length_word = lease.lease_for == 0 and ' for=' .. text(timeout) or nil
+  lease_entries[#lease_entries + 1], lease_entries[#lease_entries + 2] =
+    id, extras.lease(lease, lease.log_bytes, latest[id] or lease.progress, head, length_word)
 end
 
 local saved = {} -- id -> the number and the length of its latest checkpoint in this call
@@ -60,7 +65,8 @@ for i = 1, #ARGV, 8 do
       checkpoint_entries[#checkpoint_entries + 1] = id
       checkpoint_entries[#checkpoint_entries + 1] = attempt .. ' ' .. text(checkpoint_number) .. ' ' .. checkpoint
     end
-    if progress ~= '' then tell_progress(id, lease, head, step, progress) end
+    local is_changed = progress ~= '' and tell_progress(id, lease, step, progress)
+    if is_changed or lease.lease_for == 0 then keep_lease(id, lease, head, timeout) end
     deadline_entries[#deadline_entries + 1] = text(math.max(now + timeout, tonumber(deadline)))
     deadline_entries[#deadline_entries + 1] = id
   end

@@ -157,7 +157,7 @@ local function parse_lease(stored)
     lease = {
       text = bare, class = class, run_text = run_text, attempt = run.attempt, retries = run.retries,
       first_claim = run.first_claim, started = run.started, due = run.due, token = run.token, cancel = cancel,
-      fixed_words = (lease_for and ' for=' .. lease_for or '') .. (charge and ' charge=' .. charge or ''),
+      length_word = lease_for and ' for=' .. lease_for or '', charge_word = charge and ' charge=' .. charge or '',
       lease_for = tonumber(lease_for or 0), charge = tonumber(charge or 0), options = options, log_bytes = log_bytes,
       progress = progress,
     }
@@ -166,11 +166,11 @@ local function parse_lease(stored)
   return lease, head
 end
 
--- extras.lease returns what leases gets of a job whose log or progress has changed.
-function extras.lease(lease, log_bytes, progress, head)
+-- extras.lease returns what leases gets of a job whose log, progress or length has changed.
+function extras.lease(lease, log_bytes, progress, head, length_word)
   return table.concat({
-    lease.class.text, ' ', lease.run_text, lease.fixed_words, extras.format(log_bytes, progress),
-    lease.cancel and ' cancel' or '', '\n', head,
+    lease.class.text, ' ', lease.run_text, length_word or lease.length_word, lease.charge_word,
+    extras.format(log_bytes, progress), lease.cancel and ' cancel' or '', '\n', head,
   })
 end
 

@@ -4,7 +4,7 @@
 --        tried leases checkpoints ended unacked attempts logs unique reserved reserving events lines
 -- ARGV[1] base: a score is priority * base + arrival
 -- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
--- per job (n = 3, 22, ...):
+-- per job (n = 3, 23, ...):
 -- ARGV[n+0] id: the job
 -- ARGV[n+1] generation: the generation to put in
 -- ARGV[n+2] tier: the name of the tier
@@ -17,21 +17,23 @@
 -- ARGV[n+9] retries: how many retries are spent
 -- ARGV[n+10] first_claim: when the generation was first claimed, in ms | 0 never
 -- ARGV[n+11] due: when the job may run, in ms | 0 at once
--- ARGV[n+12] holder: the process that ran the job | '' the job waits
+-- ARGV[n+12] token: of the lease of the worker that runs the job | '<process>:0' the pool of an embedded server ran
+--        it, and died with its Redis | '' the job waits
 -- ARGV[n+13] started: when the latest attempt began, in ms | 0 there was none
 -- ARGV[n+14] end_state: '' the job goes on | 'CANCELLED' a cancel was answered: a waiting job ends at once, a running
 --        job with its attempt | 'NEED_DISCARD' a kill was answered: the job ends at once
 -- ARGV[n+15] queue_name: the queue in which the job waits
 -- ARGV[n+16] reason: why the job was killed
 -- ARGV[n+17] crashes: how many attempts of the generation lost their worker before the last one
--- ARGV[n+18] is_counted: 1 the pool of an embedded server ran the job, and died with its Redis: that is a crash |
---        0 Redis was lost, and the holder may live: reclaim takes the lease back at no cost
+-- ARGV[n+18] lease_ms: how long a running job's lease lives from now on, unless a heartbeat comes
+-- ARGV[n+19] run_ends: by when its attempt must have ended, in ms | 0 an hour from now; it gets 10 s at least
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job whose unique key another living job holds comes back as HELD, behind the jobs that are HELD already.
--- A job that was running comes back as running, in the hands of its holder, whose reports are LOST: the crashed watch
--- takes it back. The token of the lease tells reclaim what that costs: 'holder:0' a crash, 'holder:free' nothing.
+-- A job that was running comes back as running, in the hands of its holder, whose reports count as before. Its lease
+-- has no length until the holder's first heartbeat. Until then reclaim takes it back at no cost, for a loss of Redis is
+-- nobody's crash; from an embedded server's own pool, whose token ends with ':0', as a crash.
 local queue, queues, scheduled, expiries, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell,
   job, tried, leases, checkpoints, ended, unacked, attempts, logs, unique, reserved, reserving, events,
   lines = unpack(KEYS)
@@ -56,15 +58,15 @@ local function find_earlier(id, generation)
   return nil, tonumber(e.run.attempt)
 end
 
-for i = 3, #ARGV, 19 do
+for i = 3, #ARGV, 20 do
   local id, generation, tier, priority = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local class_rest, arrived, descriptor, payload = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local attempt, retries, first_claim, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-  local holder, started, end_state, queue_name = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 15]
+  local token, started, end_state, queue_name = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 15]
   local is_killed, reason, bytes = end_state == 'NEED_DISCARD', ARGV[i + 16], #payload
   local t = parse_tried(nil)
   t.crashes = tonumber(ARGV[i + 17])
-  local is_counted = ARGV[i + 18] == '1'
+  local lease_ms, run_ends = tonumber(ARGV[i + 18]), tonumber(ARGV[i + 19])
   local is_cancelled = end_state ~= '' and not is_killed
   local word, earlier_attempt = find_earlier(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
@@ -86,15 +88,15 @@ for i = 3, #ARGV, 19 do
     local is_fresh = first_claim == '0'
     local run = format_run(attempt, retries, first_claim, is_fresh and '0' or started, '0', '-')
     local state, cause = 'PENDING', nil
-    if holder ~= '' and not is_killed then
+    if token ~= '' and not is_killed then
       state = 'PROCESSING'
       count_living(class, 1, bytes)
-      local token = holder .. (is_counted and ':0' or ':free')
       local lease = class.text .. ' ' .. format_run(attempt, retries, first_claim, started, '0', token)
       redis.call('HSET', leases, id, lease .. (is_cancelled and ' cancel' or '') .. '\n' .. head)
       if t.crashes > 0 then redis.call('HSET', tried, id, format_tried(t, run)) end
-      heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = at, id
-      run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
+      heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = text(now + lease_ms), id
+      run_ends = run_ends == 0 and now + 3600000 or math.max(run_ends, now + 10000)
+      run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(run_ends), id
       begin_run(class)
       if class.unique and class.unique_while ~= 'w' then
         take_unique(unique, job, ended, id, class, arrived, now, false)

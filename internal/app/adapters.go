@@ -12,6 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/recovery"
 	"github.com/tierq/tierq/internal/telemetry"
 	"github.com/tierq/tierq/internal/worker"
 	"github.com/tierq/tierq/web"
@@ -147,6 +148,39 @@ func (v *server) known(ctx context.Context, id job.ID) (bool, error) {
 func (v *server) work() worker.Queue {
 	if v.config.Embedded() {
 		return worker.Journaled(v.queue, v.journal, v.log)
+	}
+	return v.queue
+}
+
+// takenBack is the queue of the watches of an embedded server. What they take back is also noted in the journal, so that
+// no kill gives back a lease that its holder has lost.
+type takenBack struct {
+	*queue.Queue
+	v *server
+}
+
+func (t takenBack) Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error) {
+	found, err := t.Queue.Reclaim(ctx, partition, w, skip)
+	var waits []job.Waits
+	for _, r := range found {
+		if r.Word == job.OK {
+			waits = append(waits, job.Waits{ID: r.ID, Attempt: r.Attempt, Spent: r.Spent, Crashed: r.Crashed})
+		}
+	}
+	if len(waits) == 0 {
+		return found, err
+	}
+	if err := t.v.journal.Waits(ctx, waits); err != nil {
+		t.v.log.Warn("the journal could not record that jobs were taken back; a kill of the server before their next claim "+
+			"gives the leases back", "jobs", len(waits), "err", err)
+	}
+	return found, err
+}
+
+// reclaimer returns the queue of the watches.
+func (v *server) reclaimer() recovery.Reclaimer {
+	if v.config.Embedded() {
+		return takenBack{v.queue, v}
 	}
 	return v.queue
 }

@@ -168,8 +168,8 @@ func (v *server) wireWork() error {
 			wake()
 		},
 	})
-	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, v.recovered, log)
-	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
+	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.reclaimer(), c.Partitions, v.recovered, log)
+	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.reclaimer(), c.Partitions, v.recovered, log)
 	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
 	v.wireSchedules(wake)

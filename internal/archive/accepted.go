@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -31,7 +32,8 @@ var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.Journa
 	{"first_tried_at", func(l *job.JournalRow) any { return database.OrNull(l.FirstTriedAt) }},
 	{"started_at", func(l *job.JournalRow) any { return database.OrNull(l.StartedAt) }},
 	{"worker", func(l *job.JournalRow) any { return l.Worker }},
-	{"own_pool", func(l *job.JournalRow) any { return l.Own }},
+	{"lease_token", func(l *job.JournalRow) any { return l.Token }},
+	{"lease_ms", func(l *job.JournalRow) any { return l.LeaseFor.Milliseconds() }},
 	{"cancel_requested", func(l *job.JournalRow) any { return l.CancelRequested }},
 	{"run_id", func(l *job.JournalRow) any { return l.Incarnation }},
 	{"trace_id", func(l *job.JournalRow) any { return l.TraceID }},
@@ -77,7 +79,7 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 			StartedAt: database.OrZero(r.StartedAt), RunAt: database.OrZero(r.DueAt),
 		},
 		Priority: r.Priority, Incarnation: r.Incarnation, Submitting: r.Submitting, KillReason: r.KillReason,
-		Own: r.OwnPool,
+		Token: r.LeaseToken, LeaseFor: time.Duration(r.LeaseMs) * time.Millisecond,
 	}
 	if r.IdempotencyKey != nil && r.IdempotencyBody != nil {
 		l.Idempotency = job.Idempotency{Key: *r.IdempotencyKey, Body: *r.IdempotencyBody}
@@ -90,8 +92,9 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 
 const (
 	// A second note of the same attempt counts nothing again, because the row says that the job no longer runs.
-	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', own_pool = 0, " +
-		"retry_count = retry_count + ?, due_at = ? WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
+	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', lease_token = '', " +
+		"lease_ms = 0, retry_count = retry_count + ?, crash_count = crash_count + ?, due_at = ? " +
+		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
 	// A caller who cancels a job knows its id, so the job's submit was accepted.
 	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
@@ -101,11 +104,12 @@ const (
 	// A row whose submit is not stamped yet gets the arrival too, because the stamp leaves it unchanged from now on.
 	noteHasten = "UPDATE accepted_jobs SET due_at = NULL, arrived_at = COALESCE(arrived_at, ?), submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
-	// A claim proves that Redis has the job, and gives its arrival. A late or repeated claim changes nothing.
+	// A claim proves that Redis has the job, and gives its arrival. A late claim changes nothing. A repeated one is
+	// answered with another token.
 	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, crash_count = ?, " +
-		"first_tried_at = ?, started_at = ?, worker = ?, own_pool = ?, " +
+		"first_tried_at = ?, started_at = ?, worker = ?, lease_token = ?, lease_ms = ?, " +
 		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
-		"WHERE job_id = ? AND generation = ? AND attempt < ?"
+		"WHERE job_id = ? AND generation = ? AND (attempt < ? OR attempt = ? AND started_at IS NOT NULL)"
 	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND (EXISTS " +
 		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = ? AND o.generation >= ?) OR EXISTS " +
 		"(SELECT 1 FROM job_results r WHERE r.job_id = ? AND r.generation >= ?))"

@@ -150,7 +150,10 @@ func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	notes := make([]*noted, len(leases))
 	for i := range leases {
 		run := j.opts.Incarnation(leases[i].ID.Partition())
-		l := job.JournalRow{Job: leases[i].Job, Own: leases[i].Own, Incarnation: run}
+		l := job.JournalRow{Job: leases[i].Job, Incarnation: run}
+		if !leases[i].Own {
+			l.Token, l.LeaseFor = leases[i].Token, leases[i].For
+		}
 		notes[i] = &noted{kind: claimNote, row: &l}
 	}
 	return j.put(ctx, "journal claims", notes)

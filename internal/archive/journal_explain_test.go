@@ -56,9 +56,9 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 			}
 			one := []any{string(id(1))}
 			queries := map[string]query{
-				"claim":         {noteClaim, []any{nil, 1, 0, 0, nil, nil, "w", true, "run-1", string(id(1)), 1, 1}},
+				"claim":         {noteClaim, []any{nil, 1, 0, 0, nil, nil, "w", "t", 5000, "run-1", string(id(1)), 1, 1, 1}},
 				"holder":        {holderOf(a.db.Dialect), []any{fmt.Sprintf("%032x", 1)}},
-				"waits":         {noteWaits, []any{1, nil, string(id(1)), 1}},
+				"waits":         {noteWaits, []any{1, 0, nil, string(id(1)), 1}},
 				"cancel":        {noteCancel, []any{"run-1", string(id(1))}},
 				"drop if ended": {dropIfEnded, []any{string(id(1)), string(id(1)), 1, string(id(1)), 1}},
 				"first run":     {firstRun, nil}, "next run": {nextRun, []any{"run-0"}},

@@ -51,7 +51,7 @@ func lease(n, generation, attempt int) job.Lease {
 		fmt.Sprint("host:", attempt)
 	j.Crashes = attempt / 2
 	j.FirstTriedAt, j.StartedAt = arrival.Add(time.Second), arrival.Add(time.Duration(attempt)*time.Second)
-	return job.Lease{Job: j, Token: "t"}
+	return job.Lease{Job: j, Token: "t", For: 5 * time.Second}
 }
 
 // journal starts a journal and stops it when the test ends. The timeout suits a busy machine, unless the test sets
@@ -104,7 +104,8 @@ func fresh(n int, changes map[string]any) map[string]any {
 		"due_at":     nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil,
 		"crash_count":      int64(0),
 		"worker":           "",
-		"own_pool":         int64(0),
+		"lease_token":      "",
+		"lease_ms":         int64(0),
 		"cancel_requested": int64(0),
 		"run_id":           "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
 		"submitting": int64(0), "kill_reason": "",
@@ -133,7 +134,8 @@ func TestJournalRow(t *testing.T) {
 
 		claimed := fresh(1, map[string]any{
 			"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:01.123000",
-			"worker": "host:1", "run_id": "run-2", "arrived_at": "2025-11-24 16:00:00.130000", // by Redis' clock
+			"worker": "host:1", "lease_token": "t", "lease_ms": int64(5000), "run_id": "run-2",
+			"arrived_at": "2025-11-24 16:00:00.130000", // by Redis' clock
 		})
 		arrives := func(l job.Lease) job.Lease {
 			l.ArrivedAt = arrival.Add(7 * time.Millisecond)
@@ -141,6 +143,11 @@ func TestJournalRow(t *testing.T) {
 		}
 		done(t, j.Claimed(t.Context(), []job.Lease{arrives(lease(1, 1, 1))}))
 		check(t, "claimed", accepted(t, s, 1), claimed)
+		repeated := arrives(lease(1, 1, 1))
+		repeated.Token = "t2"
+		done(t, j.Claimed(t.Context(), []job.Lease{repeated}))
+		claimed["lease_token"] = "t2"
+		check(t, "the claim is repeated", accepted(t, s, 1), claimed)
 		for name, w := range map[string]job.Waits{
 			"another attempt": {ID: id(1), Attempt: 2, Spent: 9}, "no such job": {ID: id(9), Attempt: 1, Spent: 9},
 		} {
@@ -148,9 +155,11 @@ func TestJournalRow(t *testing.T) {
 			check(t, name, accepted(t, s, 1), claimed)
 		}
 		for range 2 {
-			done(t, j.Waits(t.Context(), []job.Waits{{ID: id(1), Attempt: 1, Spent: 1, Due: arrival.Add(5 * time.Second)}}))
+			done(t, j.Waits(t.Context(), []job.Waits{{ID: id(1), Attempt: 1, Spent: 1, Crashed: 1,
+				Due: arrival.Add(5 * time.Second)}}))
 		}
 		waits := map[string]any{"started_at": nil, "worker": "", "retry_count": int64(1),
+			"lease_token": "", "lease_ms": int64(0), "crash_count": int64(1),
 			"due_at": "2025-11-24 16:00:05.123000"}
 		maps.Copy(claimed, waits)
 		check(t, "waits", accepted(t, s, 1), claimed)
@@ -161,7 +170,7 @@ func TestJournalRow(t *testing.T) {
 		again.Own = true
 		done(t, j.Claimed(t.Context(), []job.Lease{again}))
 		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000",
-			"crash_count": int64(1), "worker": "host:2", "own_pool": int64(1)})
+			"crash_count": int64(1), "worker": "host:2", "lease_token": "", "lease_ms": int64(0)})
 		check(t, "claimed again", accepted(t, s, 1), claimed)
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		done(t, s.Cancelling(t.Context(), id(9), "run-9"))
@@ -177,7 +186,7 @@ func TestJournalRow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
 		row := fresh(1, map[string]any{
 			"generation": int64(2), "priority": int64(7), "run_id": "run-3", "attempt": int64(3), "retry_count": int64(2),
-			"crash_count": int64(1), "worker": "host:3",
+			"crash_count": int64(1), "worker": "host:3", "lease_token": "t", "lease_ms": int64(5000),
 			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000",
 			"idempotency_key": nil, "idempotency_body": nil,
 		})

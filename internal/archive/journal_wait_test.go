@@ -92,7 +92,7 @@ func TestJournalGathers(t *testing.T) {
 		check(t, "waiting", accepted(t, s, 2), fresh(2, nil))
 		// A transaction writes its rows before its claims.
 		check(t, "claimed first", accepted(t, s, 3), fresh(3, merged(ran, map[string]any{
-			"started_at": "2025-11-24 16:00:01.123000", "worker": "host:1",
+			"started_at": "2025-11-24 16:00:01.123000", "worker": "host:1", "lease_token": "t", "lease_ms": int64(5000),
 		})))
 		if n := s.Count(t, "accepted_jobs"); n != 3 {
 			t.Errorf("%d rows, want 3: one was taken back, one was refused", n)

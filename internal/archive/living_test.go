@@ -60,7 +60,7 @@ func TestLost(t *testing.T) {
 		rows[2].Submitting, rows[6].Generation = true, 2
 		done(t, submit(t.Context(), j, rows...))
 		own := lease(1, 1, 2)
-		own.Own = true
+		own.Token, own.For = "t:1.2", 5*time.Second
 		done(t, j.Claimed(t.Context(), []job.Lease{own}))
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		outcomeOnly(t, s, 5, 1) // ended
@@ -85,7 +85,7 @@ func TestLost(t *testing.T) {
 		whole, err := s.LivingOf(t.Context(), []job.ID{id(0), id(1), id(2), id(5), id(6)})
 		done(t, err)
 		rows[1].Attempt, rows[1].RetryCount, rows[1].Worker, rows[1].CancelRequested = 2, 1, "host:2", true
-		rows[1].Crashes, rows[1].Own = 1, true
+		rows[1].Crashes, rows[1].Token, rows[1].LeaseFor = 1, "t:1.2", 5*time.Second
 		rows[1].FirstTriedAt, rows[1].StartedAt = arrival.Add(time.Second), arrival.Add(2*time.Second)
 		want = []job.JournalRow{rows[0], rows[1], rows[6]}
 		for i := range want {

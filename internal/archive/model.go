@@ -129,7 +129,8 @@ type acceptedRow struct {
 	FirstTriedAt    *time.Time `gorm:"type:datetime(6)"`
 	StartedAt       *time.Time `gorm:"type:datetime(6)"` // set while the job runs
 	Worker          string     `gorm:"type:varchar(255);not null"`
-	OwnPool         bool       `gorm:"type:tinyint;not null"` // while the job runs: an embedded server's own pool runs it
+	LeaseToken      string     `gorm:"type:varchar(255);not null"` // see job.JournalRow
+	LeaseMs         int64      `gorm:"type:bigint;not null"`
 	CancelRequested bool       `gorm:"type:tinyint;not null"`
 	Incarnation     string     `gorm:"column:run_id;type:varchar(64);not null"` // of Redis; "" = no Redis has the job yet
 	TraceID         string     `gorm:"type:varchar(100);not null"`

@@ -40,14 +40,14 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 		for _, c := range n.claims {
 			l := c.row
 			if _, err := conn.ExecContext(ctx, noteClaim, database.OrNull(l.ArrivedAt), l.Attempt, l.RetryCount,
-				l.Crashes, database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Own, l.Incarnation,
-				string(l.ID), max(l.Generation, 1), l.Attempt); err != nil {
+				l.Crashes, database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Token,
+				l.LeaseFor.Milliseconds(), l.Incarnation, string(l.ID), max(l.Generation, 1), l.Attempt, l.Attempt); err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}
 		}
 		for _, n := range n.waits {
 			w := n.waits
-			_, err := conn.ExecContext(ctx, noteWaits, w.Spent, database.OrNull(w.Due), string(w.ID), w.Attempt)
+			_, err := conn.ExecContext(ctx, noteWaits, w.Spent, w.Crashed, database.OrNull(w.Due), string(w.ID), w.Attempt)
 			if err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}

@@ -10,9 +10,10 @@ type JournalRow struct {
 	Job
 	Priority    int // the tier's priority when the job arrived
 	Idempotency Idempotency
-	// Own says of a running job that the pool of an embedded server ran it: if the process is killed, that is a crash of
-	// the job. A job in other hands is not charged for a loss of Redis.
-	Own         bool
+	// Token and LeaseFor are those of the lease of a running job whose worker outlives an embedded server. The pool of
+	// that server does not, and has no Token here: if the process is killed, that is a crash of the job.
+	Token       string
+	LeaseFor    time.Duration
 	KillReason  string // why the job was killed; "" = it was not. A killed job has CancelRequested too
 	Incarnation string // the incarnation of Redis that has the job; "" = none is known
 	Submitting  bool   // the submit's call may still be refused, and then the submitter deletes the row
@@ -26,6 +27,7 @@ type Waits struct {
 	ID      ID
 	Attempt int
 	Spent   int       // how many retries the attempt cost
+	Crashed int       // 1 = its worker was lost, and that counts as a crash of the job
 	Due     time.Time // the zero time = at once
 }
 

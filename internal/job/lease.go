@@ -54,7 +54,8 @@ type LeaseRef struct {
 type Lease struct {
 	Job
 	Token string
-	Own   bool // the pool of an embedded server claimed it; set for the journal
+	For   time.Duration // how long the lease lives without a heartbeat; 0 = not known
+	Own   bool          // the pool of an embedded server claimed it; set for the journal
 }
 
 // Ref returns the lease's LeaseRef.
@@ -213,12 +214,15 @@ func (w Watch) Cause() Cause {
 }
 
 // Reclaimed is the result of a watch's look at one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED
-// or QUARANTINED. Tier and Cause are "" with SUSPECT and QUARANTINED.
+// or QUARANTINED. Tier and Cause are "" with SUSPECT and QUARANTINED. Of an OK it has the attempt that ended, how many
+// retries that spent, and 1 if it counts as a crash.
 type Reclaimed struct {
 	ID    ID
 	Word  Word
 	Tier  Tier
 	Cause Cause
+
+	Attempt, Spent, Crashed int
 }
 
 // MaxBatch and MaxBatchBytes bound one script call: entries, and roughly bytes.

@@ -164,13 +164,14 @@ func (q *Queue) readClaim(answer any, reply *job.ClaimReply) (err error) {
 	for i, text := range leases {
 		l := &alike[i]
 		l.Status = job.Processing
-		var due time.Time
-		if l.Token, due, err = readLease(text, &l.Job); err != nil {
+		words, err := readLease(text, &l.Job)
+		if err != nil {
 			return fmt.Errorf("claim: %w", err)
 		}
+		l.Token, l.For = words.token, words.length
 		l.CancelRequested = false // the next heartbeat tells
 		if l.FirstTriedAt.Equal(l.StartedAt) {
-			l.RunAt = due
+			l.RunAt = words.due
 		}
 	}
 	reply.Leases = make([]job.Lease, 0, len(ids))

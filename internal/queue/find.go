@@ -58,7 +58,7 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 	lease, head, runs := strings.Cut(x.lease.Val(), "\n")
 	if record == "" && runs { // its payload is lost; the audit reports that
 		j.Status = job.Processing
-		if _, _, err := readLease(lease, &j); err != nil {
+		if _, err := readLease(lease, &j); err != nil {
 			return j, err
 		}
 		return j, readHead(head, &j)
@@ -84,7 +84,7 @@ func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
 	switch {
 	case runs:
 		j.Status = job.Processing
-		if _, _, err := readLease(lease, &j); err != nil {
+		if _, err := readLease(lease, &j); err != nil {
 			return j, err
 		}
 	case x.due.Err() == nil && x.due.Val() >= heldFrom:

@@ -384,9 +384,9 @@ func (w *walk) restore() {
 		l.Attempt, l.RetryCount, l.FirstTriedAt = l.Attempt+2, rapid.IntRange(0, 2).Draw(w.T, "retries"),
 			now.Add(-time.Minute)
 		l.Crashes = rapid.IntRange(0, 2).Draw(w.T, "crashes")
-		l.Own = rapid.Bool().Draw(w.T, "own")
 		if kind == "ran" {
 			l.StartedAt, l.Worker = now.Add(-time.Second), "dead"
+			l.Token = rapid.SampledFrom([]string{"", "alive:c1.0-a"}).Draw(w.T, "token")
 		}
 	case "delayed":
 		l.RunAt = now.Add(time.Minute)
@@ -398,7 +398,12 @@ func (w *walk) restore() {
 		l.CancelRequested, l.KillReason = true, "no use"
 	}
 	got, err := w.e.Restore(w.t.Context(), 0, []job.JournalRow{l, l}, time.Now())
-	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
+	want := []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)}
+	w.equal(err, got, want)
+	if want[0] == job.OK && l.Token != "" && l.KillReason == "" {
+		at := slices.IndexFunc(w.model.Jobs, func(j *queuetest.ModelJob) bool { return j.ID == l.ID })
+		w.leases = append(w.leases, queuetest.ModelLease{Job: w.model.Jobs[at], Attempt: l.Attempt, Token: l.Token})
+	}
 }
 
 // drain takes all outcomes and acknowledges some of them: the others stay with this taker.

@@ -194,7 +194,7 @@ func TestReclaimTiers(t *testing.T) {
 			job.Reclaimed{ID: spent, Word: job.Suspect})
 		e.Age(t, "suspects:stuck", queue.Patience)
 		late := job.MaxTimeExceeded
-		looks(job.Reclaimed{ID: back, Word: job.OK, Tier: job.Paid, Cause: late},
+		looks(job.Reclaimed{ID: back, Word: job.OK, Tier: job.Paid, Cause: late, Attempt: 1, Spent: 1},
 			job.Reclaimed{ID: asked, Word: job.WasCancelled, Tier: job.Unpaid, Cause: late},
 			job.Reclaimed{ID: spent, Word: job.Discarded, Tier: job.Public, Cause: late})
 	})

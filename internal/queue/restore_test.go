@@ -33,6 +33,9 @@ func ran(l *job.JournalRow) {
 	l.StartedAt, l.Worker = arrival.Add(time.Minute), "host-1-dead"
 }
 
+// outside makes the row one of a job that a worker elsewhere runs.
+func outside(l *job.JournalRow) { l.Token, l.LeaseFor = l.Worker+":c1.0-a", 5*time.Second }
+
 func toCancel(l *job.JournalRow) { l.CancelRequested = true }
 
 func toKill(l *job.JournalRow) { l.CancelRequested, l.KillReason = true, "no use" }
@@ -134,8 +137,8 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 		limitCrashes(e, new(3))
 		restore(
 			t,
-			e, []job.JournalRow{living(once, ran, func(l *job.JournalRow) { l.MaxRetries, l.Crashes, l.Own = 1, 2, true }),
-				living(spent, ran, func(l *job.JournalRow) { l.Crashes, l.Own = 3, true })},
+			e, []job.JournalRow{living(once, ran, func(l *job.JournalRow) { l.MaxRetries, l.Crashes = 1, 2 }),
+				living(spent, ran, func(l *job.JournalRow) { l.Crashes = 3 })},
 			job.OK,
 			job.OK,
 		)
@@ -173,7 +176,7 @@ func TestRestoredLeaseIsFree(t *testing.T) {
 			for _, w := range watches {
 				id := queuetest.NewID(0)
 				spent := func(l *job.JournalRow) { l.MaxRetries, l.RetryCount, l.Crashes = 1, 1, 2 }
-				restore(t, e, []job.JournalRow{living(id, ran, spent)}, job.OK)
+				restore(t, e, []job.JournalRow{living(id, ran, outside, spent)}, job.OK)
 				e.Age(t, "run_deadlines", 2*time.Hour) // restore gives the holder an hour
 				same(t, "word", e.Reap(t, w, id)[id], job.OK)
 				j, err := e.Find(t.Context(), id)

@@ -89,7 +89,7 @@ func (v *View) heldSoFar(ctx context.Context, partition int, now time.Time) (map
 		for i := 0; i+1 < len(pairs); i += 2 {
 			var j job.Job
 			lease, _, _ := strings.Cut(pairs[i+1], "\n")
-			if _, _, err := readLease(lease, &j); err != nil || j.Line == "" || seen[pairs[i]] {
+			if _, err := readLease(lease, &j); err != nil || j.Line == "" || seen[pairs[i]] {
 				continue // torn, which is for the audit; without a line; or met twice
 			}
 			seen[pairs[i]] = true

@@ -12,8 +12,8 @@ import (
 
 // crashMutations are faults that only jobs show whose workers die.
 var crashMutations = []mutation{
-	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)", false},
-	{"a crash counts as both", "reclaim", "cost == 'retry' and text(retries + 1)", "text(retries + 1)", false},
+	{"reclaim spends no retry", "reclaim", "text(retries + spent)", "text(retries)", false},
+	{"a crash counts as both", "reclaim", "spent = cost == 'retry' and 1 or 0", "spent = 1", false},
 	{
 		"no crash counts as a retry", "reclaim", "most and 'crash' or 'retry'",
 		"most and 'crash' or is_crash and 'nothing' or 'retry'",
@@ -27,13 +27,24 @@ var crashMutations = []mutation{
 		"a crash that spends a retry never ends", "reclaim", "is_spent = cost == 'retry' and", "is_spent = not is_crash and",
 		false,
 	},
-	{"a crash that spends a retry is not counted", "reclaim", "if is_crash and not", "if most and not", false},
-	{"a free lease counts", "reclaim", "lease.token, -5) == ':free'", "lease.token, -5) == ':none'", false},
-	{"a free lease counts as a crash", "reclaim", "is_crash and not is_free then", "is_crash then", false},
-	{"every lease is free", "reclaim", "lease.token, -5) == ':free'", "lease.token, -5) ~= ':none'", false},
-	{"restore counts every lease", "restore", "ARGV[i + 18] == '1'", "true", false},
-	{"restore counts no lease", "restore", "ARGV[i + 18] == '1'", "false", false},
-	{"a crash is not counted", "reclaim", "t.crashes = t.crashes + 1", "", false},
+	{
+		"a crash that spends a retry is not counted", "reclaim", "is_crash and not is_free and 1",
+		"most and not is_free and 1", false,
+	},
+	{"a free lease counts", "reclaim", "is_free = lease.lease_for == 0 and", "is_free = false and", false},
+	{"a free lease counts as a crash", "reclaim", "is_crash and not is_free and 1", "is_crash and 1", false},
+	{"every lease is free", "reclaim", "is_free = lease.lease_for == 0 and", "is_free =", false},
+	{"a lost lease of the pool is free", "reclaim", "string.sub(lease.token, -2) ~= ':0'", "true", false},
+	{"a restored lease ends at once", "restore", "text(now + lease_ms)", "at", false},
+	{"reclaim tells no attempt", "reclaim", "tier, cause, attempt, text(spent)", "tier, cause, '0', text(spent)", false},
+	{"reclaim tells no retry", "reclaim", "attempt, text(spent)", "attempt, '0'", false},
+	{"reclaim tells no crash", "reclaim", "text(spent), text(crashes)", "text(spent), '0'", false},
+	{"a restored run ends too early", "restore", "math.max(run_ends, now + 10000)", "run_ends", false},
+	{"a restored run never ends", "restore", "math.max(run_ends, now + 10000)", "now + 3600000", false},
+	{"a restored lease has another token", "restore", "started, '0', token)", "started, '0', token .. '1')", false},
+	{"a heartbeat gives no length", "heartbeat", "is_changed or lease.lease_for == 0 then", "is_changed then", false},
+	{"a heartbeat forgets the length", "heartbeat", "head, length_word)", "head)", false},
+	{"a crash is not counted", "reclaim", "t.crashes = t.crashes + crashes", "", false},
 	{"a stuck run counts as a crash", "reclaim", "cause == 'HEARTBEAT_STOPPED'", "true", false},
 	{"a dead worker is told as a slow job", "reclaim", "or crash_deadline <= now + lease.lease_for / 3", "", false},
 	{"a living worker is told as a dead one", "reclaim", "lease.lease_for / 3", "lease.lease_for", false},
@@ -122,7 +133,7 @@ func (s *telling) tellCrashes() {
 	s.drain(true)
 	// Rows of 5, which waits, and of 6, which ran: both have crashed before.
 	rows := []job.JournalRow{living(s.ids[5], tried), living(s.ids[6], ran)}
-	rows[0].Crashes, rows[1].Crashes, rows[1].Own = 1, 1, true
+	rows[0].Crashes, rows[1].Crashes = 1, 1
 	s.restore(rows...)
 	s.reap() // 6 is a dead letter
 	s.next(5)
@@ -132,15 +143,37 @@ func (s *telling) tellCrashes() {
 	s.next(5)
 	s.reap()
 	// Rows of 9 and 10, which ran and lost Redis: that costs 9 no crash, of which it has none left, and 10 no retry.
-	rows = []job.JournalRow{living(s.ids[9], ran), living(s.ids[10], ran)}
+	rows = []job.JournalRow{living(s.ids[9], ran, outside), living(s.ids[10], ran, outside)}
 	rows[0].Crashes, rows[1].RetryCount = 1, rows[1].MaxRetries
 	s.restore(rows[0])
 	s.reap()
 	s.Plans.Set(free)
 	s.restore(rows[1])
 	s.reap()
+	// The workers of 12 and 13 outlived their server: what 12's reports counts, and 13's dies, which is a crash. The
+	// attempts were over their time, and got 10 s more.
+	s.restore(living(s.ids[12], ran, outside), living(s.ids[13], ran, outside))
+	for _, n := range []int{12, 13} {
+		s.leases[n] = job.LeaseRef{ID: s.ids[n], Attempt: 2, Token: "host-1-dead:c1.0-a"}
+	}
+	s.look(job.Stuck)
+	s.look(job.Crashed)
+	s.reaches(12, 2, 1)
+	s.save(13, 1, "1")
+	s.write("complete", 12)
+	s.reap()
+	s.next(1)
+	s.age("run_deadlines", 11*time.Second)
+	s.look(job.Stuck)
+	s.write("complete", 13)
+	s.restore(living(s.ids[14], ran, outside))
+	s.age("run_deadlines", 11*time.Second)
+	s.look(job.Stuck)
+	s.reap()
+	s.next(1)
+	s.write("complete", 14)
 	// 11 died with its embedded server: a retry.
-	s.restore(living(s.ids[11], ran, func(r *job.JournalRow) { r.Own = true }))
+	s.restore(living(s.ids[11], ran))
 	s.reap()
 	s.next(5)
 	s.Plans.Set(all)

@@ -197,23 +197,35 @@ func cutRecord(record string) (start, body string, ok bool) {
 	return record[:first+1+second], record[first+second+2:], true
 }
 
+// leaseWords is what a lease says that is not the job's: length is how long it lives without a heartbeat, 0 = restore
+// wrote it; due is when a job that was delayed at submit was due.
+type leaseWords struct {
+	token  string
+	length time.Duration
+	due    time.Time
+}
+
+// lengthWord begins the word of a lease that says how long it lives without a heartbeat, in ms.
+const lengthWord = " for="
+
 // readLease fills in what a lease says: "class run", " for=" with the ms that it lives unless restore wrote it, if the
 // job has a line " charge=" and a number of ms, the words of readExtras, and " cancel" if a user asked to cancel the
 // job.
-func readLease(lease string, j *job.Job) (token string, due time.Time, err error) {
+func readLease(lease string, j *job.Job) (w leaseWords, err error) {
 	lease, j.CancelRequested = strings.CutSuffix(lease, " cancel")
 	lease = readExtras(lease, j)
-	for _, word := range []string{" charge=", " for="} {
-		if i := strings.LastIndex(lease, word); i >= 0 {
-			lease = lease[:i]
-		}
+	if i := strings.LastIndex(lease, " charge="); i >= 0 {
+		lease = lease[:i]
+	}
+	if i := strings.LastIndex(lease, lengthWord); i >= 0 {
+		lease, w.length = lease[:i], fromMs(int64(number(lease[i+len(lengthWord):])))
 	}
 	class, run, ok := cutRun(lease)
 	if !ok {
-		return "", due, fmt.Errorf("lease of %s: %q", j.ID, lease)
+		return w, fmt.Errorf("lease of %s: %q", j.ID, lease)
 	}
-	token, due = readRun(run, j)
-	return token, due, readClass(class, j)
+	w.token, w.due = readRun(run, j)
+	return w, readClass(class, j)
 }
 
 // readExtras takes " log=<bytes>", if the job has a log, and " progress=<step>:<text>", if a handler told any, off the

@@ -133,7 +133,7 @@ func (k *known) waits(now, delay int64) {
 // holder. plans has the most crashes of a generation, or -, behind the name of each tier.
 func (s *shadow) reclaim(watch job.Cause, plans, texts []string) {
 	now := s.w.ms()
-	for i := 0; i < len(texts); i += 4 {
+	for i := 0; i < len(texts); i += 7 {
 		word, tier, cause := job.Word(texts[i+1]), job.Tier(texts[i+2]), watch
 		k := s.mustBe("S6", job.ID(texts[i]), job.Processing)
 		if k == nil {
@@ -145,10 +145,13 @@ func (s *shadow) reclaim(watch job.Cause, plans, texts []string) {
 				cause = job.HeartbeatStopped
 			}
 		}
+		isFree := k.lease.token == goneLease
+		if isFree {
+			cause = job.HeartbeatStopped
+		}
 		patience := int64(2000)
 		want := job.OK
 		most, limited := mostCrashes(plans, k.tier.Tier)
-		isFree := strings.HasSuffix(k.lease.token, freeEnd)
 		spendsCrash := cause == job.HeartbeatStopped && limited
 		switch {
 		case word == job.Suspect:

@@ -26,8 +26,13 @@ func (w *World) forgetAll() {
 	w.shadow.lose()
 }
 
-// gone is the holder of the attempts that noteRunning notes.
-const gone = "gone"
+// gone is the holder of the attempts that noteRunning notes. It sends no heartbeat any more. Its token is that of the
+// pool of an embedded server, which died, or that of a worker elsewhere.
+const (
+	gone      = "gone"
+	goneOwn   = gone + ":0"
+	goneLease = gone + ":c1.0-a"
+)
 
 // noteRunning notes in the rows which jobs run when Redis forgets everything, if the seed does so: in an embedded
 // server each claim is in the journal. Jobs with a unique key are left out.
@@ -39,10 +44,13 @@ func (w *World) noteRunning() {
 		}
 		if k.status == job.Processing {
 			r.Worker, r.Attempt, r.RetryCount = gone, k.attempt, k.retries
-			r.Own = id[len(id)-3]%2 == 0 // the last two digits are the partition
+			if r.Token = ""; id[len(id)-3]%2 == 0 { // the last two digits are the partition
+				r.Token, r.LeaseFor = goneLease, job.LeastLease
+			}
 			r.FirstTriedAt, r.StartedAt = time.UnixMilli(k.first), time.UnixMilli(k.lease.since)
 		} else if r.Worker == gone {
 			r.Worker, r.Attempt, r.RetryCount, r.FirstTriedAt, r.StartedAt = "", 0, 0, time.Time{}, time.Time{}
+			r.Token = ""
 		}
 	}
 }

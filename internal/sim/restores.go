@@ -7,11 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// freeEnd ends the token of a restored lease that is taken back at no cost.
-const freeEnd = ":free"
-
 // restoreWords is how many arguments restore has per job.
-const restoreWords = 19
+const restoreWords = 20
 
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
@@ -95,16 +92,15 @@ func (s *shadow) given(partition int, e []string) {
 		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(strings.Fields(e[4])[0]))},
 	}
 	switch due := number(e[11]); {
-	case e[12] != "" && e[12] != gone:
+	case e[12] != "" && e[12] != goneOwn && e[12] != goneLease:
 		s.wrong("S1", "%s: it is given back as running by %q, and nothing notes that", k, e[12])
-	case e[12] == gone && e[14] != string(job.NeedDiscard):
+	case e[12] != "" && e[14] != string(job.NeedDiscard):
 		k.status, k.cancel, k.costs = job.Processing, e[14] != "", 1
-		token := gone + ":0"
-		if e[18] == "0" {
-			token = gone + freeEnd
-		}
-		k.lease = &lease{token: token, attempt: k.attempt, since: number(e[13]), beaten: now, beatEnd: now,
+		k.lease = &lease{token: e[12], attempt: k.attempt, since: number(e[13]), beaten: now, beatEnd: now + number(e[18]),
 			maxEnd: now + time.Hour.Milliseconds()}
+		if ends := number(e[19]); ends > 0 {
+			k.lease.maxEnd = max(ends, now+10_000)
+		}
 		s.w.fault("given as running")
 	case e[14] != "": // its cancel or kill was recorded before
 		k.status, k.killed, s.inputOver[k.input] = job.Status(e[14]), e[14] == string(job.NeedDiscard), true

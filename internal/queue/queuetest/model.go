@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -48,6 +47,7 @@ type ModelJob struct {
 	History                           int  // lines
 	Laters                            int  // the history lines that say why the job was later, and until when
 	token, ending                     string
+	unheard                           bool // the lease is restored, and its holder has sent no heartbeat since
 	endingWord                        job.Word
 	expired, suspected, old           map[job.Watch]bool
 }
@@ -219,6 +219,7 @@ func (m *Model) Heartbeat(l ModelLease, save int) job.Word {
 	if save > 0 {
 		l.Job.Saved = save
 	}
+	l.Job.unheard = false
 	l.Job.expired[job.Crashed], l.Job.suspected[job.Crashed], l.Job.old[job.Crashed] = false, false, false
 	if l.Job.Cancel {
 		return job.Cancel
@@ -297,16 +298,13 @@ func (m *Model) Look(w job.Watch) map[job.ID]job.Word {
 	return words
 }
 
-// freeEnd ends the token of a lease that is taken back at no cost.
-const freeEnd = ":free"
-
 func (j *ModelJob) look(w job.Watch) job.Word {
 	if !j.old[w] {
 		j.suspected[w] = true
 		return job.Suspect
 	}
-	isFree := strings.HasSuffix(j.token, freeEnd)
-	j.token = ""
+	isFree := j.unheard
+	j.token, j.unheard = "", false
 	j.History++
 	spent, most := &j.Retries, j.Max
 	if w == job.Crashed && j.Plan.MaxCrashes != nil {

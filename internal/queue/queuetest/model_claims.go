@@ -31,7 +31,7 @@ func (m *Model) lease(jobs []*ModelJob, token string) (leases []ModelLease) {
 		if j.endOverdue() {
 			continue
 		}
-		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
+		j.State, j.Tried, j.token, j.ending, j.unheard = job.Processing, true, token, "", false
 		j.Attempt++
 		j.step, j.Done = 0, ""
 		if j.whileWaiting() {

@@ -76,7 +76,7 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	return job.OK
 }
 
-// Restore puts a journaled job back. If the job was running, the crashed watch finds it at once.
+// Restore puts a journaled job back. If the pool of an embedded server ran it, the crashed watch finds it at once.
 func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	at := slices.IndexFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == l.ID })
 	if at >= 0 {
@@ -105,12 +105,11 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 		j.end(job.NeedDiscard)
 		j.Killed = true
 	case l.Running():
-		j.State, j.token = job.Processing, l.Worker+freeEnd
-		if l.Own {
-			j.token = l.Worker + ":0"
+		j.State, j.Cancel = job.Processing, l.CancelRequested
+		if j.token, j.unheard = l.Token, true; l.Token == "" { // the pool of an embedded server had it
+			j.token, j.unheard = l.Worker+":0", false
+			j.Expire(job.Crashed)
 		}
-		j.Expire(job.Crashed)
-		j.Cancel = l.CancelRequested
 	case l.CancelRequested:
 		j.end(job.Cancelled)
 	case !l.RunAt.IsZero():
