@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,15 +8,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/tierq/tierq/internal/access"
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/embedded"
 	"github.com/tierq/tierq/internal/queue"
-
-	"github.com/tierq/tierq/internal/loop"
 )
 
 // openEmbedded makes the stores of a process without configured stores: a Redis in memory, reached without a port,
@@ -35,24 +31,25 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %w", err), lock.Close())
 	}
-	server := miniredis.NewMiniRedis()
+	server := embedded.New()
 	clients := queue.ConnectInMemory(server.Dial)
+	store := archive.New(db, archive.Options{Journal: true})
 	return &stores{
 		clients:  clients,
 		database: db,
-		archive:  archive.New(db, archive.Options{Journal: true}),
+		archive:  store,
 		access:   access.New(db),
 		mode:     "embedded",
 		where: []string{"everything    " + file,
 			fmt.Sprintf("at most       %d waiting and %d scheduled jobs; for more, REDIS_URL and MYSQL_DSN", c.Capacity,
 				c.ScheduledLimit)},
 		survives: "every accepted job, result and dead letter, also if the process is killed",
-		server:   ageing(server),
+		server:   server,
+		embedded: &keeper{redis: server, sql: store, dir: c.DataDir, log: log},
 		keep:     embeddedKeep,
 		close: func() error {
-			err := errors.Join(db.Close(), clients.Close())
 			server.Close()
-			return errors.Join(err, lock.Close())
+			return errors.Join(clients.Close(), db.Close(), lock.Close())
 		},
 	}, nil
 }
@@ -77,16 +74,4 @@ func lockFolder(dir string) (*os.File, error) {
 			f.Close())
 	}
 	return f, nil
-}
-
-// ageing makes the embedded server's keys expire: miniredis expires keys only when its clock is advanced.
-func ageing(server *miniredis.Miniredis) *loop.Loop {
-	last := time.Now()
-	return loop.New(func(context.Context) time.Duration {
-		now := time.Now()
-		server.FastForward(now.Sub(last))
-		last = now
-		// FastForward holds the server's only lock, so it may take at most a twentieth of the time.
-		return max(time.Second, 20*time.Since(now))
-	})
 }

@@ -48,7 +48,11 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 		return errors.Join(err, stores.close())
 	}
 	err = serve(ctx, c, o, stores, out, began)
-	return errors.Join(err, out.close(), stores.close())
+	err = errors.Join(err, out.close())
+	if err == nil && stores.embedded != nil { // else something was left undone: the rows are the truth
+		stores.embedded.save()
+	}
+	return errors.Join(err, stores.close())
 }
 
 func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outgoing, began time.Time) error {

@@ -216,18 +216,13 @@ func (v *server) self() *job.WorkerInfo {
 // prepare makes the stores ready for the parts: it migrates the schema, checks that the set-up is the cluster's,
 // loads the plans, and binds the addresses. It waits for both stores at once if they are still starting.
 func (v *server) prepare(ctx context.Context) error {
-	var sql, redis error
-	var group sync.WaitGroup
-	group.Go(func() { sql = v.waitFor(ctx, "MYSQL_DSN", v.prepareSQL) })
-	group.Go(func() { redis = v.waitFor(ctx, "REDIS_URL", v.prepareRedis) })
-	group.Wait()
-	if err := errors.Join(sql, redis); err != nil {
+	if err := v.prepareStores(ctx); err != nil {
 		return err
 	}
 	if err := v.waitFor(ctx, "REDIS_URL", v.preparePlans); err != nil {
 		return err
 	}
-	if v.stores.mode == "embedded" {
+	if v.stores.embedded != nil {
 		if err := v.wakeUp(ctx); err != nil {
 			return err
 		}
@@ -246,13 +241,34 @@ func (v *server) prepare(ctx context.Context) error {
 	if err := v.bindFaktory(ctx); err != nil {
 		return err
 	}
-	if v.health == nil {
-		return nil
+	if v.health != nil {
+		if err := v.health.Bind(ctx); err != nil {
+			return fmt.Errorf("%w (every process serves its health there, whatever its roles)", err)
+		}
 	}
-	if err := v.health.Bind(ctx); err != nil {
-		return fmt.Errorf("%w (every process serves its health there, whatever its roles)", err)
+	if v.stores.embedded != nil {
+		return v.stores.embedded.forget(ctx)
 	}
 	return nil
+}
+
+// prepareStores makes both stores ready, at once. An embedded Redis needs SQL first, which says what it may go on with.
+func (v *server) prepareStores(ctx context.Context) error {
+	if v.stores.embedded != nil {
+		if err := v.waitFor(ctx, "TIERQ_DATA_DIR", v.prepareSQL); err != nil {
+			return err
+		}
+		if err := v.stores.embedded.load(ctx, v.queue); err != nil {
+			return err
+		}
+		return v.waitFor(ctx, "REDIS_URL", v.prepareRedis)
+	}
+	var sql, redis error
+	var group sync.WaitGroup
+	group.Go(func() { sql = v.waitFor(ctx, "MYSQL_DSN", v.prepareSQL) })
+	group.Go(func() { redis = v.waitFor(ctx, "REDIS_URL", v.prepareRedis) })
+	group.Wait()
+	return errors.Join(sql, redis)
 }
 
 func (v *server) prepareSQL(ctx context.Context) error {
@@ -289,8 +305,12 @@ func (v *server) preparePlans(ctx context.Context) error {
 	return v.viewPoller.read(call)
 }
 
-// wakeUp restores the embedded server's jobs that the last process left, before any caller asks for them.
+// wakeUp makes what the last process left in an embedded server serve again, before any caller asks for it: the keys of
+// a snapshot, and the jobs of rows.
 func (v *server) wakeUp(ctx context.Context) error {
+	if err := v.stores.embedded.resume(ctx, v.queue); err != nil {
+		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+	}
 	if _, err := v.ledger.Reconcile(ctx); err != nil {
 		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}

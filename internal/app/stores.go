@@ -27,6 +27,7 @@ type stores struct {
 	keep     time.Duration // the longest time that Redis may keep ended jobs; 0 = as configured
 	close    func() error
 	server   service // runs with the stores: the embedded server's clock; nil = none
+	embedded *keeper // what an embedded server keeps over a restart; nil = it is none
 }
 
 func openStores(c config.Config, log *slog.Logger) (*stores, error) {

@@ -121,7 +121,7 @@ func TestCheck(t *testing.T) {
 		"the database is below":  {"internal/database/open.go", `"github.com/tierq/tierq/internal/archive"`, "of our rooms"},
 		"gin elsewhere":          {"internal/app/run.go", `"github.com/gin-gonic/gin"`, "of libraries"},
 		"a name that begins so":  {"internal/httpapi/x.go", `"github.com/gin-gonic/gin-extra"`, "of libraries"},
-		"miniredis at home":      {"internal/app/embedded.go", `"github.com/alicebob/miniredis/v2"`, ""},
+		"miniredis at home":      {"internal/embedded/redis.go", `"github.com/alicebob/miniredis/v2"`, ""},
 		"miniredis next door":    {"internal/app/run.go", `"github.com/alicebob/miniredis/v2"`, "of libraries"},
 		"miniredis in a test":    {"internal/queue/claim_test.go", `"github.com/alicebob/miniredis/v2"`, ""},
 		"lua only embeds":        {"lua/lua.go", `_ "embed"`, ""},

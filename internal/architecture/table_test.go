@@ -131,6 +131,7 @@ var table = []room{
 		},
 		inFile: map[string][]string{"redis.go": {miniredis}},
 	},
+	{dir: "internal/embedded", rooms: []string{loops}, libs: []string{miniredis}},
 	{dir: "internal/config", rooms: []string{job}, libs: []string{env, godotenv}},
 
 	{
@@ -141,9 +142,9 @@ var table = []room{
 			"internal/leasing", "internal/push", "internal/recovery", "internal/handlers", "internal/httpapi",
 			"internal/schema", "internal/schedule", "internal/config", "internal/ledger", "internal/faktory",
 			"internal/events", "internal/outbound", "internal/artifact",
-			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
+			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "internal/embedded",
+			"docs", "web",
 		},
-		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},
 	},
 	{

@@ -30,12 +30,13 @@ type life struct {
 // Incarnations returns the present incarnation of each partition's data. A restart or failover of the server that
 // has the partition begins another incarnation, whatever data survives, and so does a FLUSHALL there. An
 // incarnation is "" if that server did not answer; the call then returns an error too. If the server hides its run
-// id, a restart that keeps the data is not noticed. The embedded server's incarnation is this process.
+// id, a restart that keeps the data is not noticed. The embedded server's incarnation is the process whose
+// data it has: this one, unless it has taken them over.
 func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 	runs := make([]string, q.opts.Partitions)
 	if q.opts.Embedded {
 		for p := range runs {
-			runs[p] = q.opts.Nonce
+			runs[p] = q.embeddedRun()
 		}
 		return runs, nil
 	}
@@ -71,7 +72,7 @@ func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 // is "" before the first reading and, where a failover is possible, for a while after it.
 func (q *Queue) KnownIncarnation(partition int) string {
 	if q.opts.Embedded {
-		return q.opts.Nonce
+		return q.embeddedRun()
 	}
 	l := q.runs[partition].Load()
 	switch {
@@ -81,6 +82,13 @@ func (q *Queue) KnownIncarnation(partition int) string {
 		return l.before
 	}
 	return l.id
+}
+
+func (q *Queue) embeddedRun() string {
+	if l := q.runs[0].Load(); l != nil {
+		return l.id
+	}
+	return q.opts.Nonce
 }
 
 func (q *Queue) noteIncarnation(partition int, id string) {

@@ -31,10 +31,19 @@ func (s *shared) proposedKey() string {
 	if last := s.sealing.Load(); last != nil {
 		return last.stored
 	}
+	return NewSealKey()
+}
+
+// NewSealKey makes a key for SealWith.
+func NewSealKey() string {
 	key := make([]byte, sealBytes)
 	_, _ = rand.Read(key) // never fails, says crypto/rand
 	return hex.EncodeToString(key)
 }
+
+// SealWith makes the process propose a key to a Redis that has none: one that it kept from an earlier life, so that what
+// was sealed then still opens.
+func (q *Queue) SealWith(key string) { q.sealWith(key, "") }
 
 // sealWith uses the stored keys from now on. If the stored text is not a key, the last key stays. took says that the
 // key took the place of one that this process knew.
