@@ -33,6 +33,14 @@ local function parse_limits(stored)
   }
 end
 
+-- bound_rate cuts the time of a rate to the highest that starts by now can have given it. A clock that was ahead, or
+-- other limits, may have left a later one.
+local function bound_rate(s)
+  local l = s.limits
+  local latest = l and l.interval > 0 and time_ms() + l.interval * l.burst
+  if latest and s.next_at > latest + 1 then s.next_at, s.is_changed = latest, true end
+end
+
 -- read_keys reads the states of some keys that the call does not have yet.
 local function read_keys(lines, wanted)
   local keys = {}
@@ -59,6 +67,7 @@ local function read_keys(lines, wanted)
     local s = key_states[keys[i]]
     s.limits = parse_limits(stored or '')
     s.weight = s.limits and math.max(s.limits.weight, 1) or 1
+    bound_rate(s)
   end
 end
 

@@ -189,13 +189,15 @@ do
   local function wake(queue, queues, job, lines, key, now)
     local s = key_states[key]
     if #s.parked == 0 and not s.was_parked then return end
-    local from = runs_from(s, now)
+    local from = math.ceil(runs_from(s, now))
     if #s.parked > 0 and from > now then
-      redis.call('ZADD', lines .. 'parked', from == math.huge and '+inf' or text(math.ceil(from)), key)
+      if tonumber(redis.call('ZSCORE', lines .. 'parked', key) or -1) == from then return end
+      redis.call('ZREM', lines .. 'parked', key) -- a full Redis takes what follows
+      redis.call('ZADD', lines .. 'parked', from == math.huge and '+inf' or text(from), key)
       return
     end
-    for _, home in ipairs(s.parked) do enter_queue(queue, queues, job, lines, read_line(key, home), now) end
     redis.call('ZREM', lines .. 'parked', key)
+    for _, home in ipairs(s.parked) do enter_queue(queue, queues, job, lines, read_line(key, home), now) end
     if #s.parked > 0 then s.parked, s.is_changed = {}, true end
   end
 

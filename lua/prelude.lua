@@ -579,10 +579,11 @@ end
 -- holds it for seconds is not stored once these have passed.
 local function store_unique(key, id, class, behind, arrived, now)
   local value = table.concat({id, class.generation, table.concat(behind, ' ')}, ' ')
+  local left = math.min(arrived, now) + class.unique_ms - now -- an arrival of a clock that was ahead counts as now
   if class.unique_while ~= 's' then
     redis.call('SET', key, value)
-  elseif arrived + class.unique_ms > now then
-    redis.call('SET', key, value, 'PX', text(arrived + class.unique_ms - now))
+  elseif left > 0 then
+    redis.call('SET', key, value, 'PX', text(left))
   end
 end
 

@@ -15,7 +15,7 @@
 local rate = unpack(KEYS)
 local now = time_us()
 local reply = {}
-local levels, changed = {}, {} -- bucket -> how far ahead of now it is, in us; bucket -> whether this call took from it
+local levels, changed = {}, {} -- bucket -> how far ahead of now it is, in us; bucket -> whether the call changes it
 
 for i = 1, #ARGV, 4 do
   local bucket, period, burst = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
@@ -24,7 +24,8 @@ for i = 1, #ARGV, 4 do
   local highest = burst * period
   local ahead = levels[bucket] or (tonumber(string.match(redis.call('GET', key) or '', '^%d+$') or 0) or 0) - now
   -- A clock that stepped back, or another rate before, may leave more than highest: the bucket is then full, and
-  -- empties from now on.
+  -- empties from now on. It is written also if it refuses: else it would be as full at the next request.
+  local is_beyond = ahead > highest + 1
   ahead = math.min(math.max(ahead, 0), highest)
   local word = 'OK'
   if ahead + requests * period <= highest + 1 then -- 1: what rounding may have added
@@ -32,6 +33,7 @@ for i = 1, #ARGV, 4 do
     changed[bucket] = changed[bucket] or requests > 0
   else
     word = 'FULL'
+    changed[bucket] = changed[bucket] or is_beyond and requests > 0
   end
   levels[bucket] = ahead
   local remaining = math.max(math.floor((highest + 1 - ahead) / period), 0)

@@ -98,6 +98,7 @@ local expired = redis.call('ZRANGEBYSCORE', watched, '-inf', at, 'WITHSCORES', '
 for i = 1, #expired, 2 do
   local id, deadline = expired[i], tonumber(expired[i + 1])
   local first_look = tonumber(redis.call('ZSCORE', suspects, id) or -1)
+  if first_look > now then first_look = -1 end -- by a clock that was ahead
   local word, tier, cause, attempt, spent, crashes = 'SUSPECT', '', '', nil, nil, nil
   if first_look < deadline then
     redis.call('ZADD', suspects, at, id)

@@ -11,7 +11,11 @@ local limit, keep, max_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = time_ms()
 local reply, bytes, taken, outbox_entries_kept, unexplained = {}, 0, {}, {}, {}
 
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', outbox, '-inf', text(now), 'LIMIT', '0', limit)) do
+local members = redis.call('ZRANGEBYSCORE', outbox, '-inf', text(now), 'LIMIT', '0', limit)
+if #members == 0 then -- a clock that was ahead may have hidden some for too long
+  members = redis.call('ZRANGEBYSCORE', outbox, '(' .. text(now + 2 * keep), '+inf', 'LIMIT', '0', limit)
+end
+for _, member in ipairs(members) do
   local id = string.sub(member, 1, 36)
   local stored = redis.call('HGET', ended .. slice_of(id), id)
   local e, _, detail = parse_ended(stored)

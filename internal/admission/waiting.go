@@ -92,7 +92,7 @@ const pause = 50 * time.Millisecond
 //	unavailable   not executed                      no proof of the other
 //	else          no proof                          no proof
 //
-// A key stands for at least a minute and a copy can be executed for at most 30 s (its not-after). So only a key
+// A key stands for at least a minute and a copy can be executed for at most 15 s (its not-after). So only a key
 // that expires in these very seconds could let an open copy of a REPLAY or MISMATCH be executed: that copy is then
 // a submit after the key's time.
 func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {

@@ -41,6 +41,7 @@ var readers = map[string]string{
 	"internal/archive/writer.go":            "span: the same",
 	"internal/pages/sse.go":                 "span: write deadlines; shown: the timestamp of a refusal",
 	"internal/schedule/book.go":             "span: since when a row was written",
+	"internal/schedule/ahead.go":            "span: how far Redis' clock should have gone on since it was last read",
 	"internal/schedule/firer.go":            "span: the same, and since the last sweep; occurrences go by Redis' time",
 	"internal/sandbox/events.go":            "shown: when a scenario's events happened",
 	"internal/sandbox/scenarios.go":         "span: since when a row was read",

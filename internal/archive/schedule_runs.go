@@ -25,7 +25,8 @@ const (
 	runOfRequest  = "SELECT job_id FROM schedule_runs WHERE name = ? AND request = ?"
 	scheduleOfJob = "SELECT name FROM schedule_runs WHERE job_id = ? LIMIT 1"
 	moveSchedule  = "UPDATE schedules SET occurrence = ?, due_at = ?, last_occurrence = ? WHERE name = ? AND " +
-		"version = ? AND occurrence = ?"
+		"version = ? AND occurrence"
+	unmiss = "DELETE FROM schedule_runs WHERE name = ? AND request = '' AND job_id = '' AND through_at > ?"
 	// A row of missed occurrences goes on with those that are missed right after it, for the same reason.
 	missMore = "UPDATE schedule_runs SET through_at = ?, missed = CASE WHEN missed = 0 OR ? = 0 THEN 0 ELSE missed + ? " +
 		"END, detail = ? WHERE name = ? AND request = '' AND job_id = '' AND reason = ? AND through_at = ?"
@@ -77,14 +78,23 @@ func (a *Archive) miss(ctx context.Context, conn gorm.ConnPool, name string, las
 // transaction also marks the jobs in f.Replaced to be cancelled: Redis is to be told of them and of the new job.
 func (a *Archive) FireSchedule(ctx context.Context, f *job.Firing) (fired job.Fired, err error) {
 	err = a.db.Transaction(ctx, func(conn gorm.ConnPool) error {
-		done, err := conn.ExecContext(ctx, moveSchedule, database.OrNull(f.Next), database.OrNull(f.Due), f.Last.UTC(),
-			f.Name, f.Version, f.Occurrence.UTC())
+		move, args := moveSchedule+" IS NULL", []any{
+			database.OrNull(f.Next), database.OrNull(f.Due), database.OrNull(f.Last), f.Name, f.Version}
+		if !f.Occurrence.IsZero() {
+			move, args = moveSchedule+" = ?", append(args, f.Occurrence.UTC())
+		}
+		done, err := conn.ExecContext(ctx, move, args...)
 		if err != nil {
 			return fmt.Errorf("update schedules: %w", err)
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
 			fired = job.FiredLost
 			return err
+		}
+		if !f.Unmiss.IsZero() {
+			if _, err := conn.ExecContext(ctx, unmiss, f.Name, f.Unmiss.UTC()); err != nil {
+				return fmt.Errorf("delete schedule_runs: %w", err)
+			}
 		}
 		last := f.Before
 		for i := range f.Missed {

@@ -3,8 +3,9 @@ package job
 import "time"
 
 // LeastMemory is how long Redis keeps every ended job at least, however short its memory is: longer than a copy of
-// the job's submit, or a repeat of its holder's report, can be under way.
-const LeastMemory = 2 * time.Minute
+// the job's submit can be under way, and than a holder repeats its report in a Redis that answers. A Redis that ended
+// jobs have filled refuses submits for as long.
+const LeastMemory = 20 * time.Second
 
 // ServerMemory is the memory use of a Redis server.
 type ServerMemory struct {

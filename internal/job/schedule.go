@@ -160,9 +160,10 @@ type ScheduleRun struct {
 type Firing struct {
 	Name       string
 	Version    int64
-	Occurrence time.Time     // the schedule's Next before the change
+	Occurrence time.Time     // the schedule's Next before the change; zero = it had none
 	Before     time.Time     // the occurrence right before that one; zero = none is known
 	Missed     []ScheduleRun // occurrences that were missed
+	Unmiss     time.Time     // notes of missed occurrences that go beyond this time are deleted first; zero = none is
 	Run        ScheduleRun   // with Row: the occurrence that becomes a job
 	Row        *JournalRow   // nil = none does
 	Living     int           // see Overlap.Living: if more jobs live, the occurrence is missed

@@ -38,9 +38,9 @@ func (r *reading) better(old *reading) bool {
 }
 
 // submitFresh is how long after it was sent a submit has an effect. That is below the smallest time to live of an ended
-// job, so a late second copy still finds the job. With a retention of 0 no ended job is kept, and a late second copy
-// has nothing to collide with.
-const submitFresh = 30 * time.Second
+// job, and below job.LeastMemory, so a late second copy still finds the job. With a retention of 0 no ended job is
+// kept, and a late second copy has nothing to collide with.
+const submitFresh = 15 * time.Second
 
 // claimFresh is how long after it was sent a claim for a worker elsewhere has an effect. A call that Redis executes
 // when its caller has given up would hand jobs to a worker that never hears of them.

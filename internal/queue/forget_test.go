@@ -29,7 +29,7 @@ func TestForget(t *testing.T) {
 
 		e.AgeEnd(t, time.Hour, old.ID, dead.ID, cancelled.ID, unrecorded.ID)
 		e.AgeEnd(t, 10*time.Minute, middle.ID)
-		e.AgeEnd(t, job.LeastMemory-30*time.Second, young.ID)
+		e.AgeEnd(t, job.LeastMemory/2, young.ID)
 		all := []job.ID{
 			old.ID, dead.ID, cancelled.ID, middle.ID, young.ID, unrecorded.ID, running.ID, waiting, queuetest.NewID(0), old.ID,
 		}

@@ -6,13 +6,17 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // lined is a job with a line, as the test knows it.
@@ -229,6 +233,77 @@ func TestLines_Rate(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatal("no attempt starts")
 			}
+		}
+	})
+}
+
+// Keys whose rates Redis counted while its clock was an hour ahead start their next attempts within an interval of the
+// right time, those that are parked too. Keys that wait for another event, or for longer, wait as before.
+func TestLines_RateAfterAClockAhead(t *testing.T) {
+	t.Attr("proves", "F34")
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		const keys, hour = 30, float64(time.Hour / time.Millisecond)
+		later := time.Now().Add(2 * time.Hour)
+		limits := []job.LineLimits{
+			{Name: "paused", Paused: &job.LinePause{Until: later}}, {Name: "held", Paused: &job.LinePause{}},
+		}
+		for i := range keys {
+			limits = append(limits, job.LineLimits{Name: fmt.Sprint("k", i), Rate: 2, Burst: 2})
+		}
+		if err := e.SetLimits(t.Context(), 0, limits); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range limits {
+			for range 3 {
+				s := queuetest.Job(job.Paid)
+				s.Line = l.Name
+				e.PutAll(t, s)
+			}
+		}
+		if leases := e.Take(t, 2*keys); len(leases) != 2*keys { // the bursts
+			t.Fatal(len(leases))
+		}
+		parked, states := queue.Key(0, "lines")+"parked", queue.Key(0, "lines")+"keys"
+		scores, err := e.Redis.ZRangeWithScores(t.Context(), parked, 0, -1).Result()
+		if err != nil || len(scores) != keys+2 {
+			t.Fatal(scores, err)
+		}
+		for _, z := range scores { // the keys as an hour ago Redis' clock, an hour ahead, has left them
+			name := z.Member.(string)
+			if name == "paused" || name == "held" {
+				continue
+			}
+			e.Redis.ZIncrBy(t.Context(), parked, hour, name)
+			f := strings.SplitN(e.Redis.HGet(t.Context(), states, name).Val(), " ", 3)
+			next, err := strconv.ParseFloat(f[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Redis.HSet(t.Context(), states, name, fmt.Sprintf("%s %.3f %s", f[0], next+hour, f[2]))
+		}
+		started := map[string]bool{}
+		testkit.Eventually(t, 10*time.Second, "each key starts an attempt", func() (bool, string) {
+			if _, err := e.Promote(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			reply, err := e.Claim(t.Context(), 0, e.NextClaim(keys))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range reply.Leases {
+				started[l.Line] = true
+			}
+			return len(started) >= keys, fmt.Sprint(len(started))
+		})
+		if started["paused"] || started["held"] || len(started) != keys {
+			t.Errorf("started are %v", started)
+		}
+		if until := e.Redis.ZScore(t.Context(), parked, "paused").Val(); until != float64(later.UnixMilli()) {
+			t.Errorf("the paused key is looked at at %f, not at %d", until, later.UnixMilli())
+		}
+		if wrong := e.Audit(t); len(wrong) > 0 {
+			t.Error(wrong)
 		}
 	})
 }

@@ -169,6 +169,32 @@ func TestRateIsALeakyBucket(t *testing.T) {
 	})
 }
 
+// A bucket that Redis filled while its clock was an hour ahead, or that a larger rate filled, is full, and empties from
+// the next request on, refused or not.
+func TestRateAfterAClockAhead(t *testing.T) {
+	t.Attr("proves", "F34")
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		one := job.RateAsk{Bucket: "x", Rate: 2, Burst: 2, N: 1}
+		key := queue.RateKey(e.RatePartition("x"), "x")
+		ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
+		if err := e.Redis.Set(t.Context(), key, ahead, 2*time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		look := one
+		look.N = 0
+		same(t, "a look at a full bucket", rates(t, e, look)[0].Remaining, 0)
+		same(t, "of the full bucket", rates(t, e, one)[0].OK, false)
+		testkit.Eventually(t, 5*time.Second, "the bucket has room", func() (bool, string) {
+			got := rates(t, e, one)[0]
+			return got.OK, fmt.Sprintf("%+v", got)
+		})
+		if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl > time.Second {
+			t.Errorf("its key lives for %s", ttl)
+		}
+	})
+}
+
 // A value of a clock that was set back, or of a larger bucket, counts as a full bucket. An unreadable value counts
 // as an empty one.
 func TestRateAfterStrangeValues(t *testing.T) {

@@ -198,13 +198,13 @@ func TestSubmitLate(t *testing.T) {
 		before := e.Snapshot(t)
 		there := queuetest.Job(job.Paid)
 		there.ID = known
-		e.SetClock(time.UnixMilli(e.Now(t)).Add(-31 * time.Second)) // a copy that was under way for 31 s
+		e.SetClock(time.UnixMilli(e.Now(t)).Add(-16 * time.Second)) // a copy that was under way for 16 s
 		got, err := e.Words(t.Context(), 0, []job.Submission{s, there})
 		words(t, got, err, job.Late, job.Duplicate)
 		e.Unchanged(t, before)
 		e.PutAll(t, s) // the queue has read the clock again
 
-		e.SetClock(time.UnixMilli(e.Now(t)).Add(-29 * time.Second))
+		e.SetClock(time.UnixMilli(e.Now(t)).Add(-14 * time.Second))
 		e.Put(t, job.Paid) // still in time
 	})
 }

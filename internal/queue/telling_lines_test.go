@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
@@ -42,6 +44,8 @@ var lineMutations = []mutation{
 	{"a corrected tag moves nothing", "prelude", "elseif change ~= 0 then", "elseif false then", false},
 	{"a rate is no limit", "prelude", "if l.interval > 0 then return", "if false then return", false},
 	{"a burst is one", "prelude", "l.interval * (l.burst - 1)", "0", false},
+	{"a rate is ahead of the clock", "prelude", "s.next_at > latest + 1", "false", false},
+	{"promote looks at no later key", "promote", "for _, key in ipairs(keys) do woken[#woken + 1] = key end", "", false},
 	{"a paused key runs", "prelude", "if l.paused_until > now then return l.paused_until end", "", false},
 	{"submit fills a line", "submit", "if is_fresh and line_full(class) then return 'line' end", "", false},
 	{
@@ -113,6 +117,20 @@ func (s *telling) ran(d time.Duration, numbers ...int) {
 	}
 }
 
+// ahead moves the time of a key's rate, and that until which its lines are parked, as a clock that was ahead left them.
+func (s *telling) ahead(key string, d time.Duration) {
+	lines := queue.Key(0, "lines")
+	words := strings.Fields(s.Env.Redis.HGet(s.Context(), lines+"keys", key).Val())
+	if len(words) < 2 {
+		return // a mutation has forgotten it
+	}
+	var next float64
+	_, _ = fmt.Sscan(words[1], &next)
+	words[1] = fmt.Sprintf("%.3f", next+float64(d.Milliseconds()))
+	s.Env.Redis.HSet(s.Context(), lines+"keys", key, strings.Join(words, " "))
+	s.Env.Redis.ZAddXX(s.Context(), lines+"parked", redis.Z{Score: next + float64(d.Milliseconds()), Member: key})
+}
+
 func (s *telling) tellLines() {
 	s.inLine("a", job.Public, 0, 1, 2, 3)
 	s.inLine("b", job.Public, 4, 5, 6, 7)
@@ -173,6 +191,9 @@ func (s *telling) tellLines() {
 	s.limit(job.LineLimits{Name: "e", Rate: 0.001, Burst: 2})
 	s.inLine("e", job.Public, 19, 20, 21)
 	s.next(20) // two of them
+	s.ahead("e", 10*time.Hour)
+	n, err = s.Env.Promote(s.Context(), 0) // the rate has the time that two starts now would give it
+	s.say("promote", n, err)
 	s.limit(job.LineLimits{Name: "e", Rate: 0.001, Burst: 3})
 	s.next(20)
 	s.limit(job.LineLimits{Name: "f", Waiting: 2, Paused: &job.LinePause{Until: time.Now().Add(time.Hour)}})

@@ -46,7 +46,7 @@ var uniqueMutations = []mutation{
 	{"a key for seconds goes with its holder", "prelude",
 		"if class.unique_while ~= 's' then pass_on", "if true then pass_on",
 		false},
-	{"a key for seconds stays for ever", "prelude", ", 'PX', text(arrived + class.unique_ms - now))", ")", true},
+	{"a key for seconds stays for ever", "prelude", ", 'PX', text(left))", ")", true},
 	{"a key goes with another's end", "prelude",
 		"if found and found.id == id and found.generation == class.generation then",
 		"if found then", true},

@@ -120,6 +120,27 @@ func TestUniqueWhileWaiting(t *testing.T) {
 	})
 }
 
+// A key for seconds is held from now on if Redis' clock was ahead, and arrivals are ahead therefore.
+func TestUniqueForSecondsAfterAClockAhead(t *testing.T) {
+	t.Attr("proves", "F34")
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		ahead := time.Now().Add(time.Hour).UnixMilli()
+		if err := e.Redis.Set(t.Context(), queue.Key(0, "clock"), ahead, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		reply := puts(t, e, unique(job.WhileSeconds(time.Minute), job.UniqueRefuse))[0]
+		if reply.Word != job.OK || reply.ArrivedAt.UnixMilli() != ahead {
+			t.Fatalf("%+v", reply)
+		}
+		for _, key := range e.AllKeys(t, "*"+uniqueHash) {
+			if ttl := e.Redis.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > time.Minute {
+				t.Errorf("the key is held for %s", ttl)
+			}
+		}
+	})
+}
+
 // For seconds: the key outlives its holder, and nobody is HELD behind it.
 func TestUniqueForSeconds(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,9 @@ type Table interface {
 	// ScheduleOwners returns the owners of schedules that are not paused, and SchedulesOf the schedules of one.
 	ScheduleOwners(ctx context.Context) ([]string, error)
 	SchedulesOf(ctx context.Context, owner string) ([]job.Schedule, error)
+	// Schedules returns all schedules, and ScheduleRuns the last runs of one.
+	Schedules(ctx context.Context) ([]job.Schedule, error)
+	ScheduleRuns(ctx context.Context, name string, limit int) ([]job.ScheduleRun, error)
 }
 
 const (
@@ -44,6 +47,7 @@ type Firer struct {
 	refused map[string]refused // by schedule: why its occurrence was not fired
 	fired   map[string]bool    // schedules to trim
 	swept   time.Time
+	clock   reading // the last one
 }
 
 // refused is the last refusal of an occurrence.
@@ -62,6 +66,9 @@ func NewFirer(t Table, o Options) *Firer {
 func (f *Firer) runOnce(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, passBound)
 	defer cancel()
+	if f.wentBack() {
+		f.swept = time.Time{}
+	}
 	next, err := f.pass(call)
 	if err == nil && time.Since(f.swept) >= sweepEvery {
 		err = f.sweep(call)
@@ -227,7 +234,7 @@ func ignore(err, known error) error {
 	return err
 }
 
-// sweep pauses the schedules of dead keys, and forgets old runs.
+// sweep pauses the schedules of dead keys, puts back those that are ahead, and forgets old runs.
 func (f *Firer) sweep(ctx context.Context) error {
 	owners, err := f.table.ScheduleOwners(ctx)
 	if err != nil {
@@ -250,6 +257,9 @@ func (f *Firer) sweep(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	if err := f.putAllBack(ctx); err != nil {
+		return err
 	}
 	for name := range f.fired {
 		if err := f.table.TrimRuns(ctx, name); err != nil {

@@ -31,7 +31,7 @@ func (s *shadow) inSlice(slice string) *known {
 	return nil
 }
 
-// forgot checks that a job which is forgotten was acknowledged, ended at least two minutes ago, and is in SQL.
+// forgot checks that a job which is forgotten was acknowledged, ended at least job.LeastMemory ago, and is in SQL.
 func (s *shadow) forgot(argv, texts []string) {
 	now, before, young := s.w.ms(), number(argv[0]), number(argv[1])
 	for i, slice := range argv[2:] {

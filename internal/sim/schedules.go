@@ -149,13 +149,15 @@ func (t table) LivingRuns(ctx context.Context, name string) ([]job.ID, error) {
 	})
 }
 
-// The Firer's interface demands these methods; the simulation has no keys and no old runs.
+// The Firer's interface demands these methods; the simulation has no keys, no old runs and no clock that jumps.
 
-func (table) TrimRuns(context.Context, string) error                              { return nil }
-func (table) Schedule(context.Context, string) (job.Schedule, error)              { return job.Schedule{}, nil }
-func (table) StoreSchedule(context.Context, job.Schedule, time.Time) error        { return nil }
-func (table) ScheduleOwners(context.Context) ([]string, error)                    { return nil, nil }
-func (table) SchedulesOf(context.Context, string) (all []job.Schedule, err error) { return nil, nil }
+func (table) TrimRuns(context.Context, string) error                               { return nil }
+func (table) Schedule(context.Context, string) (job.Schedule, error)               { return job.Schedule{}, nil }
+func (table) StoreSchedule(context.Context, job.Schedule, time.Time) error         { return nil }
+func (table) Schedules(context.Context) ([]job.Schedule, error)                    { return nil, nil }
+func (table) ScheduleOwners(context.Context) ([]string, error)                     { return nil, nil }
+func (table) SchedulesOf(context.Context, string) (all []job.Schedule, err error)  { return nil, nil }
+func (table) ScheduleRuns(context.Context, string, int) ([]job.ScheduleRun, error) { return nil, nil }
 
 // newFirer makes the Firer of a process.
 func newFirer(p *process, queues *job.QueueBook, l *ledger.Ledger, log *slog.Logger) *schedule.Firer {

@@ -50,6 +50,13 @@ func (k *keyOfLines) start(now float64) {
 	}
 }
 
+// bound cuts the time of the rate, which other limits may have left too late.
+func (k *keyOfLines) bound(now float64) {
+	if latest := now + k.interval*float64(k.burst); k.interval > 0 && k.nextAt > latest+1 {
+		k.nextAt = math.Round(latest*1000) / 1000
+	}
+}
+
 func (s *shadow) lineKey(name string) *keyOfLines {
 	if s.lines[name] == nil {
 		s.lines[name] = &keyOfLines{}
@@ -82,6 +89,7 @@ func (s *shadow) limitKeys(argv []string) {
 			k.most, k.burst, k.strict = int(number(f[0])), int(number(f[3])), f[5] == "1"
 			k.interval, _ = strconv.ParseFloat(f[2], 64)
 			k.pausedUntil, _ = strconv.ParseFloat(f[6], 64)
+			k.bound(float64(s.w.ms()))
 			s.w.fault("limited")
 		}
 	}
