@@ -152,8 +152,8 @@ func (v *server) work() worker.Queue {
 	return v.queue
 }
 
-// takenBack is the queue of the watches of an embedded server. What they take back is also noted in the journal, so that
-// no kill gives back a lease that its holder has lost.
+// takenBack is the queue of the watches of an embedded server. What they take back is also noted in the journal, so
+// that no kill gives back a lease that its holder has lost.
 type takenBack struct {
 	*queue.Queue
 	v *server

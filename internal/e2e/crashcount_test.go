@@ -139,8 +139,8 @@ func TestLossAndStopSpendNoRetry(t *testing.T) {
 }
 
 // The leases of workers of other programs outlive an embedded server's restarts, orderly ones and kills: their
-// heartbeats and reports count, and nothing costs their jobs a retry. What only Redis knew is there after an orderly stop:
-// progress, a unique key for seconds. A job of the server's own pool pays for a kill, because it
+// heartbeats and reports count, and nothing costs their jobs a retry. What only Redis knew is there after an orderly
+// stop: progress, a unique key for seconds. A job of the server's own pool pays for a kill, because it
 // may have caused it.
 func TestEmbeddedRestartsSpendNoRetryOfOthers(t *testing.T) {
 	t.Attr("proves", "F07")

@@ -73,8 +73,8 @@ func (q *Queue) Restore(
 	return words, err
 }
 
-// leastRestored is how long a restored lease lives at least, and leastRun how long its attempt may go on: its holder, who
-// was cut off, finds the server again. leastRun is that of lua/restore.lua.
+// leastRestored is how long a restored lease lives at least, and leastRun how long its attempt may go on: its holder,
+// who was cut off, finds the server again. leastRun is that of lua/restore.lua.
 const (
 	leastRestored = 30 * time.Second
 	leastRun      = 10 * time.Second

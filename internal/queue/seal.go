@@ -41,8 +41,8 @@ func NewSealKey() string {
 	return hex.EncodeToString(key)
 }
 
-// SealWith makes the process propose a key to a Redis that has none: one that it kept from an earlier life, so that what
-// was sealed then still opens.
+// SealWith makes the process propose a key to a Redis that has none: one that it kept from an earlier life, so that
+// what was sealed then still opens.
 func (q *Queue) SealWith(key string) { q.sealWith(key, "") }
 
 // sealWith uses the stored keys from now on. If the stored text is not a key, the last key stays. took says that the

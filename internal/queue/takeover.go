@@ -72,7 +72,7 @@ func (q *Queue) takeOver(ctx context.Context, partition int, process string) err
 	}
 	now := q.now()
 	texts, lasts := unheard(leases.Val(), process)
-	later := func(key string, set []redis.Z, least func(id string) time.Duration) (moved []redis.Z) {
+	later := func(set []redis.Z, least func(id string) time.Duration) (moved []redis.Z) {
 		for _, z := range set {
 			id, _ := z.Member.(string)
 			if until := float64(now.Add(least(id)).UnixMilli()); until > z.Score {
@@ -85,10 +85,10 @@ func (q *Queue) takeOver(ctx context.Context, partition int, process string) err
 		for _, id := range slices.Sorted(maps.Keys(texts)) {
 			pipe.HSet(ctx, Key(partition, "leases"), id, texts[id])
 		}
-		if moved := later(beatKey, beats.Val(), func(id string) time.Duration { return lasts[id] }); len(moved) > 0 {
+		if moved := later(beats.Val(), func(id string) time.Duration { return lasts[id] }); len(moved) > 0 {
 			pipe.ZAdd(ctx, beatKey, moved...)
 		}
-		if moved := later(runKey, runs.Val(), func(string) time.Duration { return leastRun }); len(moved) > 0 {
+		if moved := later(runs.Val(), func(string) time.Duration { return leastRun }); len(moved) > 0 {
 			pipe.ZAdd(ctx, runKey, moved...)
 		}
 		return nil

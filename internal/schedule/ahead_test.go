@@ -75,7 +75,9 @@ func TestFirer_ClockAhead(t *testing.T) {
 		for minute := 1; minute <= 62; minute++ {
 			w.look(t, f, first.Add(time.Duration(minute)*time.Minute))
 		}
-		for name, want := range map[string]int{"minutely": 63, "all": 63, "paused": 63, "stored": 62, "ends": 10, "hourly": 1} {
+		for name, want := range map[string]int{
+			"minutely": 63, "all": 63, "paused": 63, "stored": 62, "ends": 10, "hourly": 1,
+		} {
 			jobs, missed := w.history(t, name)
 			if missed != "" || jobs < want-1 || jobs > want {
 				t.Errorf("%s: %d jobs, want %d; missed are %s", name, jobs, want, missed)
