@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/archive"
@@ -62,8 +61,16 @@ func (k *keeper) alike(ctx context.Context, h embedded.Head) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(runs, func(run string) bool { return run != "" && run != h.Incarnation }) {
-		return errors.New("the journal has newer rows")
+	for _, run := range runs {
+		if run == "" || run == h.Incarnation {
+			continue
+		}
+		switch living, err := k.sql.Lost(ctx, run, 0, "", 1); {
+		case err != nil:
+			return err
+		case len(living) > 0:
+			return errors.New("the journal has newer rows")
+		}
 	}
 	return nil
 }

@@ -215,7 +215,7 @@ func TestClaimWithoutARow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1), lease(2, 1, 1), lease(3, 2, 1)}))
 		ran := map[string]any{
 			"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:01.123000",
-			"worker": "host:1", "run_id": "run-2",
+			"worker": "host:1", "lease_token": "t", "lease_ms": int64(5000), "run_id": "run-2",
 		}
 		check(t, "the one that has a row", accepted(t, s, 2), fresh(2, ran))
 		done(t, j.Waits(t.Context(), []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}))

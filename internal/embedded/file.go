@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // A file is a gob stream of a Head, the entries, and an entry without a key; then the CRC-64 (ECMA 182) of all that, 8
@@ -49,6 +50,9 @@ func writeFile(path string, write func(*gob.Encoder) error) (err error) {
 }
 
 func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" { // it cannot sync a folder
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -279,7 +279,7 @@ var mutations = []mutation{
 		"local is_cancelled = false", false,
 	},
 	{"restore takes a kill for a cancel", "restore", "end_state == 'NEED_DISCARD', ARGV", "false, ARGV", false},
-	{"restore runs what was killed", "restore", "token ~= '' and not is_killed", "holder ~= ''", false},
+	{"restore runs what was killed", "restore", "token ~= '' and not is_killed", "token ~= ''", false},
 	{"restore does not say why it was killed", "restore", "error = is_killed and reason or ''", "error = ''", false},
 	{"restore runs on what was cancelled", "restore", "(is_cancelled and ' cancel' or '')", "''", false},
 	{"restore keeps no end", "restore", "write_ends(outbox, ended, unacked, tried, checkpoints, reserved)", "", true},
