@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/embedded"
@@ -38,9 +37,9 @@ func (k *keeper) load(ctx context.Context, q *queue.Queue) error {
 		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}
 	q.SealWith(key)
-	k.last, err = k.redis.Load(ctx, k.dir, func(h embedded.Head) error { return k.alike(ctx, h) }, k.sql)
+	k.last, err = k.redis.Load(ctx, k.dir, func(h embedded.Head) error { return k.suits(ctx, h) }, k.sql)
 	switch {
-	case errors.Is(err, embedded.ErrStale):
+	case errors.Is(err, embedded.ErrInvalid):
 		k.log.Warn("Redis begins with the jobs of the journal alone: leases and limits that only it knew are forgotten "+
 			"(docs/operations/DURABILITY.md)", "err", err)
 		return nil
@@ -52,8 +51,9 @@ func (k *keeper) load(ctx context.Context, q *queue.Queue) error {
 	return nil
 }
 
-// alike says why a snapshot does not suit this server: its settings, or rows that another process wrote after it.
-func (k *keeper) alike(ctx context.Context, h embedded.Head) error {
+// suits returns an error that says why a snapshot does not suit this server: the server's settings differ, or another
+// process wrote rows after it.
+func (k *keeper) suits(ctx context.Context, h embedded.Head) error {
 	if layout := k.queue.Layout(); h.Layout != layout {
 		return fmt.Errorf("it has %s, this server %s", h.Layout, layout)
 	}
@@ -76,29 +76,24 @@ func (k *keeper) alike(ctx context.Context, h embedded.Head) error {
 }
 
 // resume makes the keys of the snapshot serve.
-func (k *keeper) resume(ctx context.Context, q *queue.Queue) error {
+func (k *keeper) resume(ctx context.Context) error {
 	if k.last.ID == "" {
 		return nil
 	}
-	return q.TakeOver(ctx, k.last.Process)
+	return k.queue.TakeOver(ctx, k.last.Process)
 }
 
-// forget ends the snapshot: from now on the server serves, and the snapshot grows old.
+// forget makes the snapshot invalid, because from now on the server serves.
 func (k *keeper) forget(ctx context.Context) error { return embedded.Forget(ctx, k.dir, k.sql) }
-
-// saveBound is how long the names of a snapshot in SQL may take.
-const saveBound = 5 * time.Second
 
 // save writes a snapshot, after everything else has stopped. Without one the next start has the jobs of the journal.
 func (k *keeper) save() {
-	ctx, cancel := context.WithTimeout(context.Background(), saveBound)
-	defer cancel()
 	k.redis.Close()
 	head := embedded.Head{
 		Incarnation: k.queue.KnownIncarnation(0), Process: k.queue.Name(), Layout: k.queue.Layout(),
 	}
-	err := k.redis.Save(ctx, k.dir, head, func(key string) bool { return !k.queue.OfProcess(key) }, k.sql)
-	if err != nil {
+	keep := func(key string) bool { return !k.queue.OfProcess(key) }
+	if err := k.redis.Save(context.Background(), k.dir, head, keep, k.sql); err != nil {
 		k.log.Warn("what only Redis knew is forgotten; the journal has every job (docs/operations/DURABILITY.md)", "err", err)
 	}
 }

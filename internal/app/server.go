@@ -308,7 +308,7 @@ func (v *server) preparePlans(ctx context.Context) error {
 // wakeUp makes what the last process left in an embedded server serve again, before any caller asks for it: the keys of
 // a snapshot, and the jobs of rows.
 func (v *server) wakeUp(ctx context.Context) error {
-	if err := v.stores.embedded.resume(ctx, v.queue); err != nil {
+	if err := v.stores.embedded.resume(ctx); err != nil {
 		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}
 	if _, err := v.ledger.Reconcile(ctx); err != nil {

@@ -50,7 +50,8 @@ func (c *keepingConn) PrepareContext(ctx context.Context, query string) (driver.
 	return &keptStatement{s.(statement), c, query}, nil
 }
 
-// ExecContext runs a statement without arguments as it is: databases do not prepare every kind of those.
+// ExecContext sends a statement without arguments unprepared, for example a BEGIN: databases cannot prepare all of
+// them. A statement with arguments goes on to PrepareContext.
 func (c *keepingConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if len(args) > 0 {
 		return nil, driver.ErrSkip

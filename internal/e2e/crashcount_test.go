@@ -138,7 +138,7 @@ func TestLossAndStopSpendNoRetry(t *testing.T) {
 	}
 }
 
-// The leases of workers of other programs outlive an embedded server's restarts, orderly ones and kills: their
+// The leases of external workers outlive an embedded server's restarts, orderly ones and kills: their
 // heartbeats and reports count, and nothing costs their jobs a retry. What only Redis knew is there after an orderly
 // stop: progress, a unique key for seconds. A job of the server's own pool pays for a kill, because it
 // may have caused it.
@@ -202,7 +202,7 @@ func TestEmbeddedRestartsSpendNoRetryOfOthers(t *testing.T) {
 		t.Error(got)
 	}
 	if p := e.server.await(outside, "COMPLETED", 10*time.Second); p.RetryCount != 0 {
-		t.Errorf("the other program's job: %+v", p)
+		t.Errorf("the external worker's job: %+v", p)
 	}
 	if p := e.server.await(own, "COMPLETED", 20*time.Second); p.RetryCount < 1 || p.RetryCount > 3 {
 		t.Errorf("the pool's job has %d retries after three kills", p.RetryCount)

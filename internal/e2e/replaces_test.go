@@ -158,8 +158,8 @@ func TestReplaces_Faults(t *testing.T) {
 	t.Logf("evidence: %d occurrences fired, %d servers died between the commit and the script", fired, lethal)
 }
 
-// The wait is longer than the interval of a schedule that replaces, and it does not end. Its jobs run: each keeps the
-// place of the one that it replaces.
+// Jobs wait in the queue for longer than the interval of a schedule with overlap replace. Its jobs run all the same: each
+// job has the arrival of the job that it replaces, so it does not begin to wait anew.
 func TestReplaces_Runs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -6,8 +6,8 @@
 //	snapshot.go  the file of an orderly stop
 //	file.go      how such a file is written and read
 //
-// The rows of the journal are the truth: they bring the jobs back after any end of the process. A snapshot has what
-// rows do not have, and counts once, right after the stop that wrote it.
+// The journal's rows bring the jobs back after any end of the process. A snapshot has what rows do not have. It is
+// valid for one start, the next one after the stop that wrote it.
 package embedded
 
 import (

@@ -24,19 +24,22 @@ type Head struct {
 	Layout      string // what the keys depend on: a server with another one cannot use them
 }
 
-// Names keeps texts under a name in SQL, as the process' last transaction: "" = none.
+// Names are texts in SQL by their names; "" = there is none. Keep commits before it returns.
 type Names interface {
 	Kept(ctx context.Context, name string) (string, error)
 	Keep(ctx context.Context, name, text string) error
 }
 
-// snapshotName is the name under which SQL has the id of the snapshot that counts.
+// snapshotName is the name under which SQL has the id of the valid snapshot.
 const snapshotName = "snapshot"
+
+// idBound is how long SQL may take for the id of a snapshot.
+const idBound = 5 * time.Second
 
 func snapshotPath(dir string) string { return filepath.Join(dir, "redis.snapshot") }
 
-// Save writes the keys for which keep is true to a file in the folder, and then its id to SQL: from now on the file is
-// the snapshot that counts. The server must be closed. After an error no snapshot counts.
+// Save writes the keys for which keep is true to the snapshot file in the folder, and then the file's id to SQL. From
+// then on the snapshot is valid. The server must be closed. After an error no snapshot is valid.
 func (r *Redis) Save(ctx context.Context, dir string, head Head, keep func(key string) bool, sql Names) error {
 	head.Version, head.ID = version, rand.Text()
 	r.age()
@@ -59,7 +62,9 @@ func (r *Redis) Save(ctx context.Context, dir string, head Head, keep func(key s
 		return to.Encode(entry{})
 	})
 	if err == nil {
-		err = sql.Keep(ctx, snapshotName, head.ID)
+		call, cancel := context.WithTimeout(ctx, idBound)
+		defer cancel()
+		err = sql.Keep(call, snapshotName, head.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("write the snapshot of Redis: %w", err)
@@ -67,13 +72,13 @@ func (r *Redis) Save(ctx context.Context, dir string, head Head, keep func(key s
 	return nil
 }
 
-// ErrStale means that a snapshot does not count. Its text says why.
-var ErrStale = errors.New("the snapshot of Redis does not count")
+// ErrInvalid means that a snapshot must not be loaded. Its text says why.
+var ErrInvalid = errors.New("the snapshot of Redis is not valid")
 
-// Load gives the server what the folder's snapshot has, if it is the one that counts, and returns its head. alike says
-// whether the journal's rows and this process' settings suit the snapshot. Without a snapshot the head is zero; the
-// error is ErrStale if there is one that does not count, and then the server is empty.
-func (r *Redis) Load(ctx context.Context, dir string, alike func(Head) error, sql Names) (head Head, err error) {
+// Load reads the snapshot file in the folder into the server, and returns the file's head. A snapshot is valid if SQL
+// has its id and suits returns nil for its head. Load returns a zero head if there is no snapshot. It returns
+// ErrInvalid, and leaves the server empty, if the snapshot is not valid.
+func (r *Redis) Load(ctx context.Context, dir string, suits func(Head) error, sql Names) (head Head, err error) {
 	id, err := sql.Kept(ctx, snapshotName)
 	if err != nil {
 		return head, err
@@ -91,7 +96,7 @@ func (r *Redis) Load(ctx context.Context, dir string, alike func(Head) error, sq
 		case head.ID != id:
 			return errors.New("it is not that of the last stop")
 		}
-		if err := alike(head); err != nil {
+		if err := suits(head); err != nil {
 			return err
 		}
 		for {
@@ -109,7 +114,7 @@ func (r *Redis) Load(ctx context.Context, dir string, alike func(Head) error, sq
 		return Head{}, nil
 	case err != nil:
 		r.server.FlushAll()
-		return Head{}, fmt.Errorf("%w: %w", ErrStale, err)
+		return Head{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	r.mu.Lock()
 	r.aged = now
@@ -117,7 +122,7 @@ func (r *Redis) Load(ctx context.Context, dir string, alike func(Head) error, sq
 	return head, nil
 }
 
-// Forget ends the snapshot that counts: it is called before the server serves. The file goes too.
+// Forget makes the snapshot invalid and deletes its file. It is called before the server serves.
 func Forget(ctx context.Context, dir string, sql Names) error {
 	if err := sql.Keep(ctx, snapshotName, ""); err != nil {
 		return err

@@ -65,7 +65,7 @@ func filled(t *testing.T) *Redis {
 
 func kept(key string) bool { return key != "not kept" }
 
-func any1(Head) error { return nil }
+func suitsAll(Head) error { return nil }
 
 // dump returns all keys with their values.
 func dump(t *testing.T, r *Redis) (all []entry) {
@@ -97,7 +97,7 @@ func TestSnapshot_Equal(t *testing.T) {
 		t.Fatalf("%v %v", err, info.Mode())
 	}
 	next := New()
-	got, err := next.Load(t.Context(), dir, any1, sql)
+	got, err := next.Load(t.Context(), dir, suitsAll, sql)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +115,14 @@ func TestSnapshot_Equal(t *testing.T) {
 	if err := Forget(t.Context(), dir, sql); err != nil {
 		t.Fatal(err)
 	}
-	if head, err := New().Load(t.Context(), dir, any1, sql); err != nil || head.ID != "" {
+	if head, err := New().Load(t.Context(), dir, suitsAll, sql); err != nil || head.ID != "" {
 		t.Errorf("without a snapshot: %v %v", head, err)
 	}
 }
 
-// A snapshot that is not whole, or not that of the last stop, does not count: the server is empty, and one error says
+// A snapshot that is not whole, or not that of the last stop, is not valid: the server stays empty, and the error says
 // why.
-func TestSnapshot_DoesNotCount(t *testing.T) {
+func TestSnapshot_Invalid(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
 	file := func(t *testing.T, dir string) (path string, content []byte) {
@@ -141,41 +141,41 @@ func TestSnapshot_DoesNotCount(t *testing.T) {
 	}
 	for name, one := range map[string]struct {
 		spoil func(t *testing.T, dir string, sql *names)
-		alike func(Head) error
+		suits func(Head) error
 		why   string
 	}{
 		"cut short": {func(t *testing.T, dir string, _ *names) {
 			path, content := file(t, dir)
 			write(t, path, content[:len(content)-1])
-		}, any1, "not whole"},
+		}, suitsAll, "not whole"},
 		"nearly empty": {func(t *testing.T, dir string, _ *names) {
 			path, _ := file(t, dir)
 			write(t, path, []byte("12345678"))
-		}, any1, "not whole"},
+		}, suitsAll, "not whole"},
 		"a bit is wrong": {func(t *testing.T, dir string, _ *names) {
 			path, content := file(t, dir)
 			content[len(content)/2] ^= 4
 			write(t, path, content)
-		}, any1, "not whole"},
+		}, suitsAll, "not whole"},
 		"used before": {func(t *testing.T, dir string, sql *names) {
 			path, content := file(t, dir)
 			if err := Forget(t.Context(), dir, sql); err != nil {
 				t.Fatal(err)
 			}
 			write(t, path, content)
-		}, any1, "used before"},
+		}, suitsAll, "used before"},
 		"of an earlier stop, or of another folder": {func(t *testing.T, dir string, sql *names) {
 			_, content := file(t, dir)
 			if err := filled(t).Save(t.Context(), dir, Head{}, kept, sql); err != nil {
 				t.Fatal(err)
 			}
 			write(t, snapshotPath(dir), content)
-		}, any1, "not that of the last stop"},
+		}, suitsAll, "not that of the last stop"},
 		"its file is lost": {func(t *testing.T, dir string, _ *names) {
 			if err := os.Remove(snapshotPath(dir)); err != nil {
 				t.Fatal(err)
 			}
-		}, any1, "no such file"},
+		}, suitsAll, "no such file"},
 		"older than SQL, or of other settings": {func(*testing.T, string, *names) {},
 			func(Head) error { return errors.New("newer rows") }, "newer rows"},
 		"of another version": {func(t *testing.T, dir string, sql *names) {
@@ -184,7 +184,7 @@ func TestSnapshot_DoesNotCount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, any1, "layout is 2"},
+		}, suitsAll, "layout is 2"},
 		"ends too early": {func(t *testing.T, dir string, sql *names) {
 			sql.texts[snapshotName] = "id"
 			err := writeFile(snapshotPath(dir), func(to *gob.Encoder) error {
@@ -194,7 +194,7 @@ func TestSnapshot_DoesNotCount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, any1, "EOF"},
+		}, suitsAll, "EOF"},
 		"has an unknown type": {func(t *testing.T, dir string, sql *names) {
 			sql.texts[snapshotName] = "id"
 			err := writeFile(snapshotPath(dir), func(to *gob.Encoder) error {
@@ -203,7 +203,7 @@ func TestSnapshot_DoesNotCount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, any1, "stream"},
+		}, suitsAll, "stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,8 +213,8 @@ func TestSnapshot_DoesNotCount(t *testing.T) {
 			}
 			one.spoil(t, dir, sql)
 			r := New()
-			head, err := r.Load(t.Context(), dir, one.alike, sql)
-			if !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), one.why) || head.ID != "" {
+			head, err := r.Load(t.Context(), dir, one.suits, sql)
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), one.why) || head.ID != "" {
 				t.Errorf("the error is %v, the head %v", err, head)
 			}
 			if keys := r.server.Keys(); len(keys) > 0 {
@@ -224,7 +224,7 @@ func TestSnapshot_DoesNotCount(t *testing.T) {
 	}
 }
 
-// A snapshot that cannot be written leaves nothing that counts: a full disk, a folder without room, SQL that fails.
+// A snapshot that cannot be written leaves no valid one: a full disk, a folder without room, SQL that fails.
 func TestSnapshot_CannotBeWritten(t *testing.T) {
 	t.Parallel()
 	t.Run("SQL fails", func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestSnapshot_CannotBeWritten(t *testing.T) {
 			t.Error("no error")
 		}
 		sql.err = nil
-		if _, err := New().Load(t.Context(), dir, any1, sql); !errors.Is(err, ErrStale) {
+		if _, err := New().Load(t.Context(), dir, suitsAll, sql); !errors.Is(err, ErrInvalid) {
 			t.Errorf("the error is %v", err)
 		}
 	})

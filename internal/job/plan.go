@@ -41,10 +41,10 @@ type Plan struct {
 	Version           int64              // grows by one with each change
 }
 
-// LeastLease is the shortest lease that a worker outside tierq's processes gets unless it asks for another.
+// LeastLease is the shortest lease that an external worker gets unless it asks for another.
 const LeastLease = 5 * time.Second
 
-// Lease returns how long the lease of a worker outside tierq's processes lives without a heartbeat, unless the worker
+// Lease returns how long the lease of an external worker lives without a heartbeat, unless the worker
 // asks for another length: as long as the tier's heartbeat timeout, and at least LeastLease.
 func (p Plan) Lease() time.Duration { return max(p.HeartbeatTimeout, LeastLease) }
 

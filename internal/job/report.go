@@ -23,7 +23,7 @@ type Report struct {
 
 	Delay    time.Duration // GaveBack: how long the job waits; 0 = it is ready at once
 	Reason   string        // GaveBack: why it waits
-	Returned bool          // GaveBack without a Delay: a worker outside wants it so, see Release
+	Returned bool          // GaveBack without a Delay: an external worker wants it so, see Release
 }
 
 // ReportKind says how an attempt ended.

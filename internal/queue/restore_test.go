@@ -33,7 +33,7 @@ func ran(l *job.JournalRow) {
 	l.StartedAt, l.Worker = arrival.Add(time.Minute), "host-1-dead"
 }
 
-// outside makes the row one of a job that a worker elsewhere runs.
+// outside makes the row one of a job that an external worker runs.
 func outside(l *job.JournalRow) { l.Token, l.LeaseFor = l.Worker+":c1.0-a", 5*time.Second }
 
 func toCancel(l *job.JournalRow) { l.CancelRequested = true }

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// A process that takes the data over from another one gives the workers elsewhere half a minute to find it. Their leases
+// A process that takes the data over from another one gives the external workers half a minute to find it. Their leases
 // stay valid. One whose worker is not heard of is taken back at no cost, and so is what the pool of the process before
 // still had.
 func TestTakeOver(t *testing.T) {

@@ -27,7 +27,7 @@ func (w *World) forgetAll() {
 }
 
 // gone is the holder of the attempts that noteRunning notes. It sends no heartbeat any more. Its token is that of the
-// pool of an embedded server, which died, or that of a worker elsewhere.
+// pool of an embedded server, which died, or that of an external worker.
 const (
 	gone      = "gone"
 	goneOwn   = gone + ":0"

@@ -56,7 +56,7 @@ func boundedAttempts(b *book) {
 	}
 }
 
-// costsNothing says whether an attempt by a worker of another program was lost with Redis, which is no crash of it.
+// costsNothing says whether an attempt by an external worker was lost with Redis, which is no crash of it.
 func (b *book) costsNothing(j *entry, t *job.Attempt) bool {
 	outside := j.submit != nil && j.submit.Type == Elsewhere
 	return outside && t.Outcome == string(job.HeartbeatStopped) && b.forgot(t.StartedAt, t.FinishedAt)

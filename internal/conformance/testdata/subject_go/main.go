@@ -27,7 +27,7 @@ func main() {
 	fmt.Println("RUN ENDED")
 }
 
-// registerWorkers adds the behaviours that only a worker outside the server has.
+// registerWorkers adds the behaviours that only an external worker has.
 func registerWorkers(w *host) {
 	handle(w, "PROGRESS", func(ctx context.Context, in input) (any, error) {
 		switch in.Kind {
