@@ -179,7 +179,7 @@ func (c *cluster) stillborn(output string) {
 
 func (c *cluster) land(f check.Fault) {
 	f.Keeps = check.Keeps{
-		Ends: c.Embedded, Lives: c.Embedded, Cancels: true, Attempts: c.Embedded,
+		Ends: c.Embedded, Lives: c.Embedded, Cancels: true, Attempts: c.Embedded, Leases: c.Embedded,
 	}
 	if c.Embedded && (f.Kills > 0 || f.Kind == "F09") {
 		f.ForgetsAcked = true // its Redis ended with the process

@@ -261,9 +261,12 @@ func batchThenOnceARound(t *testing.T, journal string) {
 	if b.Total != batchMembers {
 		t.Errorf("%+v", b)
 	}
-	_, marks := executions(t, thens)
 	var ran int
-	l.row("SELECT COUNT(*) FROM job_results WHERE job_id NOT IN (SELECT job_id FROM batch_members)", &ran)
+	testkit.Eventually(t, time.Minute, "the then jobs of the earlier rounds have run", func() (bool, string) {
+		l.row("SELECT COUNT(*) FROM job_results WHERE job_id NOT IN (SELECT job_id FROM batch_members)", &ran)
+		return ran >= rounds, fmt.Sprint(ran)
+	})
+	_, marks := executions(t, thens)
 	if len(marks) != rounds || ran != rounds {
 		t.Errorf("%d then jobs started and %d completed in %d rounds", len(marks), ran, rounds)
 	}

@@ -19,6 +19,7 @@ func (b *book) lost(from, to time.Time, kept func(Keeps) bool) bool {
 
 func keptEnds(k Keeps) bool   { return k.Ends }
 func keptLives(k Keeps) bool  { return k.Lives }
+func keptLeases(k Keeps) bool { return k.Leases }
 func keptCancel(k Keeps) bool { return k.Cancels }
 
 func (b *book) forgotWithin(j *entry) bool {

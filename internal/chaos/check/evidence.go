@@ -131,6 +131,7 @@ type Keeps struct {
 	Lives    bool // a generation that a poll showed
 	Cancels  bool // a cancel that was answered with 2xx
 	Attempts bool // the number of every attempt whose handler began
+	Leases   bool // the lease of an external worker, which then lives for leastKept at least
 }
 
 // Outcome is an outcome that SQL has, with the rows of its generation.

@@ -152,6 +152,11 @@ func TestExcuses(t *testing.T) {
 			e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
 				StartedAt: at(4.1), FinishedAt: at(4.3)}
 		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
+		{"a lease whose worker vanished, kept over a kill", func(e *Evidence) {
+			elsewhere(e)
+			e.keeping(2, 2.1, Keeps{Leases: true})
+			layAbout(e)
+		}, func(Report) bool { return true }},
 		{"polls that crossed each other", func(e *Evidence) {
 			late := seen("c", plain, 1, job.Processing, 6)
 			late.Sent = at(1.4)

@@ -206,7 +206,8 @@ func outsideLeases(b *book) {
 					held, lives = later(held, r.Held), later(lives, later(r.Held, r.Lives))
 				}
 			}
-			if t.FinishedAt.Before(held.Add(-apart)) && !b.forgot(t.StartedAt, t.FinishedAt) {
+			lives = later(lives, b.keptUntil(t.StartedAt, t.FinishedAt))
+			if t.FinishedAt.Before(held.Add(-apart)) && !b.lost(t.StartedAt, t.FinishedAt, keptLeases) {
 				b.say("S14", o.ID, "attempt %d of %s was taken for dead at %s, and its lease lived until %s", t.Number, t.Worker,
 					clock(t.FinishedAt), clock(held))
 			}
@@ -217,6 +218,21 @@ func outsideLeases(b *book) {
 			}
 		}
 	}
+}
+
+// leastKept is how long a lease lives at least that the servers keep although their Redis forgot it: its worker has to
+// find them again.
+const leastKept = 30 * time.Second
+
+// keptUntil returns until when a lease that lived between two times must be left to its worker, because a fault made
+// Redis forget it and the servers keep it; the zero time if there was no such fault.
+func (b *book) keptUntil(from, to time.Time) (until time.Time) {
+	for _, f := range b.amnesia {
+		if f.Keeps.Leases && f.overlaps(from, to) {
+			until = later(until, f.To.Add(leastKept))
+		}
+	}
+	return until
 }
 
 func later(x, y time.Time) time.Time {

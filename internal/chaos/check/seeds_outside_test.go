@@ -212,15 +212,22 @@ var seedsOfOutside = []seed{
 	outside("S14", "a worker was taken for dead while its lease lived", func(e *Evidence) {
 		e.outcome(vanished, 1).Tries[0].FinishedAt = at(5)
 	}),
-	outside("L2", "a worker's job lay about", func(e *Evidence) {
-		e.outcome(vanished, 1).Tries[0].StartedAt, e.outcome(vanished, 1).Tries[0].FinishedAt = at(1.1), at(19)
-		o := e.outcome(vanished, 1)
-		o.StartedAt, o.EndedAt, o.Tries[1].StartedAt, o.Tries[1].FinishedAt = at(19.1), at(19.9), at(19.1), at(19.9)
-		r := e.run(vanished, 2)
-		r.Began, r.Ended, r.Held = at(19.2), at(19.8), at(24)
-		c := e.call(vanished, 2, "fail")
-		c.Sent, c.Answered = at(19.85), at(19.9)
-		c = e.call(vanished, 1, "heartbeat")
-		c.Sent, c.Answered = at(19), at(19.05)
+	outside("S14", "a worker lost its lease by a kill, and leases are kept", func(e *Evidence) {
+		e.keeping(2, 2.1, Keeps{Leases: true})
+		e.outcome(vanished, 1).Tries[0].FinishedAt = at(5)
 	}),
+	outside("L2", "a worker's job lay about", layAbout),
+}
+
+// layAbout lets the job of the worker that vanished lie about for 13 s after its lease has ended.
+func layAbout(e *Evidence) {
+	e.outcome(vanished, 1).Tries[0].StartedAt, e.outcome(vanished, 1).Tries[0].FinishedAt = at(1.1), at(19)
+	o := e.outcome(vanished, 1)
+	o.StartedAt, o.EndedAt, o.Tries[1].StartedAt, o.Tries[1].FinishedAt = at(19.1), at(19.9), at(19.1), at(19.9)
+	r := e.run(vanished, 2)
+	r.Began, r.Ended, r.Held = at(19.2), at(19.8), at(24)
+	c := e.call(vanished, 2, "fail")
+	c.Sent, c.Answered = at(19.85), at(19.9)
+	c = e.call(vanished, 1, "heartbeat")
+	c.Sent, c.Answered = at(19), at(19.05)
 }
